@@ -21,8 +21,10 @@ from ._tasks import (
     Segment,
     apply_to_part,
     bare,
+    check_memory,
     current_client,
     described,
+    is_mapped,
     name_of,
     put,
     results,
@@ -176,6 +178,11 @@ class DistributedBags(RemoteBags):
         -------
         DistributedBags
             In the order of ``X``.
+
+        Raises
+        ------
+        MemoryError
+            If a partition takes more than half of the memory of a worker.
         """
         client = current_client(client)
         bags = check_bags(X, dtype=(np.float64, np.float32, np.float16))
@@ -183,10 +190,14 @@ class DistributedBags(RemoteBags):
             raise ValueError("There are no bags to distribute.")
         bags = bare(bags)
         row_bytes = max(1, bags.nbytes // bags.n_instances)
+        ranges = list(bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)))
+        if not is_mapped(bags):
+            rows = max(bags.offsets[last] - bags.offsets[first] for first, last in ranges)
+            check_memory(client, int(rows) * row_bytes)
         workers = list(client.ncores())
         futures: list[Future] = []
         sizes = []
-        for first, last in bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)):
+        for first, last in ranges:
             # Cyclically, because the scheduler does not know sizes before a task has run.
             place = workers[len(futures) % len(workers) :][:1] if workers else None
             futures.append(put(client, bags[first:last], "bags", workers=place))

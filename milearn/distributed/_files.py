@@ -18,7 +18,7 @@ from ..datasets._errors import BagFileError
 from ..datasets._formats.folder import FoundBag, labels_of, read_found, survey
 from ..datasets._formats.npy_folder import is_npy_folder
 from ._bags import LOCAL_BYTES, PARTITION_BYTES, DistributedBags, Partitions
-from ._tasks import bare, current_client, described, is_mapped, name_of, put, results
+from ._tasks import bare, check_memory, current_client, described, is_mapped, name_of, put, results
 
 __all__ = ["scan_bag_folder", "scan_bags"]
 
@@ -201,6 +201,8 @@ def scan_bag_folder(
     BagFileError
         If files are missing, unreadable or have the wrong shape; the message lists all of them.
         This is a ValueError.
+    MemoryError
+        If a partition takes more than half of the memory of a worker.
 
     See Also
     --------
@@ -225,8 +227,12 @@ def scan_bag_folder(
     )
     all_sizes = np.array([one.size for one in found.bags])
     row_bytes = max(1, found.dtype.itemsize * found.bags[0].width)
+    offsets = offsets_of(all_sizes)
+    ranges = list(bag_ranges(offsets, max(1, partition_bytes // row_bytes)))
+    rows = max(offsets[last] - offsets[first] for first, last in ranges)
+    check_memory(client, int(rows) * row_bytes)
     futures, sizes = [], []
-    for first, last in bag_ranges(offsets_of(all_sizes), max(1, partition_bytes // row_bytes)):
+    for first, last in ranges:
         files = put(client, found.bags[first:last], "files")
         futures.append(
             client.submit(_read, str(found.path), files, found.dtype, key=name_of("bags"))

@@ -6,9 +6,11 @@ from the files, or from the data that the scheduler stores.
 
 from __future__ import annotations
 
+import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +23,7 @@ from .._bags.mapped import MappedRows
 
 try:
     from dask.sizeof import sizeof
-    from distributed import Client, Future, get_client
+    from distributed import Client, Future, KilledWorker, get_client, wait
     from distributed.protocol.pickle import dumps, loads
 except ImportError as error:  # pragma: no cover
     raise ImportError(
@@ -33,6 +35,7 @@ __all__ = [
     "Segment",
     "apply_to_part",
     "bare",
+    "check_memory",
     "current_client",
     "described",
     "fold_part",
@@ -51,6 +54,7 @@ Parts = Sequence[tuple[Future, Any]]
 
 # Dask warns of graphs of 10 MB, and every part must fit into a message.
 _PIECE_BYTES = 2**22
+_MORE_MEMORY = "pass a smaller partition_bytes, or start workers with more memory"
 
 
 @sizeof.register(Bags)
@@ -125,9 +129,82 @@ def tasks(
     return list(client.map(function, *columns, key=[f"{key}-{at}" for at in range(len(parts))]))
 
 
-def results(client: Client, futures: Sequence[Future]) -> list[Any]:
-    """The results of tasks, in their order."""
-    return list(client.gather(futures))
+def results(
+    client: Client, futures: Sequence[Future], *, look: float = 2.0, patience: float = 20.0
+) -> list[Any]:
+    """The results of tasks, in their order.
+
+    A slow worker is waited for. Every ``look`` seconds the states of the workers are read, because
+    Dask waits forever for workers whose memory is full.
+
+    Raises
+    ------
+    RuntimeError
+        If a task was lost with several workers, if all workers have been paused for ``patience``
+        seconds, or if the scheduler forgot the tasks.
+    """
+    try:
+        running = time.monotonic()
+        while not _are_done(futures, look):
+            if not _all_are_paused(client):
+                running = time.monotonic()
+            elif time.monotonic() - running >= patience:
+                raise RuntimeError(
+                    "Dask has paused all workers, because their memory is full"
+                    f"{_limit_of(client)}: {_MORE_MEMORY}."
+                )
+        return list(client.gather(futures))
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"A task was lost with {error.allowed_failures + 1} worker(s) that died, usually "
+            f"because their memory was full{_limit_of(client)}: {_MORE_MEMORY}."
+        ) from error
+    except CancelledError as error:
+        raise RuntimeError(
+            "The scheduler has forgotten the tasks of these distributed bags, or is gone: start "
+            "it again, and read the files again."
+        ) from error
+
+
+def _are_done(futures: Sequence[Future], seconds: float) -> bool:
+    try:
+        wait(futures, timeout=seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _all_are_paused(client: Client) -> bool:
+    """Whether there are workers, and none of them runs tasks because of its memory."""
+    states = [each["status"] for each in _workers(client)]
+    return bool(states) and all(state == "paused" for state in states)
+
+
+def check_memory(client: Client, partition_bytes: int) -> None:
+    """Raise a MemoryError if partitions of this size do not fit into the workers."""
+    limits = _memory_limits(client)
+    # A pass needs room for the partition and for converted blocks.
+    if limits and 2 * partition_bytes > min(limits):
+        raise MemoryError(
+            f"A partition of {partition_bytes / 2**20:.3g} MB needs workers with twice as much "
+            f"memory{_limit_of(client)}: {_MORE_MEMORY}."
+        )
+
+
+def _limit_of(client: Client) -> str:
+    limits = _memory_limits(client)
+    return f" (memory_limit is {min(limits) / 2**20:.3g} MB)" if limits else ""
+
+
+def _memory_limits(client: Client) -> list[int]:
+    """Memory of the workers that have a limit, in bytes."""
+    return [each["memory_limit"] for each in _workers(client) if each.get("memory_limit")]
+
+
+def _workers(client: Client) -> list[dict[str, Any]]:
+    """What the scheduler knows of the workers."""
+    scheduler: Any = client.scheduler
+    return list(client.sync(scheduler.identity)["workers"].values())
 
 
 def _joined(compressed: bool, *pieces: bytes) -> Any:

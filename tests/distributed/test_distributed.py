@@ -46,6 +46,7 @@ dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
 
 from milearn.distributed import DistributedBags, scan_bag_folder, scan_bags  # noqa: E402
+from milearn.distributed._tasks import _all_are_paused, results  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -581,12 +582,45 @@ def test_a_fit_outlives_a_worker(client, data):
     there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 4, local_bytes=0)
     model = MISVC(1.0, kernel="linear", random_state=0)
     expected = copy.deepcopy(model).fit(there, y)
-    pids = client.run(os.getpid)
-    killed = []
+    victim = next(iter(client.run(os.getpid).values()))
 
-    class Killing:
-        """A source of passes in the middle of which a worker is killed."""
+    def killing(source, function, arguments, options):
+        thread = threading.Timer(0.05, os.kill, (victim, signal.SIGKILL))
+        thread.start()
+        found = source.map(_slow, function, arguments, None, **options)
+        thread.join()
+        return found
 
+    disturbed = disturb_first(there, killing)
+    model.fit(there, y)
+    assert disturbed
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    np.testing.assert_array_equal(model.witnesses_, expected.witnesses_)
+    client.wait_for_workers(2, timeout=120)
+    assert victim not in client.run(os.getpid).values()
+
+
+def test_a_fit_waits_for_a_slow_worker(client, there, data):
+    there, y = there[20:], data[1][20:]
+    model = MISVC(1.0, kernel="linear", random_state=0)
+    expected = copy.deepcopy(model).fit(there, y)
+    slow = next(iter(client.run(os.getpid).values()))
+
+    def slowed(source, function, arguments, options):
+        return source.map(_slow, function, arguments, slow, **options)
+
+    disturbed = disturb_first(there, slowed)
+    model.fit(there, y)
+    assert disturbed
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    np.testing.assert_array_equal(model.witnesses_, expected.witnesses_)
+
+
+def disturb_first(there, pass_):
+    """Let the first pass over bags be ``pass_``; the list has an entry once it has been."""
+    disturbed = []
+
+    class Disturbed:
         def __init__(self, source):
             self.source = source
 
@@ -594,26 +628,78 @@ def test_a_fit_outlives_a_worker(client, data):
             return getattr(self.source, name)
 
         def map(self, function, *arguments, **options):
-            if not killed:
-                pid = next(iter(pids.values()))
-                killed.append(pid)
-                thread = threading.Timer(0.05, os.kill, (pid, signal.SIGKILL))
-                thread.start()
-                found = self.source.map(_slow, function, arguments, **options)
-                thread.join()
-                return found
-            return self.source.map(function, *arguments, **options)
+            if disturbed:
+                return self.source.map(function, *arguments, **options)
+            disturbed.append(function)
+            return pass_(self.source, function, arguments, options)
 
     make = there.source
-    there.source = lambda **options: Killing(make(**options))
-    model.fit(there, y)
-    assert killed
-    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
-    np.testing.assert_array_equal(model.witnesses_, expected.witnesses_)
-    client.wait_for_workers(2, timeout=120)
-    assert killed[0] not in client.run(os.getpid).values()
+    there.source = lambda **options: Disturbed(make(**options))
+    return disturbed
 
 
-def _slow(block, function, arguments):
-    time.sleep(0.1)
+def _slow(block, function, arguments, pid):
+    """Slow in all processes or in one of them."""
+    if pid in (None, os.getpid()):
+        time.sleep(0.1)
     return function(block, *arguments)
+
+
+def test_tasks_that_kill_their_workers_are_an_error(client, there):
+    allowed = client.run_on_scheduler(_allow_failures, 0)
+    try:
+        with pytest.raises(
+            RuntimeError, match=r"^A task was lost with 1 worker.* smaller partition_bytes"
+        ):
+            there.source().map(_die)
+    finally:
+        client.run_on_scheduler(_allow_failures, allowed)
+    client.wait_for_workers(2, timeout=120)
+    assert there.source().fold(_count, 0, 1) == there.n_instances
+
+
+def _allow_failures(number, dask_scheduler):
+    before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
+    return before
+
+
+def _die(block):
+    if block.first_bag == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+# -- a worker has too little memory ------------------------------------------------------------
+
+
+@pytest.fixture
+def small_worker(client):
+    """The client of a worker in this process whose memory is full."""
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(processes=False, memory_limit="4MB", **options) as cluster,
+        distributed.Client(cluster, set_as_default=False) as small,
+    ):
+        yield small
+
+
+def test_partitions_that_do_not_fit_into_a_worker_are_refused(small_worker, tmp_path):
+    bags = Bags(np.zeros((20_000, 16)), np.arange(0, 20_001, 10))
+    sentence = r"^A partition of 2\.44 MB .*memory_limit is 3\.81 MB.* smaller partition_bytes"
+    with pytest.raises(MemoryError, match=sentence):
+        DistributedBags.from_bags(bags, client=small_worker)
+    halves = DistributedBags.from_bags(bags, client=small_worker, partition_bytes=bags.nbytes // 2)
+    assert halves.n_partitions == 2
+    np.save(tmp_path / "one.npy", bags.instances)
+    with pytest.raises(MemoryError, match=sentence):
+        scan_bag_folder(tmp_path, client=small_worker)
+
+
+def test_workers_whose_memory_is_full_are_an_error(small_worker):
+    bags = Bags(np.zeros((20, 2)), np.arange(0, 21, 2))
+    deadline = time.monotonic() + 60
+    while not _all_are_paused(small_worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    there = DistributedBags.from_bags(bags, client=small_worker)
+    futures = there._partitions.futures
+    with pytest.raises(RuntimeError, match=r"paused all workers.*memory_limit is 3\.81 MB"):
+        results(small_worker, futures, look=0.05, patience=0.1)
