@@ -122,7 +122,8 @@ def solve_coupled_rows(
     if own_start:
         held = model.tops(first.w, is_constant(first.objective, model.at_zero))
     # The means of bags may be far from the solution.
-    rough = own_start and coupling.hard and gap_tol > _FINE
+    many = source.n_instances > limits.exact_instances
+    rough = coupling.hard and (many or (own_start and gap_tol > _FINE))
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))

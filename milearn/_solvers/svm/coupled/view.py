@@ -53,6 +53,9 @@ class CoupledLimits:
     numbers: int = 2**21
     per_bag: int = 2
     max_passes: int = 500
+    # Instances above which the first steps of a hard maximum are solved roughly. Below, they are
+    # exact, so that a start ends in the same minimum as in the dual.
+    exact_instances: int = 2_000
 
 
 @dataclass(frozen=True)
