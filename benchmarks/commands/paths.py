@@ -111,6 +111,12 @@ def targets(n_bags: int, n_features: int = 10, seed: int = 0) -> tuple[Bags, np.
     return make_affinity(n_bags, n_features, n_relevant=4, bag_size=(2, 6), random_state=seed)
 
 
+def signed(n_bags: int, seed: int = 0) -> tuple[Bags, np.ndarray]:
+    """Targets that a linear function fits badly."""
+    bags, y = overlapping(n_bags, 50, 15, seed)
+    return bags, 2.0 * y - 1.0
+
+
 def texts(n_bags: int, n_features: int, seed: int = 0) -> tuple[Bags, np.ndarray]:
     """Sparse rows of some thirty words; a witness holds some of ten words of its class."""
     rng = np.random.default_rng(seed)
@@ -265,6 +271,16 @@ def choices() -> list[Choice]:
             f"{SOLVERS}.svm.maximum.race:RaceLimits(near)",
             {"left": 0.0, "followed": float(never)},
             races,
+        ),
+        Choice(
+            "linear MISVR: first steps solved roughly, or all precisely",
+            f"{SOLVERS}.svm.coupled.view:CoupledLimits(exact_instances)",
+            {"roughly": always, "precisely": never},
+            (
+                Case("100 bags", MISVR(kernel="linear"), partial(targets, 100), fast=True),
+                Case("1,200 bags", MISVR(kernel="linear"), partial(targets, 1200), rounds=3),
+                Case("500 bags, noise", MISVR(kernel="linear"), partial(signed, 500), rounds=3),
+            ),
         ),
         Choice(
             "linear MISVC: rows near the margin, or all of them",

@@ -196,6 +196,21 @@ def test_a_hard_maximum_ends_in_the_minimum_of_the_dual_from_every_start(seed):
             assert found.dual_gap <= tol * found.objective
 
 
+@pytest.mark.parametrize("seed", [6, 8, 18])
+def test_rough_first_steps_end_at_a_precise_minimum(seed):
+    bags, targets = make_affinity(60, 6, n_relevant=4, bag_size=(2, 6), random_state=seed)
+    ones = np.ones(len(bags))
+    given = source(bags), Tube(targets, 0.3 * ones, 0.5), Coupling("max", ones), "set"
+    exact = solve_coupled_rows(*given, "auto", OPTIONS, 1e-7)
+    many = CoupledLimits(exact_instances=0)
+    rough = solve_coupled_rows(*given, "auto", OPTIONS, 1e-7, limits=many)
+    assert rough.history[0] != exact.history[0]
+    assert rough.converged
+    assert rough.dual_gap <= 1e-7 * rough.objective
+    again = solve_coupled_rows(*given, rough.witnesses, OPTIONS, 1e-7)
+    assert again.objective == pytest.approx(rough.objective, rel=1e-6)
+
+
 @pytest.mark.parametrize("kind", [TIED[0], TIED[2], TIED[4]], ids=",".join)
 def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind):
     for seed, gap_tol in enumerate([1e-1, 1e-3]):
