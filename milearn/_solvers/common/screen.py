@@ -38,6 +38,7 @@ from .passes import ArraySource, Block, PassSource, gather, instance_scores
 __all__ = [
     "ScreenLimits",
     "Screened",
+    "highest_in_bags",
     "highest_rows",
     "landmark_source",
     "rank_correlations",
@@ -48,6 +49,8 @@ __all__ = [
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
+# Number of directions and mean size of bags from which maxima are taken bag by bag.
+_MANY, _LARGE_BAG = 100, 100
 
 
 @dataclass(frozen=True)
@@ -294,8 +297,25 @@ def _maxima(source: PassSource, directions: np.ndarray) -> np.ndarray:
 
 
 def _maxima_of_block(block: Block, directions: np.ndarray) -> np.ndarray:
-    scores = np.ascontiguousarray(_scores(block, directions).T)
-    return np.asarray(segment_max(scores, block.offsets).T)
+    if not isinstance(block.instances, np.ndarray):
+        return np.asarray(segment_max(block.instances @ directions.T, block.offsets).T)
+    return highest_in_bags(_scores(block, directions), block.offsets)
+
+
+def highest_in_bags(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Highest score in each bag, (n_directions, n_bags), for C-ordered scores of all instances.
+
+    The scores of a bag are contiguous for each direction. For large bags, maxima bag by bag take
+    less than a fifth of the time of :func:`segment_max` on the transposed scores.
+    """
+    n_bags = len(offsets) - 1
+    if len(scores) < _MANY or scores.shape[1] < _LARGE_BAG * n_bags:
+        return np.asarray(segment_max(np.ascontiguousarray(scores.T), offsets).T)
+    highest = np.empty((n_bags, len(scores)), dtype=scores.dtype)
+    for bag in range(n_bags):
+        part = scores[:, offsets[bag] : offsets[bag + 1]]
+        np.maximum.reduce(part, axis=1, out=highest[bag])
+    return highest.T
 
 
 def _scores(block: Block, directions: np.ndarray) -> np.ndarray:
