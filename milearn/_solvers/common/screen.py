@@ -50,7 +50,7 @@ __all__ = [
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
 # Number of directions and mean size of bags from which maxima are taken bag by bag.
-_MANY, _LARGE_BAG = 100, 100
+_MANY_DIRECTIONS, _LARGE_BAG = 100, 100
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ def highest_in_bags(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     less than a fifth of the time of :func:`segment_max` on the transposed scores.
     """
     n_bags = len(offsets) - 1
-    if len(scores) < _MANY or scores.shape[1] < _LARGE_BAG * n_bags:
+    if len(scores) < _MANY_DIRECTIONS or scores.shape[1] < _LARGE_BAG * n_bags:
         return np.asarray(segment_max(np.ascontiguousarray(scores.T), offsets).T)
     highest = np.empty((n_bags, len(scores)), dtype=scores.dtype)
     for bag in range(n_bags):
