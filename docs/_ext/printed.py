@@ -99,6 +99,7 @@ def drawn(directive: Directive, table: Table) -> list[nodes.Node]:
             # Literal text: a cell is no markup.
             text = "" if not cell else cell.replace("\\", "\\\\").replace("*", r"\*")
             text = text.replace("`", r"\`").replace("|", r"\|").replace("_", r"\_")
+            text = r"\-" if text == "-" else text  # which would be an empty list
             lines.append(("   * - " if number == 0 else "     - ") + text)
     node = nodes.Element()
     directive.state.nested_parse(StringList(lines, "printed"), 0, node)
