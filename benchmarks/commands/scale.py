@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=float,
         metavar="S",
-        help="of 'estimators': CPU seconds of a fit, and of a prediction (default: 60)",
+        help="CPU seconds of a fit, and of a prediction, of 'estimators' (default: 60), and of a "
+        "step of 'cohort' (default: 600)",
     )
 
 

@@ -16,11 +16,12 @@ from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.common.sample import SampleLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
-from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
+from milearn._solvers.svm.maximum.rows import _Maximum, solve_mi_svm_rows
 from milearn._solvers.svm.maximum.starts import screened_witnesses
 from milearn._solvers.svm.maximum.view import (
     BagCosts,
     RowLimits,
+    WitnessRows,
     joined,
     view_at,
     working_set,
@@ -94,6 +95,23 @@ def test_single_precision_is_left_where_its_rounding_exceeds_the_gap(slack):
         scores, offsets, signs > 0, loss.weights, slack
     )
     assert ends[0].objective == pytest.approx(value, rel=1e-9)
+
+
+def test_a_point_worse_than_a_constant_has_its_own_highest_instances():
+    # Only where a constant solves the step do all instances tie.
+    bags, loss = data(0)
+    costs = BagCosts(loss.signs, loss.weights, False)
+    positive = np.flatnonzero(loss.signs > 0)
+    source, w = ArraySource(bags.instances, bags.offsets), np.linspace(-9.0, 9.0, 5)
+    held = WitnessRows(
+        np.full(len(positive), -1), bags.instances[bags.offsets[positive]], np.arange(len(positive))
+    )
+    for tol in (1e-8, 1e-3):
+        model = _Maximum(source, costs, NEAR, tol)
+        view = model.view(w, np.zeros(1), held, None)
+        assert view.value > 2.0 * model.at_zero
+        expected = segment_argmax(bags.instances @ w, bags.offsets)[positive]
+        np.testing.assert_array_equal(view.moves.numbers, expected)
 
 
 @pytest.mark.parametrize("slack", SLACKS)
