@@ -33,7 +33,10 @@ MODULES: tuple[str, ...] = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_report_options(parser, collect("scales", MODULES))
     parser.add_argument(
-        "--only", nargs="+", metavar="ESTIMATOR", help="of 'estimators': which ones are fitted"
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        help="which ones of 'estimators' are fitted, or which steps of 'cohort' are measured",
     )
     add_recorded(parser)
     parser.add_argument(

@@ -59,12 +59,16 @@ def measure(task: CohortTask, folder: Path) -> dict[str, Any]:
 def run_cohort(args: argparse.Namespace) -> int:
     sizes = FAST_SIZES if args.fast else SIZES
     seconds = getattr(args, "seconds", None) or LIMIT_SECONDS
-    tasks = [CohortTask("cohort", step, sizes, limit_seconds=seconds) for step in STEPS]
+    steps = list(getattr(args, "only", None) or STEPS)
+    if not set(steps) <= set(STEPS):
+        raise SystemExit(f"The steps are {', '.join(STEPS)}.")
+    tasks = [CohortTask("cohort", step, sizes, limit_seconds=seconds) for step in steps]
     with RecordFile(args.out / "cohort.jsonl", fresh=args.fresh) as file:
-        folder = Path(tempfile.mkdtemp(prefix="milearn-scale-"))
+        folder, known = Path(tempfile.mkdtemp(prefix="milearn-scale-")), file.read()
         try:
-            _check_room(folder, sizes)
-            write_cohort(folder, *sizes)
+            if any("result" not in known.get(task.key, {}) for task in tasks):
+                _check_room(folder, sizes)
+                write_cohort(folder, *sizes)
             # One after the other: the map is read by the steps that follow.
             records, complete = run(
                 tasks,

@@ -35,6 +35,16 @@ def test_fits_are_divided_by_products(tmp_path, monkeypatch, capsys):
     assert out.count("400 x 3") == 6
     assert "goal 3" in out
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+    # What is recorded is shown without a cohort.
+    monkeypatch.setattr(cohort, "write_cohort", None)
+    some = argparse.Namespace(**vars(arguments(tmp_path)), only=["map", "MISVC"])
+    assert cohort.run_cohort(some) == 0
+    out = capsys.readouterr().out
+    assert "MISVC" in out
+    assert "load " not in out
+    some.only = ["Map"]
+    with pytest.raises(SystemExit, match="The steps are load, map"):
+        cohort.run_cohort(some)
 
 
 def test_every_embedding_is_measured(tmp_path, monkeypatch, capsys):
