@@ -42,7 +42,7 @@ __all__ = ["RowsSolution", "solve_mi_svm_rows"]
 # Up to this relative gap ties are broken by a rule, as in the dual.
 _FINE = 1e-4
 # A constant solution of a step has a value of at most this times that of w = 0, by its precision.
-_NEAR = 1.01
+_LIKE_CONSTANT = 1.01
 
 
 @dataclass(kw_only=True)
@@ -175,7 +175,7 @@ class _Maximum:
         value = norm + view.loss + float(positives @ hinges)
         moves = view.moves
         # Above that of w = 0, the point is not the solution of its step.
-        if is_constant(value, self.at_zero) and value <= _NEAR * self.at_zero:
+        if is_constant(value, self.at_zero) and value <= _LIKE_CONSTANT * self.at_zero:
             moves = self._view((w, b), numbers, None, constant=True).moves
         return replace(view, value=value, moves=moves)
 
