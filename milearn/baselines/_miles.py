@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.distinct import merge_bags
 from .._bags.prototypes import drawn_points
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import attributes_of
@@ -172,10 +173,13 @@ class MILES(BaselineClassifier):
         rng = check_random_state(self.random_state)
         points = drawn_points(training.bags, self.n_prototypes, rng)
         gamma = resolve_gamma(self.gamma, instances, training.instance_weights)
-        rows = largest_similarities(training.bags, instances[points], gamma)
-        costs = self.C * training.labels.weights
+        # A linear program has many solutions: which one is found depends on its rows.
+        merged = merge_bags(training.bags, training.labels.codes, training.labels.weights)
+        rows = largest_similarities(merged.bags, instances[points], gamma)[merged.order]
+        costs = self.C * merged.weights[merged.order]
+        used = merged.positions[merged.order]
         results = [
-            solve_one_norm(rows, np.where(positive, 1.0, -1.0), costs)
+            solve_one_norm(rows, np.where(positive[used], 1.0, -1.0), costs)
             for positive in training.problems()
         ]
         coef = np.stack([result.coef for result in results])

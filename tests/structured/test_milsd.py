@@ -721,10 +721,12 @@ def test_an_objective_near_zero_is_no_reason_to_go_on():
     rng = np.random.default_rng(0)
     instances = 1e6 * (np.where(y == 1, 1.0, -1.0)[bags.bag_index][:, None] + np.zeros((1, 3)))
     instances += 1e5 * rng.normal(size=instances.shape)
-    # The last step finds nothing better: the gap is not that of a step before, ended early.
     problem = structured(Bags(instances, bags.offsets), y.astype(float), 1.0, 0.0, 0.0)
     found = solve_milsd(problem, SolverOptions(tol=1e-3, max_iter=100))
-    assert found.history[-1] == found.history[-2] < 1e-12
+    assert found.converged
+    assert found.n_iter < 10
+    assert found.history[-1] < 1e-12
+    # The gap is not that of a step before, which ended early.
     assert found.step_converged
     assert found.dual_gap <= 1e-6 * 1e-8
 
