@@ -88,6 +88,19 @@ def linearised(witnesses, clusters, k, C, balance, m, tol, margin="mean"):
     return result, given.join(result.w, k)
 
 
+@pytest.mark.parametrize("length", [0.0, 1.0, 5.0])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("balance", [None, 0.0, 2.0, np.inf])
+def test_a_balance_that_binds_nothing_is_left_out(length, k, balance):
+    given = Balance.of(length * np.array([0.6, 0.8]), balance, k)
+    if length == 0 or k == 1 or balance in (None, np.inf):
+        assert given.normal is None
+        assert given.held is None
+        return
+    np.testing.assert_allclose(given.normal, [0.6, 0.8])
+    assert given.held == (IntervalOfWidth(k, balance / length) if balance else None)
+
+
 @pytest.mark.parametrize(("margin", "C"), [("mean", 0.5), ("mean", 20.0), ("runner-up", 20.0)])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("balance", [None, 0.0, 0.3, 50.0])
