@@ -59,6 +59,10 @@ class RemoteBags:
         """Remote bags that are the results of ``function(bags, *arguments)`` for each part."""
         raise NotImplementedError
 
+    def local(self) -> Any:
+        """These bags, or as :class:`~milearn.Bags` if they are small enough for this process."""
+        raise NotImplementedError
+
     def unnamed(self) -> Any:
         """The same bags without the names of their features."""
         raise NotImplementedError

@@ -231,10 +231,19 @@ class DistributedBags(RemoteBags):
         PassSource
             It is lazy until a function is mapped over it.
         """
-        size = self.n_instances * self.shape[1] * self.dtype.itemsize
-        if 0 < size <= self._partitions.local_bytes:
+        if self._is_small:
             return self._here.source(block_bytes=block_bytes, dtype=dtype)
         return self._source_there(block_bytes, dtype)
+
+    def local(self) -> Bags | DistributedBags:
+        """The bags in memory if they take at most ``local_bytes`` of :meth:`from_bags`.
+
+        Returns
+        -------
+        Bags or DistributedBags
+            These bags if they take more.
+        """
+        return self._here if self._is_small else self
 
     def mapped(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Apply a function to blocks of whole bags on the workers.
@@ -317,6 +326,11 @@ class DistributedBags(RemoteBags):
         whole = Bags.concatenate(results(client, futures))
         order = np.concatenate([_places(segments) for _, segments in self._segments])
         return whole if (np.diff(order) > 0).all() else whole[np.argsort(order)]
+
+    @property
+    def _is_small(self) -> bool:
+        size = self.n_instances * self.shape[1] * self.dtype.itemsize
+        return 0 < size <= self._partitions.local_bytes
 
     @cached_property
     def _here(self) -> Bags:

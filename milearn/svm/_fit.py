@@ -116,7 +116,8 @@ def _components(estimator: Any, training: TrainingBags, kernel: Kernel) -> int |
 def _validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
     dtype = STORED_FLOATS if is_linear(estimator) else np.float64
     bags, noted = estimator._validate_fit(X, dtype=dtype)
-    return bags, noted
+    # A few remote bags have the same solver as bags in memory, and the same solution.
+    return bags.local() if bags.is_remote else bags, noted
 
 
 def _problems(

@@ -298,6 +298,15 @@ def test_misvc_is_that_of_bags(there, data, slack):
     assert again.score(there, y) == model.score(bags, y)
 
 
+@pytest.mark.parametrize("kind", [MISVC, CoupledMISVC])
+def test_few_bags_have_the_solver_of_bags_in_memory(client, data, kind):
+    bags, y = data[0][:40], data[1][:40]
+    there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 2)
+    model, here = (kind(0.1, kernel="linear").fit(each, y) for each in (there, bags))
+    assert model.n_passes_ == here.n_passes_
+    np.testing.assert_array_equal(model.coef_, here.coef_)
+
+
 @pytest.mark.parametrize(
     "model",
     [
