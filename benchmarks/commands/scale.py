@@ -36,15 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only",
         nargs="+",
         metavar="NAME",
-        help="which ones of 'estimators' are fitted, or which steps of 'cohort' are measured",
+        help="which ones of 'estimators' are fitted, or which steps of 'cohort' or storages of "
+        "'passes' are measured",
     )
     add_recorded(parser)
     parser.add_argument(
         "--seconds",
         type=float,
         metavar="S",
-        help="CPU seconds of a fit, and of a prediction, of 'estimators' (default: 60), and of a "
-        "step of 'cohort' (default: 600)",
+        help="CPU seconds of a fit, and of a prediction, of 'estimators' (default: 60), of a "
+        "step of 'cohort' (default: 600), and of a process of 'passes' (default: 3600)",
     )
 
 

@@ -21,30 +21,31 @@ def _own_folder(tmp_path, monkeypatch):
 
 
 def test_fits_are_divided_by_products(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        passes, "in_fresh_process", lambda module, task: _passes_fit.measure({**task, "repeats": 1})
-    )
+    def here(module, task, *, cpu_timeout):
+        if "16" in task["dtype"]:
+            raise TimeoutError
+        return _passes_fit.measure(task)
+
+    monkeypatch.setattr(passes, "in_fresh_process", here)
     storages = {
         "float64": (40_000, 3, 20, "float64", False),
         "float32 mapped": (40_000, 3, 20, "float32", True),
         "float16": (40_000, 3, 200, "float16", False),
     }
     monkeypatch.setattr(passes, "STORAGES", storages)
-    assert passes.run_passes(arguments(tmp_path)) == 0
+    once = argparse.Namespace(**{**vars(arguments(tmp_path)), "repeats": 1, "seconds": 9.0})
+    assert passes.run_passes(once) == 0
     out = capsys.readouterr().out
     assert out.count("400 x 3") == 6
+    assert out.count("ended after 9 s") == 2
     assert "goal 3" in out
+    once.only = ["float64"]
+    assert passes.run_passes(once) == 0
+    assert capsys.readouterr().out.count("400 x 3") == 2
+    once.only = ["float65"]
+    with pytest.raises(SystemExit, match="The storages are float64"):
+        passes.run_passes(once)
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
-    # What is recorded is shown without a cohort.
-    monkeypatch.setattr(cohort, "write_cohort", None)
-    some = argparse.Namespace(**vars(arguments(tmp_path)), only=["map", "MISVC"])
-    assert cohort.run_cohort(some) == 0
-    out = capsys.readouterr().out
-    assert "MISVC" in out
-    assert "load " not in out
-    some.only = ["Map"]
-    with pytest.raises(SystemExit, match="The steps are load, map"):
-        cohort.run_cohort(some)
 
 
 def test_every_embedding_is_measured(tmp_path, monkeypatch, capsys):
@@ -63,16 +64,34 @@ def test_every_embedding_is_measured(tmp_path, monkeypatch, capsys):
 def test_a_cohort_is_written_and_fitted_step_by_step(tmp_path, monkeypatch, capsys):
     pytest.importorskip("h5py")
 
+    numbers = []
+
+    class Few:
+        def fit(self, bags, y):
+            numbers.append(len(bags))
+
     def here(module, task, *, cpu_timeout):
         if task["step"] == "MIClassifier":
             raise TimeoutError
         return _cohort_fit.measure({**task, "limit_mb": 0})
 
     monkeypatch.setattr(cohort, "in_fresh_process", here)
+    monkeypatch.setattr(_cohort_fit, "MIClassifier", lambda **settings: Few())
     monkeypatch.setattr(cohort, "FAST_SIZES", (40, 10, 5))
     assert cohort.run_cohort(arguments(tmp_path)) == 0
     out = capsys.readouterr().out
     assert all(step in out for step in _cohort_fit.STEPS)
     assert "AUC" in out
     assert "> 600 s" in out
+    assert numbers == [4]
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+    # What is recorded is shown without a cohort.
+    monkeypatch.setattr(cohort, "write_cohort", None)
+    some = argparse.Namespace(**vars(arguments(tmp_path)), only=["map", "MISVC"])
+    assert cohort.run_cohort(some) == 0
+    out = capsys.readouterr().out
+    assert "MISVC" in out
+    assert "load " not in out
+    some.only = ["Map"]
+    with pytest.raises(SystemExit, match="The steps are load, map"):
+        cohort.run_cohort(some)
