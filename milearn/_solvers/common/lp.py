@@ -236,7 +236,10 @@ class LPModel:
     def set_basis(
         self, basic_columns: np.ndarray, upper_columns: np.ndarray, basic_rows: np.ndarray
     ) -> None:
-        """Set an estimate of the basis, which HiGHS completes, as the start of the next solution.
+        """Set an estimate of the basis as the start of the next solution.
+
+        If there are fewer or more basic variables than rows, HiGHS completes the basis. This takes
+        one more factorisation.
 
         Parameters
         ----------
@@ -250,7 +253,8 @@ class LPModel:
         basis.col_status = [(status.kBasic, status.kUpper, status.kLower)[kind] for kind in kinds]
         kinds = np.where(basic_rows, 0, 1).tolist()
         basis.row_status = [(status.kBasic, status.kUpper)[kind] for kind in kinds]
-        basis.valid = basis.alien = True
+        basis.valid = True
+        basis.alien = bool(basic_columns.sum() + basic_rows.sum() != self.n_rows)
         self._check(self._highs.setBasis(basis), "an estimate of the basis")
 
     def copied(self) -> LPModel:

@@ -100,8 +100,8 @@ class InteriorStart:
     y: np.ndarray
     # The dual value of these multipliers.
     bound: float
-    # Masks of rows whose multiplier is likely to be strictly between its bounds, or at the upper
-    # bound.
+    # Masks of rows whose multiplier is likely to be strictly between its bounds, as many as there
+    # are weights above zero, and of rows whose multiplier is likely to be at the upper bound.
     free_rows: np.ndarray
     slack_rows: np.ndarray
     # Mask of these and other rows whose multiplier may be above zero.
@@ -127,6 +127,16 @@ class _Point:
     v: np.ndarray
     t: np.ndarray
     xi: np.ndarray
+
+    def free_rows(self, n_used: int) -> np.ndarray:
+        """Mask of the rows whose multipliers are farthest from both bounds, one per used learner.
+
+        A basis has equal numbers of both.
+        """
+        inside = np.minimum(self.y / self.v, self.t / self.xi)
+        free = np.zeros(len(inside), dtype=bool)
+        free[np.argsort(-inside, kind="stable")[:n_used]] = True
+        return free
 
     def pairs(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         return (self.alpha, self.s), (self.y, self.v), (self.t, self.xi)
@@ -416,17 +426,19 @@ class InteriorSearch:
     def _result(self) -> InteriorStart:
         at = self.master.at
         kept = np.flatnonzero(at.alpha > _NEARLY * at.s)
+        used = at.alpha > at.s
+        free = at.free_rows(int(used.sum()))
         return InteriorStart(
             problem=self.problem,
             learners=[self.learners[k] for k in kept],
             H=self.H[kept],
-            alpha=np.where(at.alpha > at.s, at.alpha, 0.0)[kept],
+            alpha=np.where(used, at.alpha, 0.0)[kept],
             inside=at.alpha[kept],
             y=self.center,
             bound=self.bound,
-            free_rows=(at.y > at.v) & (at.t > at.xi),
-            slack_rows=at.xi > at.t,
-            near_rows=(at.y > _NEARLY * at.v) | (at.xi > at.t),
+            free_rows=free,
+            slack_rows=(at.xi > at.t) & ~free,
+            near_rows=(at.y > _NEARLY * at.v) | (at.xi > at.t) | free,
             n_steps=self.n_steps,
             value=self.value,
         )

@@ -94,17 +94,22 @@ def test_removal_keeps_the_basis_of_the_rest():
     assert again.x[columns] == pytest.approx(first.x[columns], abs=1e-12)
 
 
-@pytest.mark.parametrize("estimate", ["right", "wrong", "incomplete"])
+@pytest.mark.parametrize("estimate", ["right", "wrong", "incomplete", "singular"])
 def test_an_estimate_of_the_basis_never_changes_the_value(estimate):
     program, *_ = soft_program(1, n_rows=80, n_columns=30)
     known = program.solve()
-    again, _, costs, *_ = soft_program(1, n_rows=80, n_columns=30)
+    again, G, costs, *_, columns = soft_program(1, n_rows=80, n_columns=30)
     free = (known.y > 1e-9) & (known.y < costs - 1e-9)
     used = known.x > 1e-9
     if estimate == "wrong":
         free, used = ~free, ~used
     if estimate == "incomplete":
         free = np.zeros_like(free)
+    if estimate == "singular":
+        used, free = np.zeros_like(used), np.zeros_like(free)
+        used[columns[:2]] = True
+        free[np.flatnonzero((G[:2] == G[:2, :1]).all(axis=0))[:2]] = True
+        assert used.sum() == free.sum() == 2
     again.set_basis(used, free, known.y >= costs - 1e-9)
     found = again.solve()
     assert found.objective == pytest.approx(known.objective, abs=1e-9)

@@ -125,3 +125,14 @@ def test_a_maximum_of_learners_is_kept():
     problem, X = problem_of_bags(1, n_bags=40, ambiguous=False)
     found = searched(problem, StumpPool(X), n_estimators=7)
     assert len(found.learners) <= 7
+
+
+@pytest.mark.parametrize("gap", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("ambiguous", [True, False])
+def test_the_start_of_the_simplex_method_is_a_basis(ambiguous, gap):
+    """With another number of rows HiGHS would complete the basis, and factorise it twice."""
+    problem, X = problem_of_bags(3, n_bags=60, ambiguous=ambiguous)
+    found = InteriorSearch(problem, StumpPool(X), 1000).run(gap, lambda: False)
+    assert found.free_rows.sum() == np.count_nonzero(found.alpha) > 0
+    assert not (found.free_rows & found.slack_rows).any()
+    assert found.near_rows[found.free_rows | found.slack_rows].all()
