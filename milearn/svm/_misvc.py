@@ -116,10 +116,10 @@ class MISVC(BaseMISVC):
     the best 24 are refined three times with their highest instances. The three best ones and that
     of Fisher's discriminant between instances with the labels of their bags are followed for one
     step, and the best of these to its end. With many instances the screen uses a sample of the
-    bags, and above 2**24 numbers the start from the means is also compared on that sample only. For
-    nonlinear kernels, and for more than 1,500 features, the screen uses features of 100 landmarks;
-    nonlinear kernels follow only the best direction. Precomputed and indefinite kernels start from
-    the means only.
+    bags. Up to 2**24 numbers the objective is at most that of ``init="mean"``; above, the start
+    from the means is also compared on that sample only. For nonlinear kernels, and for more than
+    1,500 features, the screen uses features of 100 landmarks; nonlinear kernels follow only the
+    best direction. Precomputed and indefinite kernels start from the means only.
 
     ``init="annealed"`` is deterministic annealing [2]_. The instances of each positive bag have
     weights :math:`p_{ij}`, which sum to one and whose entropy H is rewarded:

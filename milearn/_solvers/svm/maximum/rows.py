@@ -283,26 +283,29 @@ def _best(
     gap_tol: float,
     settings: dict[str, Any],
 ) -> Descent:
-    """The better end of the descents from the means and from screened witnesses."""
+    """The lower end of the descents from the means and from screened witnesses.
+
+    The first is that of ``start="mean"``, so that the end is never above it. The second is rough,
+    and is followed precisely if it ends below.
+    """
     source = model.source
-    rough_tol = max(gap_tol, model.limits.race.tol)
-    first = descend(model, *model.given("mean"), options, rough_tol, **settings)
+    first = descend(model, *model.given("mean"), options, gap_tol, **settings)
     if first.stopped == "callback":
         return first
     own, rest = options, options.after(first.n_iter)
+    rough_tol = max(gap_tol, model.limits.race.tol)
     if model.limits.screened.holds_all(source.n_instances, source.n_features):
         others = screened_witnesses(source, loss)
         if len(others) == 0:
-            return _continued(model, first, options, gap_tol, settings)
+            return first
         second = _best_of(model, others, rest, rough_tol, settings)
     else:
         point = _start_on_sample(model, loss, own, means=False)
         more = _more_passes(model, settings)
         second = descend(model, point, None, rest, rough_tol, rough=True, **more)
-    best = min(first, second, key=lambda end: end.objective)
-    if second.stopped == "callback":
-        return best
-    return _continued(model, best, options, gap_tol, settings)
+    if second.objective < first.objective and second.stopped != "callback":
+        second = _continued(model, second, rest, gap_tol, settings)
+    return min(first, second, key=lambda end: end.objective)
 
 
 def _continued(

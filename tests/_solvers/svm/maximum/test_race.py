@@ -63,6 +63,19 @@ def test_all_steps_of_both_runs_count(solve):
     assert found.n_iter == len(found.history) >= 2
 
 
+@pytest.mark.parametrize("seed", [1, 3])
+def test_the_end_is_not_above_that_of_the_means(seed):
+    bags, y = make_bags(
+        600, 12, bag_size=(5, 12), concept_distance=3.0, flip_y=0.1, random_state=seed
+    )
+    source = ArraySource(bags.instances, bags.offsets)
+    loss, options = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(len(y))), SolverOptions(1e-6, 100)
+    means, found = (
+        solve_mi_svm_rows(source, loss, "bag", start, options, 1e-8) for start in ("mean", "auto")
+    )
+    assert found.objective <= means.objective * (1.0 + 1e-9)
+
+
 def few_words(n_bags=2000, n_features=900, size=5, seed=0):
     """Texts of twenty words; one text of a positive bag has some of ten words of its class."""
     rng = np.random.RandomState(seed)
