@@ -6,8 +6,8 @@ the result. Scores have one column for two classes or for regression, otherwise 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
 
 from .._bags import Bags
+from .._bags.segments import segment_argmax
 from .._bags.storage import compute_dtype
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.nystroem import FeatureMap
@@ -30,6 +31,7 @@ from ..svm._kernel_average import as_kind
 __all__ = [
     "BagCandidate",
     "Candidate",
+    "FoldFit",
     "InstanceCandidate",
     "LandmarkFeatures",
     "ScaledStatistics",
@@ -38,6 +40,7 @@ __all__ = [
     "StatisticsCandidate",
     "Training",
     "Way",
+    "most_alike",
 ]
 
 # Numbers of scaled instances, or of kernel values, that are computed at once.
@@ -98,10 +101,21 @@ class ScoreFunction(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class FoldFit:
+    """A fit on the training bags of one inner fold."""
+
+    # Of shape (n_test, n_columns).
+    scores: np.ndarray
+    # Of shape (n_features,). Weights for which the highest product with an instance decides, of a
+    # linear model with one column.
+    direction: np.ndarray | None = None
+
+
 class Candidate(Protocol):
     """A model that was prepared on the training bags."""
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    def fold(self, train: np.ndarray, test: np.ndarray) -> FoldFit:
         """Fit on the bags ``train`` and score the bags ``test``."""
         ...
 
@@ -135,8 +149,8 @@ class BagCandidate:
     matrix: np.ndarray
     training: Training
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        return _side_by_side(self._models(train), self._rows(test, train))
+    def fold(self, train: np.ndarray, test: np.ndarray) -> FoldFit:
+        return FoldFit(_side_by_side(self._models(train), self._rows(test, train)))
 
     def whole(self) -> ScoreFunction:
         return _BagFunction(self.rows, self._models(np.arange(len(self.matrix))))
@@ -290,8 +304,22 @@ class InstanceCandidate:
     # Out-of-fold scores of classes, which candidates with different ``without`` share.
     shared: dict[Any, np.ndarray] = field(default_factory=dict)
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        return np.hstack([self._scores(column, train, test) for column in self._columns])
+    def fold(self, train: np.ndarray, test: np.ndarray) -> FoldFit:
+        if self.training.n_columns == 1:
+            model = self._fitted(0, train, {"tol": _FOLD_TOL})
+            return FoldFit(_columns(model, self.bags[test]), self._direction(model))
+        return FoldFit(np.hstack([self._scores(column, train, test) for column in self._columns]))
+
+    def started(self, directions: Sequence[np.ndarray]) -> InstanceCandidate:
+        """The same candidate, whose fit starts at the highest instances of one of the directions.
+
+        It is the direction with the highest mean cosine with the others: different bags lead to
+        the same deciding instances, but chance leads to others each time.
+        """
+        bags = self.bags.local() if self.bags.is_remote else self.bags
+        chosen = directions[most_alike(np.stack(directions))]
+        rows = segment_argmax(bags.instances @ chosen, bags.offsets)
+        return replace(self, model=clone(self.model).set_params(init=rows))
 
     def whole(self) -> ScoreFunction:
         rows = np.arange(len(self.bags))
@@ -301,6 +329,11 @@ class InstanceCandidate:
     @property
     def _columns(self) -> range:
         return range(self.training.n_columns)
+
+    def _direction(self, model: Any) -> np.ndarray | None:
+        if self.training.regression or model.kernel != "linear":
+            return None
+        return np.asarray(model.coef_[0] * (-1 if model.pos_label == 0 else 1))
 
     def _scores(self, column: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
         key = column, column == self.without, train.tobytes()
@@ -318,6 +351,15 @@ class InstanceCandidate:
         model = clone(self.model).set_params(**settings)
         bags = self.bags if len(train) == len(self.bags) else self.bags[train]
         return model.fit(bags, targets, sample_weight=given.weights[train])
+
+
+def most_alike(directions: np.ndarray) -> int:
+    """Row with the highest mean cosine with the others, of shape (n_rows, n_features)."""
+    norms = np.linalg.norm(directions, axis=1, keepdims=True)
+    units = np.divide(directions, norms, out=np.zeros_like(directions), where=norms > 0)
+    cosines = units @ units.T
+    np.fill_diagonal(cosines, 0.0)
+    return int(np.argmax(cosines.sum(axis=0)))
 
 
 # -- statistics of the bags ------------------------------------------------------------------------
@@ -360,8 +402,8 @@ class StatisticsCandidate:
     matrix: np.ndarray
     training: Training
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        return _votes(self._fitted(train), self.matrix[test])
+    def fold(self, train: np.ndarray, test: np.ndarray) -> FoldFit:
+        return FoldFit(_votes(self._fitted(train), self.matrix[test]))
 
     def whole(self) -> ScoreFunction:
         return _StatisticsFunction(self.rows, self._fitted(np.arange(len(self.matrix))))

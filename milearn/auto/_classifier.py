@@ -21,6 +21,7 @@ from ._calibration import Calibration, not_calibrated, probabilities
 from ._candidates import ScoreFunction, Training, Way
 from ._folds import Folds, checked_groups, class_folds
 from ._judgement import (
+    CombinedFunction,
     Judge,
     Judged,
     Scored,
@@ -147,6 +148,11 @@ class MIClassifier(CallbackSupport, BagClassifier):
     the same fold. If a class has only one bag, the kernels of bags are used without a comparison.
     Orientations with the same sum are compared by their likelihood. The result does not depend on
     the names of the classes.
+
+    With fewer than 100 bags and two classes, the scores of "linear" are the mean of two fits on all
+    bags, because the minimum that a fit finds depends on few bags. The second fit starts from the
+    highest instances of one model of the inner folds: that whose weights have the highest mean
+    cosine with those of the others.
 
     For large data, steps are replaced by cheaper ones, which are listed in ``skipped_``. If
     comparing all pairs of instances would take minutes, only kernels of means and extremes are
@@ -279,6 +285,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
                 "_calibration": judged[paradigm].calibration,
                 "_positive_sign": -1 if positive == 0 else 1,
                 "_bag_score_is_max": paradigm in (INSTANCE, LINEAR)
+                and not isinstance(function, CombinedFunction)
                 and (len(classes) == 2 or negative is None),
             }
         )

@@ -42,6 +42,9 @@ class SizeLimits:
         Instances above which there is no RBF kernel.
     tree_values : float
         Statistics of all bags that each split of a regression tree may consider.
+    agreeing_bags : int
+        Training bags from which on "linear" has one fit on all bags. With fewer, it has a second
+        one, which starts from the models of inner folds.
     test_bags : int
         Test bags that are sufficient for selection and calibration. Inner folds after them are not
         scored.
@@ -54,6 +57,7 @@ class SizeLimits:
     instance_landmarks: int = 150
     rbf_instances: int = 20_000
     tree_values: float = 1e6
+    agreeing_bags: int = 100
     test_bags: int = 400
 
 

@@ -28,9 +28,11 @@ from ..svm._kernel_average import (
     learn_average,
     learn_scaled,
 )
+from ._calibration import not_calibrated
 from ._candidates import (
     BagCandidate,
     Candidate,
+    FoldFit,
     InstanceCandidate,
     LandmarkFeatures,
     ScaledStatistics,
@@ -41,7 +43,7 @@ from ._candidates import (
     Way,
 )
 from ._folds import Folds
-from ._judgement import Judge, Scored, clearly_worse
+from ._judgement import CombinedFunction, Judge, Scored, clearly_worse
 from ._plan import size_plan
 
 __all__ = ["INSTANCE", "LINEAR", "RIDGE", "TREES", "Run"]
@@ -52,6 +54,9 @@ _LINEAR_COST = 10.0
 _STATISTICS = ("mean", "min", "max", "std")
 _TREES = {"n_estimators": 100, "min_samples_leaf": 2}
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
+
+# Of fewer directions, no one agrees best with the others.
+_FEWEST_DIRECTIONS = 3
 
 # Ratio of the times of a fit on all training bags and on a subset of them.
 _WHOLE_FIT = 1.5
@@ -107,6 +112,8 @@ class Run:
         self.skipped = list(self.size.notes)
         self.start, self.stopped = time.perf_counter(), False
         self.candidates: dict[Way, Candidate] = {}
+        # Of the linear models of inner folds.
+        self.directions: dict[Way, list[np.ndarray]] = {}
         self.dropped: set[Way] = set()
         # Scores of classes by kernel, see InstanceCandidate.
         self._shared: dict[str, dict[Any, np.ndarray]] = {}
@@ -251,8 +258,25 @@ class Run:
     # -- scores ----------------------------------------------------------------------------
 
     def whole(self, way: Way) -> ScoreFunction:
-        """A prepared candidate, fitted on all training bags."""
-        return self.candidates[way].whole()
+        """A prepared candidate, fitted on all training bags.
+
+        With few bags, it is bad luck which minimum the fit of "linear" finds. It is averaged with a
+        second fit, which starts from the inner folds.
+        """
+        candidate = self.candidates[way]
+        function, directions = candidate.whole(), self.directions.get(way, [])
+        few = len(self.merged.bags) < self.limits.agreeing_bags
+        if not (few and way.name == LINEAR and len(directions) >= _FEWEST_DIRECTIONS):
+            return function
+        assert isinstance(candidate, InstanceCandidate)
+        functions = [function, candidate.started(directions).whole()]
+        return CombinedFunction(functions, [not_calibrated(1)] * 2, np.ones(2))
+
+    def _kept(self, way: Way, fit: FoldFit) -> np.ndarray:
+        """The scores of a fit on a fold, whose direction is kept."""
+        if fit.direction is not None:
+            self.directions.setdefault(way, []).append(fit.direction)
+        return fit.scores
 
     def fold_scores(
         self,
@@ -290,13 +314,13 @@ class Run:
         ways, parts = [way for way in ways if way not in self.dropped], folds[part]
         if self.stopped:
             ways = [] if found else ways[:1]
-        scores = iter(
+        fits = iter(
             Parallel(n_jobs=self.n_jobs)(
                 delayed(self.candidates[way].fold)(*each) for way in ways for each in parts
             )
         )
         for way in ways if parts else []:
-            found.setdefault(way, []).extend(next(scores) for _ in parts)
+            found.setdefault(way, []).extend(self._kept(way, next(fits)) for _ in parts)
             self._step(f"{way} scored on fold {len(found[way])} of {len(folds)}")
 
     def _within_budget(
@@ -325,7 +349,7 @@ class Run:
                 begun = self._elapsed
                 if way not in self.candidates:
                     self.candidates[way] = makers[way]()
-                scores = self.candidates[way].fold(*fold)
+                scores = self._kept(way, self.candidates[way].fold(*fold))
                 took[way] = self._elapsed - begun
                 self._step(f"{way} scored on fold {number + 1} of {len(folds)}")
                 if number == 0 and found and not self._allows(_WHOLE_FIT * sum(took.values())):

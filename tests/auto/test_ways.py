@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from milearn import MISVC, Bags, MIClassifier
 from milearn._bags.segments import segment_max, segment_min
 from milearn.auto._calibration import calibrate
-from milearn.auto._candidates import Training, Way
+from milearn.auto._candidates import Training, Way, most_alike
 from milearn.auto._judgement import (
     COMBINED,
     class_judge,
@@ -22,6 +22,7 @@ from milearn.auto._judgement import (
     judge_ways,
     positive_class,
 )
+from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
@@ -42,6 +43,12 @@ class Only(MIClassifier):
         return {way: make for way, make in found.items() if way.name == self.name}
 
 
+class OneFit(Only):
+    """Without a second fit of few bags."""
+
+    _size_limits = SizeLimits(agreeing_bags=40)
+
+
 @pytest.fixture(scope="module")
 def rare():
     X, offsets, y, rows = needles(1, n_bags=160, size=40)
@@ -52,6 +59,38 @@ def rare():
 
 
 # -- needles and orientations ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_a_second_fit_of_few_bags_starts_where_inner_folds_agree(positive):
+    X, offsets, y, _ = needles(2, n_bags=140, size=60, distance=5.0)
+    bags, y = Bags(X, offsets), y if positive else 1 - y
+    found = {}
+    for kind in (OneFit, Only):
+        model = kind("linear", pos_label=positive).fit(bags[:40], y[:40])
+        found[kind] = [model.decision_function(bags[40:])]
+        found[kind] += [model.instance_decision_function(bags[40:])]
+        assert model._bag_score_is_max == (kind is OneFit)
+    areas = [roc_auc_score(y[40:], scores) for scores, _ in found.values()]
+    assert areas[0] < 0.6
+    assert areas[1] > 0.7
+    # Scores are the mean of two models whose bag scores are the highest of instances.
+    scores, instances = (2 * b - a for a, b in zip(*found.values(), strict=True))
+    highest = segment_max if positive else segment_min
+    np.testing.assert_allclose(scores, highest(instances, bags[40:].offsets), atol=1e-8)
+
+
+def test_the_direction_that_is_most_alike_has_the_highest_mean_cosine():
+    rng = np.random.RandomState(0)
+    for _ in range(20):
+        rows = rng.normal(size=(5, 3)) * rng.lognormal(size=(5, 1))
+        means = [
+            np.mean([a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in rows if b is not a])
+            for a in rows
+        ]
+        assert most_alike(rows) == np.argmax(means)
+    # A model without weights is like no other.
+    assert most_alike(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.1]])) > 0
 
 
 @pytest.mark.parametrize("names", [("none", "some"), ("some", "none")], ids=str)
