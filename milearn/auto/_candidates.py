@@ -310,15 +310,20 @@ class InstanceCandidate:
             return FoldFit(_columns(model, self.bags[test]), self._direction(model))
         return FoldFit(np.hstack([self._scores(column, train, test) for column in self._columns]))
 
-    def started(self, directions: Sequence[np.ndarray]) -> InstanceCandidate:
+    def started(self, directions: Sequence[np.ndarray]) -> InstanceCandidate | None:
         """The same candidate, whose fit starts at the highest instances of one of the directions.
 
         It is the direction with the highest mean cosine with the others: different bags lead to
-        the same deciding instances, but chance leads to others each time.
+        the same deciding instances, but chance leads to others each time. None if the bags are too
+        large for this process.
         """
-        bags = self.bags.local() if self.bags.is_remote else self.bags
+        bags: Any = self.bags
+        bags = bags.local() if bags.is_remote else bags
+        if bags.is_remote:
+            return None
         chosen = directions[most_alike(np.stack(directions))]
-        rows = segment_argmax(bags.instances @ chosen, bags.offsets)
+        scores = bags.instances @ chosen.astype(bags.instances.dtype)
+        rows = segment_argmax(scores, bags.offsets)
         return replace(self, model=clone(self.model).set_params(init=rows))
 
     def whole(self) -> ScoreFunction:

@@ -263,14 +263,15 @@ class Run:
         With few bags, it is bad luck which minimum the fit of "linear" finds. It is averaged with a
         second fit, which starts from the inner folds.
         """
-        candidate = self.candidates[way]
-        function, directions = candidate.whole(), self.directions.get(way, [])
+        candidate, directions = self.candidates[way], self.directions.get(way, [])
+        function, second = candidate.whole(), None
         few = len(self.merged.bags) < self.limits.agreeing_bags
-        if not (few and way.name == LINEAR and len(directions) >= _FEWEST_DIRECTIONS):
+        if few and way.name == LINEAR and len(directions) >= _FEWEST_DIRECTIONS:
+            assert isinstance(candidate, InstanceCandidate)
+            second = candidate.started(directions)
+        if second is None:
             return function
-        assert isinstance(candidate, InstanceCandidate)
-        functions = [function, candidate.started(directions).whole()]
-        return CombinedFunction(functions, [not_calibrated(1)] * 2, np.ones(2))
+        return CombinedFunction([function, second.whole()], [not_calibrated(1)] * 2, np.ones(2))
 
     def _kept(self, way: Way, fit: FoldFit) -> np.ndarray:
         """The scores of a fit on a fold, whose direction is kept."""
