@@ -307,7 +307,7 @@ def _begun(
     few = len(near) <= options.few_near * len(problem.points)
     relaxation = Relaxation(problem, near if few else None)
     add_learners(relaxation, warm.learners, warm.H)
-    relaxation.adopt(warm.alpha, warm.y, warm.free_rows, warm.slack_rows)
+    relaxation.adopt(warm.alpha, warm.y, warm.used, warm.free_rows, warm.slack_rows)
     return relaxation
 
 

@@ -214,17 +214,25 @@ class Relaxation:
         order = np.argsort(-lacking, kind="stable")[: _ROWS_AT_A_TIME + len(self.learners)]
         return np.asarray(absent[order[lacking[order] > _VIOLATION_TOL]])
 
-    def adopt(self, alpha: np.ndarray, y: np.ndarray, free: np.ndarray, slack: np.ndarray) -> None:
-        """Set weights of the learners as the current solution, and the corresponding basis.
+    def adopt(
+        self,
+        alpha: np.ndarray,
+        y: np.ndarray,
+        used: np.ndarray,
+        free: np.ndarray,
+        slack: np.ndarray,
+    ) -> None:
+        """Set weights of the learners as the current solution, and an estimate of the basis.
 
         All rows must be those of points or of bags without disjuncts.
 
         Parameters
         ----------
         alpha : ndarray of shape (n_learners,)
-            Zero for learners that are not in the basis.
         y : ndarray of shape (r + n_bags,)
             Multipliers of the constraints and of the bags.
+        used : ndarray of bool, shape (n_learners,)
+            Mask of learners with a weight above zero.
         free, slack : ndarray of bool, shape (r + n_bags,)
             Masks of rows with a multiplier between its bounds, and of rows with a slack above zero.
         """
@@ -232,7 +240,9 @@ class Relaxation:
         x[self.alpha_columns] = alpha
         there = np.flatnonzero(np.r_[self.margin_rows, [bag.row for bag in self.bags]] >= 0)
         y, free, slack = y[there], free[there], slack[there]
-        self.model.set_basis(x > 0.0, free, slack)
+        columns = np.zeros(len(x), dtype=bool)
+        columns[self.alpha_columns] = used
+        self.model.set_basis(columns, free, slack)
         scores = alpha @ self.H
         problem = self.problem
         lacking = np.maximum(0.0, 1.0 - problem.signs * scores[problem.points])

@@ -9,7 +9,7 @@ from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.interior import InteriorSearch, soft_entries, soft_prices
+from milearn._solvers.ensemble.interior import InteriorSearch, _Point, soft_entries, soft_prices
 from milearn._solvers.ensemble.points import (
     disjunctive_problem,
     inherited_problem,
@@ -133,6 +133,25 @@ def test_the_start_of_the_simplex_method_is_a_basis(ambiguous, gap):
     """With another number of rows HiGHS would complete the basis, and factorise it twice."""
     problem, X = problem_of_bags(3, n_bags=60, ambiguous=ambiguous)
     found = InteriorSearch(problem, StumpPool(X), 1000).run(gap, lambda: False)
-    assert found.free_rows.sum() == np.count_nonzero(found.alpha) > 0
+    assert found.free_rows.sum() == found.used.sum() > 0
     assert not (found.free_rows & found.slack_rows).any()
     assert found.near_rows[found.free_rows | found.slack_rows].all()
+
+
+def test_a_basis_changes_the_least_certain_learners_and_rows():
+    """Three learners have a weight, and one row is free: one learner and one row are changed."""
+    one = np.ones(4)
+    at = _Point(
+        alpha=np.array([100.0, 50.0, 2.0, 0.01]),
+        s=one,
+        y=np.array([100.0, 0.1, 1e-3, 200.0]),
+        v=one,
+        t=np.array([100.0, 300.0, 1.0, 1e-4]),
+        xi=one,
+    )
+    used, free = at.basis(np.arange(4))
+    assert used.tolist() == [True, True, False, False]
+    assert free.tolist() == [True, True, False, False]
+    used, free = at.basis(np.array([0, 2]))
+    assert used.tolist() == [True, False]
+    assert free.tolist() == [True, False, False, False]
