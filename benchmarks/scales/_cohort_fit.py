@@ -27,6 +27,8 @@ STEPS = ("load", "map", "MISVC", "MISVC, one of five folds", "MIClassifier", _OF
 # Proportion of instances that decide, of bags with the wrong label, and slides of a patient.
 _DECIDING, _NOISE, _SLIDES = 0.02, 0.1, 2
 _DISTANCE = 4.0
+# The cost of a bag for instances whose squared norm is about 2,000.
+_COST = 1e-3
 _TISSUES = 12
 # One bag in so many is fitted where all are too many.
 _PART = 10
@@ -65,7 +67,7 @@ def write_cohort(folder: Path, n_bags: int, bag_size: int, n_features: int) -> N
 def _model(name: str) -> Any:
     if name.startswith("MIClassifier"):
         return MIClassifier(random_state=0)
-    return MISVC(kernel="linear")
+    return MISVC(kernel="linear", C=_COST)
 
 
 def _done(step: str, folder: Path) -> dict[str, Any]:
