@@ -200,7 +200,7 @@ def canonical_block(block: Any, position: int) -> Any:
                 f"Bag {position} has rows of different lengths: every instance needs the same "
                 "features."
             ) from error
-        if block.size == 0 and (block.ndim < 2 or block.shape[0] == 0):
+        if block.ndim > 0 and block.shape[0] == 0:
             raise ValueError(empty_bag(position))
     if block.ndim != 2:
         if block.ndim == 1 and block.dtype.kind in "USO" and first_text(block) is not None:

@@ -347,6 +347,11 @@ def test_from_frame_refuses(frames):
         lambda: Bags.from_frame(df, bag="label", label="n", features=["x"]),
         "Bag 'musk' has two labels (5 and 7): a bag has one label.",
     )
+    falling = frames.DataFrame({"bag": ["a", "a"], "x": [1.0, 2.0], "n": [7, 5]})
+    refuses(
+        lambda: Bags.from_frame(falling, bag="bag", label="n"),
+        "Bag 'a' has two labels (7 and 5): a bag has one label.",
+    )
     missing = frames.DataFrame({"bag": ["a", None], "x": [1.0, 2.0]})
     with pytest.raises(ValueError, match=r"^bag_ids is missing \((None|nan)\) at row 1: give"):
         Bags.from_frame(missing, bag="bag")

@@ -183,6 +183,8 @@ def test_groups_with_different_labels_are_named():
     groups = np.repeat(np.arange(5), 2)
     with pytest.raises(ValueError, match=r"^5 group\(s\) .* 2 \(0 of bag 4, 1 of bag 5\) and 2 mo"):
         labels_of(groups, np.tile([0, 1], 5))
+    with pytest.raises(ValueError, match=r"^3 group\(s\) .* 2 \(0 of bag 4, 1 of bag 5\)\. Corr"):
+        labels_of(groups[:6], np.tile([0, 1], 3))
 
 
 def test_weights_are_added():
