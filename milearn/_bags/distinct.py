@@ -34,8 +34,6 @@ __all__ = [
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-# Number of entries up to which merged bags are sorted, which requires a copy.
-_ORDERED = 2**24
 # Significant digits by which rows are ranked.
 _RANK_DIGITS = 10
 
@@ -213,12 +211,18 @@ class MergedBags:
 
 
 def merge_bags(
-    bags: Bags, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None
+    bags: Bags,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    groups: np.ndarray | None = None,
+    *,
+    most_sorted: int = 2**24,
 ) -> MergedBags:
     """Merge bags with equal contents, target and group, and remove bags of weight zero.
 
     Otherwise duplicates could be in the training and the test part of an inner fold, and medians
-    would count duplicates differently from a bag of weight two.
+    would count duplicates differently from a bag of weight two. Bags with up to ``most_sorted``
+    entries are sorted by content, which requires a copy; others stay in their order.
     """
     used = np.flatnonzero(weights > 0)
     group_codes = np.zeros(len(used), dtype=np.intp)
@@ -229,9 +233,9 @@ def merge_bags(
     keys = np.rec.fromarrays([marks, target_codes, group_codes])
     _, kept, inverse = np.unique(keys, return_index=True, return_inverse=True)
     summed = np.bincount(inverse.ravel(), weights=weights[used])
-    # np.unique sorts by content; very many instances are not sorted.
+    # np.unique sorts by content.
     order = np.arange(len(kept))
-    if bags.n_instances * bags.shape[1] > _ORDERED:
+    if bags.n_instances * bags.shape[1] > most_sorted:
         back = np.argsort(kept)
         kept, summed, order = kept[back], summed[back], np.argsort(back)
     positions = used[kept]

@@ -77,6 +77,20 @@ def test_merging_sums_weights_and_does_not_depend_on_the_order():
     assert merged.weights.sum() == weights.sum()
 
 
+def test_many_entries_stay_in_their_order_and_name_the_order_by_content():
+    bags, targets = some_bags(n_bags=9), np.arange(9) % 2
+    weights = np.arange(9) + 0.5
+    entries = bags.n_instances * bags.shape[1]
+    by_content = merge_bags(bags, targets, weights, most_sorted=entries)
+    np.testing.assert_array_equal(by_content.order, np.arange(9))
+    assert (np.diff(by_content.positions) < 0).any()
+    kept = merge_bags(bags, targets, weights, most_sorted=entries - 1)
+    assert kept.bags is bags
+    np.testing.assert_array_equal(kept.positions, np.arange(9))
+    np.testing.assert_array_equal(kept.weights, weights)
+    np.testing.assert_array_equal(kept.positions[kept.order], by_content.positions)
+
+
 def test_equal_bags_with_other_labels_or_groups_stay_apart():
     bags = some_bags(n_bags=3)[[0, 0, 1, 1, 2]]
     targets = np.array([0, 1, 1, 1, 0])
