@@ -176,7 +176,7 @@ def test_structured_targets_are_compared():
 
 def test_groups_with_different_labels_are_named():
     refuses(
-        lambda: labels_of(["a", "b", "a", "b", "c"], [1, 0, 0, 0, 1]),
+        lambda: labels_of(["a", "b", "a", "b", "c", "a"], [1, 0, 0, 0, 1, 0]),
         "1 group(s) have bags with different labels: 'a' (1 of bag 0, 0 of bag 2). Correct the "
         "labels, or choose a rule, such as how='any' or how='max'.",
     )
