@@ -169,6 +169,12 @@ def test_a_file_that_was_replaced_is_not_referred_to(tmp_path):
     assert_same(pickle.loads(pickle.dumps(bags[[3, 1]])), plain[[3, 1]])
 
 
+def test_a_file_that_was_removed_is_not_referred_to(tmp_path):
+    bags = mapped_from(tmp_path, made())
+    os.remove(tmp_path / "x.npy")
+    assert_same(pickle.loads(pickle.dumps(bags)), made())
+
+
 def test_maps_of_joblib_are_pickled_by_value(tmp_path):
     plain = made()
     joblib.dump(plain, tmp_path / "bags")
