@@ -1,4 +1,4 @@
-"""Bags without structure, for tests in which the data do not matter."""
+"""Bags without structure, for tests in which the data do not matter, and bags of tissues."""
 
 from __future__ import annotations
 
@@ -22,3 +22,18 @@ def labelled_bags(seed=0, *, n_positive=3, n_negative=4, d=3, largest=3, shift=0
     instances = bags.instances.copy()
     instances[bags.offsets[:n_positive], 0] += shift
     return Bags(instances, bags.offsets), (np.arange(len(bags)) < n_positive).astype(int)
+
+
+def tissues(seed, n_bags=60, size=100, d=300):
+    """Instances of a few tissues far from each other; a twentieth of a positive bag is moved.
+
+    Returns the instances, offsets, labels, and which instances are moved.
+    """
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(n_bags * size, d))
+    X += 3.0 * rng.normal(size=(6, d))[rng.randint(6, size=len(X))]
+    offsets, y = np.arange(0, len(X) + 1, size), np.arange(n_bags) % 2
+    place = rng.normal(size=d) / np.sqrt(d)
+    moved = (np.arange(len(X)) % size < 0.05 * size) & (np.repeat(y, size) == 1)
+    X[moved] += 4.0 * place
+    return X, offsets, y, moved

@@ -78,7 +78,8 @@ def test_objective_is_the_stated_one_and_never_rises(C, slack, kernel):
     assert model.objective_ == pytest.approx(objective(model, bags, y), rel=1e-8)
     assert model.objective_history_[-1] == model.objective_
     assert len(model.objective_history_) == model.n_iter_
-    assert (np.diff(model.objective_history_) <= 0).all()
+    # Up to rounding, where a step leads to the same point.
+    assert (np.diff(model.objective_history_) <= 1e-13 * model.objective_).all()
     assert abs(model.dual_gap_) <= 1e-6 * model.objective_
 
 

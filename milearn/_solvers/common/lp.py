@@ -317,6 +317,11 @@ class LPModel:
         limit = float(max(time_limit, 0.0) + highs.getRunTime())
         self._check(highs.setOptionValue("time_limit", limit), "setting the time limit")
         highs.run()
+        if highs.getModelStatus() == self._library.HighsModelStatus.kNotset:
+            # HiGHS refuses a number of threads after another model of this process had a different
+            # one. Zero is the number that it has.
+            self._check(highs.setOptionValue("threads", 0), "setting the threads")
+            highs.run()
         return highs.getModelStatus()
 
     def _read_result(self) -> LPResult:

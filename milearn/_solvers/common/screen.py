@@ -12,8 +12,16 @@ curve up to scale. The best ones are refined: with the highest instances h_i of 
 
     w <- S^-1 (mean of h_i over positive targets - (m + mean of h_i over negative targets) / 2),
 
-where both means are weighted by the absolute targets. The last direction is that of Fisher's
-discriminant between instances with the targets of their bags.
+where both means are weighted by the absolute targets. Two kinds of directions that use all
+instances are refined together with them: that of Fisher's discriminant between instances with the
+targets of their bags, and both signs of the eigenvectors w with the largest eigenvalues of
+
+    (S_+ - S_-) w = lambda S w,
+
+where S_+ and S_- are the covariances around m of the instances of bags with positive and negative
+targets. A proportion p of instances at a distance r adds about p r^2 to the variance along r. With
+many features a single instance hardly points along r, but many bags together show this variance.
+The last direction is that of Fisher's discriminant as it is.
 
 The scores of all candidates are one matrix product in single precision. Everything is weighted by
 the bags, so that a weight of two is a bag that is there twice. No choice depends on the order of
@@ -38,6 +46,7 @@ from .passes import ArraySource, Block, PassSource, gather, instance_scores
 __all__ = [
     "ScreenLimits",
     "Screened",
+    "contrasts_of",
     "highest_in_bags",
     "highest_rows",
     "landmark_source",
@@ -60,7 +69,8 @@ class ScreenLimits:
     Attributes
     ----------
     candidates, per_feature : int
-        Candidates at most, and at most per feature.
+        Candidates at most, and at most per feature. With none, only directions that use all
+        instances are refined.
     products : float
         Multiplications of candidates with instances, at the most.
     refined, rounds : int
@@ -71,6 +81,10 @@ class ScreenLimits:
         Share of the mean variance that is added to the covariance.
     covariance_rows : int
         Instances for the covariance, at the most. Of more, they are chosen at equal distances.
+    contrasts : int
+        Eigenvectors of the difference of covariances, at the most.
+    contrast_products : float
+        Multiplications for this difference, at the most; of more instances, some are chosen.
     features : int
         Features above which landmarks stand for them.
     """
@@ -83,13 +97,21 @@ class ScreenLimits:
     kept: int = 3
     ridge: float = 0.05
     covariance_rows: int = 20_000
+    contrasts: int = 3
+    contrast_products: float = 2e11
     features: int = 1_500
 
     def n_candidates(self, n_instances: int, n_features: int) -> int:
         """Number of candidates for data of this size."""
+        if self.candidates == 0:
+            return 0
         affordable = int(self.products / (n_instances * n_features))
         wanted = min(self.candidates, self.per_feature * n_features)
         return max(self.refined, min(wanted, affordable))
+
+    def n_contrast_rows(self, n_instances: int, n_features: int) -> int:
+        """Number of instances for the difference of covariances."""
+        return min(n_instances, int(self.contrast_products / n_features**2))
 
 
 @dataclass(frozen=True)
@@ -148,26 +170,14 @@ def screened(
         some = _at_equal_distances(along, weights[owner], limits.covariance_rows)
         each = np.ones(len(some))
     mean, factor = _whitening(_dense(gather(source, some)), each, limits.ridge)
-    n_candidates = limits.n_candidates(source.n_instances, source.n_features)
-    pull = weights * np.maximum(targets, 0.0)
-    rows = _distinct(_at_equal_distances(along, pull[owner], n_candidates), along)
-    vectors = _dense(gather(source, rows)) - mean
-    directions = linalg.cho_solve(factor, vectors.T).T
-    values = np.concatenate(
-        [
-            rank_correlations(
-                _maxima(source, directions[first : first + _AT_ONCE]), targets, weights
-            )
-            for first in range(0, len(directions), _AT_ONCE)
-        ]
-    )
-    best = _descending(values)[: limits.refined]
-    directions = directions[best]
+    tried = _candidates(source, along, (targets, weights), (mean, factor), limits)
+    inherited = _inherited(source, targets * weights, factor)[None]
+    contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
+    directions = np.concatenate([tried, inherited, contrasts, -contrasts])
     for _ in range(limits.rounds):
         directions = _refined(source, directions, targets * weights, (mean, factor))
     refined = _best(source, directions, (targets, weights), limits.kept)
-    inherited = _inherited(source, targets * weights, factor)
-    return refined.followed_by(_best(source, inherited[None], (targets, weights), 1))
+    return refined.followed_by(_best(source, inherited, (targets, weights), 1))
 
 
 def refined_by_variances(
@@ -288,6 +298,84 @@ def _whitening(
     # Where instances do not differ any direction will do.
     covariance[np.diag_indices(len(mean))] += ridge * (np.trace(covariance) / len(mean) or 1.0)
     return mean, linalg.cho_factor(covariance, lower=True, overwrite_a=True)
+
+
+def _candidates(
+    source: PassSource,
+    along: np.ndarray,
+    bags: tuple[np.ndarray, np.ndarray],
+    whitening: tuple[np.ndarray, tuple[np.ndarray, bool]],
+    limits: ScreenLimits,
+) -> np.ndarray:
+    """The best directions of single instances."""
+    (targets, weights), (mean, factor) = bags, whitening
+    count = limits.n_candidates(source.n_instances, source.n_features)
+    if count == 0:
+        return np.zeros((0, len(mean)))
+    pull = np.repeat(weights * np.maximum(targets, 0.0), np.diff(source.offsets))
+    rows = _distinct(_at_equal_distances(along, pull, count), along)
+    vectors = _dense(gather(source, rows)) - mean
+    directions = linalg.cho_solve(factor, vectors.T).T
+    values = np.concatenate(
+        [
+            rank_correlations(
+                _maxima(source, directions[first : first + _AT_ONCE]), targets, weights
+            )
+            for first in range(0, len(directions), _AT_ONCE)
+        ]
+    )
+    return np.asarray(directions[_descending(values)[: limits.refined]])
+
+
+def contrasts_of(
+    source: PassSource,
+    along: np.ndarray,
+    bags: tuple[np.ndarray, np.ndarray],
+    whitening: tuple[np.ndarray, tuple[np.ndarray, bool]],
+    limits: ScreenLimits,
+    *,
+    float64_bytes: int = 2**27,
+    zero: float = 1e-9,
+) -> np.ndarray:
+    """Eigenvectors of the difference of covariances, largest eigenvalue first, (n, n_features)."""
+    (targets, weights), (mean, (factor, _)) = bags, whitening
+    owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
+    rows, pull = np.arange(source.n_instances), (weights * targets)[owner]
+    count = limits.n_contrast_rows(len(rows), len(mean))
+    if count < len(rows):
+        rows = np.sort(_at_equal_distances(along, weights[owner], count))
+        pull = targets[owner[rows]]
+    up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
+    if limits.contrasts == 0 or not (up.any() and down.any()):
+        return np.zeros((0, len(mean)))
+    dtype = np.float64 if 8 * count * len(mean) <= float64_bytes else np.float32
+    proportions = (up / up.sum() - down / down.sum()).astype(dtype)
+    difference = np.zeros((len(mean), len(mean)))
+    difference = source.fold(_with_moments, difference, mean.astype(dtype), rows, proportions)
+    lower = np.tril(factor)
+    half = linalg.solve_triangular(lower, difference, lower=True)
+    whitened = linalg.solve_triangular(lower, half.T, lower=True)
+    first = max(0, len(mean) - limits.contrasts)
+    values, vectors = linalg.eigh(
+        0.5 * (whitened + whitened.T), subset_by_index=(first, len(mean) - 1)
+    )
+    found = linalg.solve_triangular(lower, vectors, lower=True, trans="T").T
+    return np.asarray(found[values > zero][::-1])
+
+
+def _with_moments(
+    moments: np.ndarray, block: Block, mean: np.ndarray, rows: np.ndarray, proportions: np.ndarray
+) -> np.ndarray:
+    """Second moments around a mean, with those of the given rows of a block."""
+    mine = (rows >= block.rows.start) & (rows < block.rows.stop)
+    instances = block.take(rows[mine] - block.first_row, mean.dtype)
+    if not sparse.issparse(instances):
+        instances = instances - mean
+        return np.asarray(moments + (instances.T * proportions[mine]) @ instances)
+    weighted = instances.multiply(proportions[mine][:, None]).tocsr()
+    sums = np.asarray(weighted.sum(axis=0)).ravel()
+    cross = np.outer(sums - 0.5 * proportions[mine].sum() * mean, mean)
+    return np.asarray(moments + (instances.T @ weighted).toarray() - cross - cross.T)
 
 
 def _maxima(source: PassSource, directions: np.ndarray) -> np.ndarray:

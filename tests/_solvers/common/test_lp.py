@@ -156,3 +156,23 @@ def test_sizes_beyond_32_bits_are_refused():
     with pytest.raises(SolverError, match="4 rows"):
         model.add_rows([0.0, 0.0, 0.0])
     assert (model.n_columns, model.n_rows) == (2, 1)
+
+
+def test_other_models_of_the_process_may_use_another_number_of_threads():
+    code = """
+import highspy
+from milearn._solvers.common.lp import LPModel
+
+other = highspy.Highs()
+other.setOptionValue("output_flag", False)
+other.setOptionValue("threads", 2)
+other.addVar(1.0, 2.0)
+other.changeColCost(0, 1.0)
+other.run()
+model = LPModel()
+x = model.add_columns([1.0])
+model.add_rows([3.0], starts=[0], columns=x, values=[1.0])
+print(model.solve().objective)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip().endswith("3.0")

@@ -5,15 +5,17 @@ import itertools
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.linalg import cho_factor, eigh
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
-from milearn._solvers.common.passes import ArraySource
+from milearn._solvers.common.passes import ArraySource, instance_scores
 from milearn._solvers.common.screen import (
     ScreenLimits,
+    contrasts_of,
     highest_in_bags,
     landmark_source,
     rank_correlations,
@@ -22,6 +24,7 @@ from milearn._solvers.common.screen import (
     targets_of,
 )
 from milearn.svm import MISVC
+from tests.bags import tissues
 
 
 def needles(seed, n_bags=60, size=60, d=30, distance=7.0):
@@ -180,3 +183,34 @@ def test_a_direction_by_variances_is_that_of_its_definition(store):
     highest = [start + np.argmax(scores[start : start + 5]) for start in offsets[:-1]]
     tops = [np.average(X[highest][s], axis=0, weights=abs(pull)[s]) for s in (y == 1, y == 0)]
     np.testing.assert_allclose(found, (tops[0] - 0.5 * (mean + tops[1])) / S, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("seed", "n_bags", "d"), [(0, 60, 300), (1, 80, 400)])
+def test_many_features_where_an_instance_hardly_shows_the_direction(seed, n_bags, d):
+    X, offsets, y, moved = tissues(seed, n_bags, d=d)
+    found, without = (screen(X, offsets, y, contrasts=count).rows[0, y == 1] for count in (3, 0))
+    assert moved[found].mean() > 0.9
+    assert moved[without].mean() < 0.3
+
+
+def test_the_contrast_is_the_first_eigenvector_of_the_difference_of_covariances():
+    X, offsets, y, _ = tissues(0, n_bags=20, size=40, d=12)
+    weights = np.random.RandomState(0).uniform(0.5, 2.0, len(y))
+    mean = np.average(X, axis=0, weights=np.repeat(weights, 40))
+    S = np.cov(X.T, aweights=np.repeat(weights, 40), ddof=0)
+    S += 0.05 * np.trace(S) / 12 * np.eye(12)
+    sides = [
+        (X[each] - mean).T
+        @ np.diag(np.repeat(weights, 40)[each] / np.repeat(weights, 40)[each].sum())
+        @ (X[each] - mean)
+        for each in (np.repeat(y, 40) == 1, np.repeat(y, 40) == 0)
+    ]
+    _, vectors = eigh(sides[0] - sides[1], S)
+    for stored in (X, sparse.csr_array(X)):
+        source = ArraySource(stored, offsets, block_bytes=8 * 12 * 90)
+        targets = targets_of(2.0 * y - 1.0, weights)
+        along = instance_scores(source, np.ones((1, 12)))[:, 0]
+        whitening = mean, cho_factor(S, lower=True)
+        found = contrasts_of(source, along, (targets, weights), whitening, ScreenLimits())
+        expected = vectors[:, ::-1][:, : len(found)].T
+        np.testing.assert_allclose(np.abs(found @ S @ expected.T), np.eye(3), atol=1e-9)

@@ -20,7 +20,7 @@ from ...common.options import SolverOptions
 from ...common.passes import Block, PassSource, instance_scores, rows_of_block, stacked
 from ...common.rounding import rounding_scale
 from ...common.sample import sample_of, sampled_source
-from ...common.screen import refined_by_variances, targets_of
+from ...common.screen import ScreenLimits, refined_by_variances, screened, targets_of
 from ...common.witnesses import TieRule, is_constant
 from ..losses import Hinge
 from .starts import rough_svm, screened_witnesses
@@ -110,12 +110,22 @@ def solve_mi_svm_rows(
     elif source.n_instances * source.n_features <= limits.all_starts:
         found = _best(model, loss, options, gap_tol, settings)
     else:
-        point = _start_on_sample(model, loss, options, means=True)
+        point, held = _start_on_sample(model, loss, options, means=True), None
+        targets = targets_of(loss.signs, loss.weights)
         if limits.by_variances(source.n_instances, source.n_features):
-            points = _start_by_variances(model, loss), point
+            w = refined_by_variances(source, targets, loss.weights)
+            model.n_passes += 4
+            points = _best_multiple(model, w), point
             point = min(points, key=lambda each: _objective_at(model, each))
             model.band = limits.wider * limits.band
-        found = descend(model, point, None, options, gap_tol, rough=True, **settings)
+        elif limits.by_covariances(source.n_features):
+            screen = ScreenLimits(candidates=0, kept=1)
+            found_there = screened(source, targets, loss.weights, screen)
+            model.n_passes += 4 + screen.rounds
+            there = _best_multiple(model, found_there.directions[0])
+            if _objective_at(model, there) < _objective_at(model, point):
+                point, held = model.given(found_there.rows[0, loss.signs > 0])
+        found = descend(model, point, held, options, gap_tol, rough=True, **settings)
     result = RowsSolution.of(found, loss.weights, model.n_passes)
     numbers = found.held.numbers
     return replace(result, witnesses=numbers if (numbers >= 0).all() else None)
@@ -354,11 +364,9 @@ def _best_of(
     return descend(model, *best, options, gap_tol, **_more_passes(model, settings))
 
 
-def _start_by_variances(model: _Maximum, loss: Hinge) -> tuple[np.ndarray, np.ndarray]:
-    """The best multiple of a refined direction, and its intercept."""
-    w = refined_by_variances(model.source, targets_of(loss.signs, loss.weights), loss.weights)
-    model.n_passes += 4
-    w /= np.linalg.norm(w)
+def _best_multiple(model: _Maximum, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The best multiple of a direction, and its intercept."""
+    w = w / np.linalg.norm(w)
     values, labels, costs = _slack_scores(model, w)
     factor, v = rough_svm(values[:, None], labels, costs, gap_tol=1e-2)
     return factor[0] * w, v

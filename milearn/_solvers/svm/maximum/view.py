@@ -69,6 +69,10 @@ class RowLimits:
     features_per_row: float = 1.0
     rows_per_feature: float = 10.0
     wider: float = 3.0
+    # Least and largest number of features for which covariances of all instances give one more
+    # start. With fewer features the sample shows the same direction; with more, covariances take
+    # longer than the fit.
+    covariance_features: tuple[int, int] = (256, 1_500)
     # Whether scores of rows in single precision are in double precision.
     precise: bool = False
 
@@ -77,6 +81,11 @@ class RowLimits:
         n_sampled = self.screened.wanted(n_features)
         many = n_instances > self.rows_per_feature * n_features
         return many and n_features > self.features_per_row * n_sampled
+
+    def by_covariances(self, n_features: int) -> bool:
+        """Whether covariances of all instances give a start."""
+        least, most = self.covariance_features
+        return least <= n_features <= most
 
     def hold_all(self, n_instances: int, width: float) -> bool:
         """Whether all rows of negative bags belong to the working set."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from milearn._bags.segments import segment_argmax
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.common.sample import SampleLimits
@@ -19,6 +22,7 @@ from milearn._solvers.svm.maximum.view import RowLimits
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
 from milearn.svm._kernel import Kernel, memory_limit, training_gram
+from tests.bags import tissues
 
 
 def overlapping(seed):
@@ -101,7 +105,12 @@ def test_all_instances_give_a_start_where_a_sample_has_more_features_than_rows(s
             "auto",
             options,
             1e-4,
-            limits=RowLimits(all_starts=0.0, screened=few, features_per_row=features_per_row),
+            limits=RowLimits(
+                all_starts=0.0,
+                screened=few,
+                features_per_row=features_per_row,
+                covariance_features=(1, 0),
+            ),
         )
         for features_per_row in (1.0, np.inf)
     ]
@@ -115,3 +124,19 @@ def test_all_instances_give_a_start_where_a_sample_has_more_features_than_rows(s
         each = np.add.reduceat(np.maximum(0.0, 1.0 + scores), source.offsets[:-1])
         hinges = np.where(y > 0, hinges, each)
     assert ends[0].objective == pytest.approx(0.5 * w @ w + hinges.sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize("slack", ["bag", "instance"])
+def test_covariances_of_all_instances_give_a_start_that_a_sample_misses(slack):
+    X, offsets, y, moved = tissues(0, n_bags=160, size=60)
+    source, loss = ArraySource(X, offsets), Hinge(2.0 * y - 1.0, np.full(len(y), 0.1))
+    few = SampleLimits(instances=100, per_feature=10, numbers=2**20, bags=30)
+    limits = RowLimits(all_starts=0.0, screened=few, covariance_features=(1, 1_000))
+    options = SolverOptions(1e-6, 100)
+    found, without = (
+        solve_mi_svm_rows(source, loss, slack, "auto", options, 1e-4, limits=each)
+        for each in (limits, replace(limits, covariance_features=(1, 0)))
+    )
+    assert found.converged
+    assert found.objective < 0.5 * without.objective
+    assert moved[segment_argmax(X @ found.w, offsets)[y == 1]].mean() > 0.9
