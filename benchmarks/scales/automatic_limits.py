@@ -50,7 +50,7 @@ class Case:
 
 
 CASES = {
-    "99 bags": Case("agreeing_bags", ("linear by two fits", "linear by one fit"), 99, 100),
+    "99 bags": Case("agreeing_bags", ("linear by two fits", "linear by one fit"), 99, 10),
     "2,500 instances": Case("exact_instances", ("exact RBF", "150 landmarks"), 250, 10),
     "2e10 products": Case("pair_cost", ("seven bag kernels", "means and extremes"), 320, 50),
     "20,000 instances": Case("rbf_instances", ("150 landmarks", "no RBF"), 400, 50),
