@@ -110,18 +110,19 @@ class MISVC(BaseMISVC):
     calls ``slack="instance"`` MI-SVM; it weights a negative bag by its size.
 
     A fit from the means of bags often ends in a poor local minimum if few instances decide.
-    ``init="auto"`` therefore also screens up to 2,000 instances of positive bags. Each one gives a
-    direction, its difference from the mean of all instances times the inverse covariance of the
-    instances. Directions are ranked by the area under the ROC curve of their highest scores. The
-    best 24, Fisher's discriminant between instances with the labels of their bags, and the three
-    directions in which instances of positive bags vary most compared with those of negative bags
-    are refined three times with their highest instances. The three best ones and Fisher's
-    discriminant as it is are followed for one step, and the best of these to its end. With many
-    instances the screen uses a sample of the bags; with 256 to 1,500 features, directions that use
-    all instances are compared with its result. Up to 2**24 numbers the objective is at most that of ``init="mean"``; above, the start
-    from the means is also compared on that sample only. For nonlinear kernels, and for more than
-    1,500 features, the screen uses features of 100 landmarks; nonlinear kernels follow only the
-    best direction. Precomputed and indefinite kernels start from the means only.
+    ``init="auto"`` therefore also screens up to 2,000 instances of positive bags. Each one
+    gives a direction, its difference from the mean of all instances times the inverse
+    covariance of the instances. Directions are ranked by the area under the ROC curve of their
+    highest scores. The best 24, Fisher's discriminant between instances with the labels of
+    their bags, and the three directions in which instances of positive bags vary most compared
+    with those of negative bags are refined three times with their highest instances. The three
+    best ones and Fisher's discriminant as it is are followed for one step, and the best of
+    these to its end. With many instances the screen uses a sample of the bags; with 256 to
+    1,500 features, directions that use all instances are compared with its result. Up to 2**24
+    numbers the objective is at most that of ``init="mean"``; above, the start from the means is
+    also compared on that sample only. For nonlinear kernels, and for more than 1,500 features,
+    the screen uses features of 100 landmarks; nonlinear kernels follow only the best direction.
+    Precomputed and indefinite kernels start from the means only.
 
     ``init="annealed"`` is deterministic annealing [2]_. The instances of each positive bag have
     weights :math:`p_{ij}`, which sum to one and whose entropy H is rewarded:
