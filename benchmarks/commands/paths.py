@@ -130,6 +130,18 @@ def texts(n_bags: int, n_features: int, seed: int = 0) -> tuple[Bags, np.ndarray
     return Bags(words.tocsr(), offsets), y
 
 
+def tissues(n_bags: int, size: int, n_features: int, seed: int = 0) -> tuple[Bags, np.ndarray]:
+    """Instances of twelve tissues; in positive bags a fiftieth of them is moved."""
+    rng = np.random.default_rng(seed)
+    y, n = np.arange(n_bags) % 2, n_bags * size
+    instances = rng.standard_normal((n, n_features), dtype=np.float32)
+    centres = rng.standard_normal((12, n_features), dtype=np.float32)
+    instances += centres[rng.integers(12, size=n)]
+    moved = (np.repeat(y, size) == 1) & (np.arange(n) % size < size / 50)
+    instances[moved] += 4.0 * rng.standard_normal(n_features) / n_features**0.5
+    return Bags(instances, np.arange(n_bags + 1) * size), y
+
+
 def linked(n_bags: int, n_features: int = 10, seed: int = 0) -> tuple[Bags, np.ndarray]:
     """Overlapping bags in a ring of three neighbours, by classes."""
     bags, y = overlapping(n_bags, n_features, seed=seed)
@@ -315,6 +327,20 @@ def choices() -> list[Choice]:
                     partial(texts, 30_000, 8500),
                     rounds=1,
                 ),
+            ),
+        ),
+        Choice(
+            "linear MISVC of many features: a start by covariances of all instances, or none",
+            f"{SOLVERS}.svm.maximum.view:RowLimits(covariance_features)",
+            {"covariances": (1, never), "none": (1, 0)},
+            tuple(
+                Case(
+                    f"{n_bags} bags of 250, {n_features} features",
+                    MISVC(kernel="linear", C=0.01),
+                    partial(tissues, n_bags, 250, n_features),
+                    rounds=2,
+                )
+                for n_bags, n_features in ((540, 128), (300, 256), (300, 512))
             ),
         ),
         Choice(
