@@ -55,7 +55,7 @@ _STATISTICS = ("mean", "min", "max", "std")
 _TREES = {"n_estimators": 100, "min_samples_leaf": 2}
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
 
-# Of fewer directions, no one agrees best with the others.
+# Number of directions from which on one of them can agree best with the others.
 _FEWEST_DIRECTIONS = 3
 
 # Ratio of the times of a fit on all training bags and on a subset of them.
@@ -260,8 +260,8 @@ class Run:
     def whole(self, way: Way) -> ScoreFunction:
         """A prepared candidate, fitted on all training bags.
 
-        With few bags, it is bad luck which minimum the fit of "linear" finds. It is averaged with a
-        second fit, which starts from the inner folds.
+        With few bags, the fit of "linear" often ends in a poor minimum. Its scores are averaged
+        with those of a second fit, which starts from the inner folds.
         """
         candidate, directions = self.candidates[way], self.directions.get(way, [])
         function, second = candidate.whole(), None

@@ -110,21 +110,7 @@ def solve_mi_svm_rows(
     elif source.n_instances * source.n_features <= limits.all_starts:
         found = _best(model, loss, options, gap_tol, settings)
     else:
-        point, held = _start_on_sample(model, loss, options, means=True), None
-        targets = targets_of(loss.signs, loss.weights)
-        if limits.by_variances(source.n_instances, source.n_features):
-            w = refined_by_variances(source, targets, loss.weights)
-            model.n_passes += 4
-            points = _best_multiple(model, w), point
-            point = min(points, key=lambda each: _objective_at(model, each))
-            model.band = limits.wider * limits.band
-        elif limits.by_covariances(source.n_features):
-            screen = ScreenLimits(candidates=0, kept=1)
-            found_there = screened(source, targets, loss.weights, screen)
-            model.n_passes += 4 + screen.rounds
-            there = _best_multiple(model, found_there.directions[0])
-            if _objective_at(model, there) < _objective_at(model, point):
-                point, held = model.given(found_there.rows[0, loss.signs > 0])
+        point, held = _start_of_many(model, loss, options)
         found = descend(model, point, held, options, gap_tol, rough=True, **settings)
     result = RowsSolution.of(found, loss.weights, model.n_passes)
     numbers = found.held.numbers
@@ -362,6 +348,29 @@ def _best_of(
             best, lowest = (point, held), found
     assert best is not None
     return descend(model, *best, options, gap_tol, **_more_passes(model, settings))
+
+
+def _start_of_many(
+    model: _Maximum, loss: Hinge, options: SolverOptions
+) -> tuple[tuple[np.ndarray, np.ndarray], WitnessRows | None]:
+    """The start for many instances: that of a sample of the bags, or a lower one of all of them."""
+    source, limits = model.source, model.limits
+    point = _start_on_sample(model, loss, options, means=True)
+    targets = targets_of(loss.signs, loss.weights)
+    if limits.by_variances(source.n_instances, source.n_features):
+        w = refined_by_variances(source, targets, loss.weights)
+        model.n_passes += 4
+        points = _best_multiple(model, w), point
+        model.band = limits.wider * limits.band
+        return min(points, key=lambda each: _objective_at(model, each)), None
+    if limits.by_covariances(source.n_features):
+        screen = ScreenLimits(candidates=0, kept=1)
+        found = screened(source, targets, loss.weights, screen)
+        model.n_passes += 4 + screen.rounds
+        other = _best_multiple(model, found.directions[0])
+        if _objective_at(model, other) < _objective_at(model, point):
+            return model.given(found.rows[0, loss.signs > 0])
+    return point, None
 
 
 def _best_multiple(model: _Maximum, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
