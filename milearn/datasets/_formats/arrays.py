@@ -136,6 +136,8 @@ def _csr(arrays: dict[str, np.ndarray], prefix: str, what: str) -> sparse.csr_ar
     parts: Any = [arrays.get(prefix + key) for key in _CSR]
     try:
         *content, shape = parts
+        if np.shape(shape) != (2,):
+            raise ValueError("its shape must be two numbers")
         matrix = sparse.csr_array(tuple(content), shape=tuple(int(n) for n in shape))
     except (TypeError, ValueError) as error:
         raise inconsistent(what, error) from error

@@ -6,6 +6,7 @@ The benchmark sets of Andrews, Tsochantaridis & Hofmann (2003) are published in 
 from __future__ import annotations
 
 import inspect
+import math
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -35,19 +36,22 @@ def read_mat(path: Path) -> BagRecord:
                 f"the variable {name!r} {'is not a matrix' if name in names else 'is missing'}; "
                 f"the file holds {held} but needs features, bag_ids and labels."
             )
-    features, bag_ids, labels = (_matrix(name, content[name]) for name in _NEEDED)
+    features, bag_ids, labels = (_checked(name, content[name]) for name in _NEEDED)
     if features.ndim != 2:
         raise ContentError("'features' is not a matrix of numbers; check the file.")
+    # Before any conversion: a damaged header may announce billions of rows.
+    for name, values in (("bag_ids", bag_ids), ("labels", labels)):
+        if (n_entries := math.prod(values.shape)) != features.shape[0]:
+            raise ContentError(
+                f"{name!r} has {n_entries} entries for {features.shape[0]} rows of 'features'; "
+                "the arrays have inconsistent lengths."
+            )
     bag_ids, labels = (
         (values.toarray() if sparse.issparse(values) else values).ravel()
         for values in (bag_ids, labels)
     )
-    for name, values in (("bag_ids", bag_ids), ("labels", labels)):
-        if len(values) != features.shape[0]:
-            raise ContentError(
-                f"{name!r} has {len(values)} entries for {features.shape[0]} rows of 'features'; "
-                "the arrays have inconsistent lengths."
-            )
+    if sparse.issparse(features):
+        features = sparse.csr_array(features)
     record = group_rows(features, bag_ids.tolist(), labels.tolist())
     if "comment" in content and content["comment"].dtype.kind == "U":
         record.descr = " ".join(str(text).strip() for text in content["comment"].ravel())
@@ -76,16 +80,15 @@ def _loaded(path: Path) -> tuple[dict[str, Any], Any]:
         ) from error
 
 
-def _matrix(name: str, values: Any) -> Any:
-    """Numbers, dense or CSR."""
+def _checked(name: str, values: Any) -> Any:
+    """Numbers, dense or sparse with indices in range."""
     if values.dtype.kind not in "fiub":
         what = "matrix" if name == "features" else "vector"
         raise ContentError(f"{name!r} is not a {what} of numbers; check the file.")
-    if not sparse.issparse(values):
-        return values
-    if values.format != "coo":  # of a MATLAB 4 file, whose indices were checked by the constructor
+    # The constructor checked the indices of a MATLAB 4 file, whose matrices are COO.
+    if sparse.issparse(values) and values.format != "coo":
         check_indices(values, name)
-    return sparse.csr_array(values)
+    return values
 
 
 def write_mat(path: Path, record: BagRecord, file: BinaryIO) -> None:

@@ -125,6 +125,10 @@ CASES = {
                          indptr=np.array([0, 3, 65542, 0]), bag_offsets=np.array([0, 3])),
                      "the sparse matrix of instances is inconsistent (index pointer values must "
                      "form a non-decreasing sequence); fetch or save the file again."),
+    "shape.npz": (npz(data=np.ones(3), indices=np.zeros(3, dtype=int), shape=np.array([[3], [2]]),
+                      indptr=np.arange(4), bag_offsets=np.array([0, 3])),
+                  "the sparse matrix of instances is inconsistent (its shape must be two numbers); "
+                  "fetch or save the file again."),
     "unicode.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]),
                         feature_names=np.full(2, 0x110000, dtype=np.uint32).view("U1")),
                     _UNREADABLE),
@@ -242,6 +246,10 @@ CASES = {
                                                        struct.pack("<3i", 0, 1, 1 << 30))),
                  "the sparse matrix of features is inconsistent (indices must be < 3); fetch or "
                  "save the file again."),
+    "huge.mat": (_sparse_mat(lambda data: data.replace(struct.pack("<4i", 5, 8, 3, 3),
+                                                       struct.pack("<4i", 5, 8, 2**31 - 1, 3))),
+                 "'bag_ids' has 3 entries for 2147483647 rows of 'features'; the arrays have "
+                 "inconsistent lengths."),
     # -- svmlight
     "column.svmlight": (b"1 qid:1 9223372036854775808:2\n", "line 1: '9223372036854775808:2' has a "
                         "column number that is not between 0 and 9223372036854775806; correct it."),
