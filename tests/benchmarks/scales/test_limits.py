@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 
+import numpy as np
 import pytest
 
 from benchmarks.common import map_file
@@ -81,7 +83,13 @@ def test_a_cohort_is_written_and_fitted_step_by_step(tmp_path, monkeypatch, caps
     assert cohort.run_cohort(arguments(tmp_path)) == 0
     out = capsys.readouterr().out
     assert all(step in out for step in _cohort_fit.STEPS)
-    assert "AUC" in out
+    (record,) = [
+        each
+        for each in map(json.loads, (tmp_path / "cohort.jsonl").read_text().splitlines())
+        if each["method"] == "MISVC, five folds"
+    ]
+    assert len(record["result"]["auc"]) == len(record["result"]["passes"]) == 5
+    assert f"AUC {np.mean(record['result']['auc']):.3f} (" in out
     assert "> 600 s" in out
     assert numbers == [4]
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
@@ -95,3 +103,32 @@ def test_a_cohort_is_written_and_fitted_step_by_step(tmp_path, monkeypatch, caps
     some.only = ["Map"]
     with pytest.raises(SystemExit, match="The steps are load, map"):
         cohort.run_cohort(some)
+
+
+def test_a_larger_cohort_is_drawn_into_a_map_and_one_fold_is_fitted(tmp_path, monkeypatch, capsys):
+    h5py = pytest.importorskip("h5py")
+    _cohort_fit.write_cohort(tmp_path, 40, 100, 5)
+    slides = sorted((tmp_path / "slides").iterdir())
+    steps = []
+
+    def here(module, task, *, cpu_timeout):
+        steps.append(task["step"])
+        found = _cohort_fit.measure({**task, "limit_mb": 0})
+        (written,) = tmp_path.glob("*/instances.npy")
+        instances = np.load(written)
+        assert instances.dtype == np.float16
+        for rows, slide in zip(np.split(instances, 40), slides, strict=True):
+            with h5py.File(slide) as file:
+                np.testing.assert_array_equal(rows, file["features"])
+        return found
+
+    monkeypatch.setattr(cohort, "in_fresh_process", here)
+    monkeypatch.setattr(cohort, "FAST_SIZES", (40, 10, 5))
+    assert cohort.run_larger(arguments(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert all(step in out for step in _cohort_fit.LARGER_STEPS)
+    assert "40 bags of 100 instances" in out
+    assert list(tmp_path.glob("*/instances.npy")) == []
+    assert cohort.run_larger(arguments(tmp_path)) == 0
+    assert capsys.readouterr().out == out
+    assert steps == [*_cohort_fit.LARGER_STEPS]
