@@ -66,7 +66,7 @@ from tests.toys import LeastSquaresBags, two_level_bags
 CLASSIFIERS = {
     "toy": (LeastSquaresBags(), "alpha"),
     "MISVC, linear": (MISVC(kernel="linear"), "C"),
-    "MISVC, l1 loss": (CoupledMISVC(gamma=0.5, C=10.0), "C"),
+    "CoupledMISVC": (CoupledMISVC(gamma=0.5, C=10.0), "C"),
 }
 
 

@@ -107,12 +107,12 @@ OURS: dict[str, Row] = {
         kernels=("linear", "rbf", "none"),
     ),
     "misvc-l1": Row(
-        "MISVC, l1, coupling 0.1",
+        "CoupledMISVC, coupling 0.1",
         lambda kernel, gamma, C: CoupledMISVC(kernel=kernel, gamma=gamma, C=C, coupling=0.1),
     ),
     **{
         problem: Row(
-            f"MISVC, no coupling, {bag_kernel}",
+            f"CoupledMISVC, coupling 0, {bag_kernel}",
             partial(_without_coupling, bag_kernel),
             problem=problem,
         )

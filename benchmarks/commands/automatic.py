@@ -119,7 +119,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def show_five(summaries: Sequence[Summary]) -> None:
-    """Accuracy and AUC beside the sixteen methods of Carbonneau et al. 2018."""
+    """Accuracy and AUC compared with the sixteen methods of Carbonneau et al. 2018."""
     mine = {item.dataset: item for item in summaries if item.folds}
     for measure, place in (("accuracy", 0), ("AUC", 2)):
         rows = []
@@ -156,7 +156,7 @@ def _counts(summaries: Sequence[Summary]) -> str:
 
 
 def show_generated(summaries: Sequence[Summary]) -> None:
-    """Bags where one instance decides: MIClassifier beside MISVC."""
+    """Bags where one instance decides: MIClassifier compared with MISVC."""
     rows = []
     for name in GENERATED:
         here = {item.method: item for item in summaries if item.dataset == name}
@@ -187,7 +187,7 @@ def show_plain_five(mine: Sequence[Summary], plain: Sequence[Summary]) -> None:
 
 
 def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]]) -> None:
-    """Every further set beside the best of the baselines, by halves."""
+    """Every further set compared with the best of the baselines, by halves."""
     titles = {name: METHODS[name].title for name in PLAIN}
     unfinished = dict.fromkeys(FURTHER)
     for half in ("guide", "aside", "fresh"):

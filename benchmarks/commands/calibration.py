@@ -1,4 +1,4 @@
-"""``calibration``: stated probabilities of MIClassifier, and values of MIRegressor, beside rivals.
+"""``calibration``: probabilities of MIClassifier, and values of MIRegressor, compared with rivals.
 
 Bags of ten instances of which one decides, and that no classifier separates. Training and test bags
 come from the same draw. The slope is that of a logistic regression of the classes on the stated log

@@ -53,19 +53,21 @@ OBJECTIVE_TOL = 1e-6
 _RBF = {"kernel": "rbf", "gamma": "scale", "C": 10.0}
 _LINEAR = {"kernel": "linear", "C": 0.1}
 SETTINGS: dict[str, Callable[[], Any]] = {
-    "MISVC, l1, rbf": partial(CoupledMISVC, **_RBF),
-    "MISVC, l1, linear": partial(CoupledMISVC, **_LINEAR),
+    "CoupledMISVC, rbf": partial(CoupledMISVC, **_RBF),
+    "CoupledMISVC, linear": partial(CoupledMISVC, **_LINEAR),
     "MISVC, l2, rbf": partial(CoupledMISVC, loss="l2", **_RBF),
     "MISVC, epsilon_insensitive, rbf": partial(CoupledMISVC, loss="epsilon_insensitive", **_RBF),
-    "MISVC, l1, minmax, rbf": partial(CoupledMISVC, bag_kernel="minmax", **_RBF),
-    "MISVC, l1, coupling 0, rbf": partial(CoupledMISVC, coupling=0.0, **_RBF),
-    "MISVC, l1, 50 components, rbf": partial(CoupledMISVC, n_components=50, random_state=0, **_RBF),
+    "CoupledMISVC, minmax, rbf": partial(CoupledMISVC, bag_kernel="minmax", **_RBF),
+    "CoupledMISVC, coupling 0, rbf": partial(CoupledMISVC, coupling=0.0, **_RBF),
+    "CoupledMISVC, 50 components, rbf": partial(
+        CoupledMISVC, n_components=50, random_state=0, **_RBF
+    ),
     "MISVC, max, bag slack, rbf": partial(MISVC, slack="bag", **_RBF),
     "MISVC, max, bag slack, linear": partial(MISVC, slack="bag", **_LINEAR),
     "MISVC, max, instance slack, rbf": partial(MISVC, slack="instance", **_RBF),
     "MISVC, max, instance slack, linear": partial(MISVC, slack="instance", **_LINEAR),
     "MISVC, max, 3 starts, rbf": partial(MISVC, slack="bag", n_init=3, random_state=0, **_RBF),
-    "MISVR, l1, rbf": partial(CoupledMISVR, kernel="rbf", gamma="scale", C=1.0),
+    "CoupledMISVR, rbf": partial(CoupledMISVR, kernel="rbf", gamma="scale", C=1.0),
     "MISVR, max, linear": partial(MISVR, kernel="linear", C=0.1),
     "InstanceMISVC, rbf": partial(InstanceMISVC, **_RBF),
     "InstanceMISVC, linear": partial(InstanceMISVC, **_LINEAR),
@@ -182,7 +184,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=list(SETTINGS),
         metavar="NAME",
-        help="default: all; for example 'MISVC, l1, rbf'",
+        help="default: all; for example 'CoupledMISVC, rbf'",
     )
 
 

@@ -1,4 +1,4 @@
-"""``nested``: repeated nested cross-validation on the real sets, MISVC beside plain baselines."""
+"""``nested``: nested cross-validation on the real sets, MISVC compared with plain baselines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``paper``: published tables again: our figure beside the published one."""
+"""``paper``: published tables again: our figure compared with the published one."""
 
 from __future__ import annotations
 

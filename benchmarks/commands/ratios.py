@@ -60,7 +60,7 @@ def pairs() -> list[Pair]:
         Pair("MISVC, linear, by passes", MISVC(kernel="linear", C=1.0), linear, 2000),
         Pair("MISVC, linear, slack of instances", _by_instance(), linear, 2000),
         Pair("MISVC, RBF", MISVC(C=1.0), kernel, 60),
-        Pair("MISVC, l1", CoupledMISVC(C=1.0), kernel, 60),
+        Pair("CoupledMISVC", CoupledMISVC(C=1.0), kernel, 60),
         Pair("InstanceMISVC, RBF", InstanceMISVC(C=1.0), kernel, 60),
         Pair("SDPMIL, RBF", SDPMIL(C=1.0), kernel, 60),
         Pair("BagSVC", BagSVC(), kernel, 200),

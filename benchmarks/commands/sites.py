@@ -1,4 +1,4 @@
-"""``sites``: folds that keep sites together, exact beside greedy.
+"""``sites``: folds that keep sites together, exact compared with greedy.
 
 Sites have sizes with a heavy tail and different class proportions, as hospitals have. The deviation
 is the share of the bags of a class that would have to change fold for equal counts, averaged over

@@ -1,9 +1,9 @@
-"""``speed``: CPU time and peak memory of fits and predictions, beside a baseline and peers.
+"""``speed``: CPU time and peak memory of fits and predictions, compared with a baseline and peers.
 
 A round measures every row of a (data set, kernel) once, in turn and each in a fresh process, and
 its ratios compare fits of that round alone: a computer that gets slower or busier during the run
 moves both sides. Reported are the ratio of the shortest times, and the median and range of the
-rounds' ratios. Another package's time stands beside ours for the same problem only where both
+rounds' ratios. Another package's time is compared with ours for the same problem only where both
 reached the same value of the objective.
 """
 
@@ -170,8 +170,8 @@ def _legend() -> str:
         "ratio: to that of the baseline, shortest over\nshortest; rounds: median [least, largest] "
         "of the rounds' ratios; memory: peak above the process before,\nmedian of the rounds. "
         "Java: in a running JVM, with the time and memory of its garbage collector."
-        "\nobjective: recomputed here for another package; beside ours: its time in ours for the "
-        "same problem, where the\nvalues agree to 1 %. train, test: accuracy in percent of one "
+        "\nobjective: recomputed here for another package; compared with ours: its time in ours "
+        "for the same problem, where the\nvalues agree to 1 %. train, test: accuracy in percent of one "
         f"more fit on {100 * TRAIN_SHARE:.0f} % of the bags, without tuning:\nan indication. "
         '"no kernel": the baseline has a linear one.'
     )
@@ -232,7 +232,16 @@ def fit_table(rounds: list[dict[str, Any]], kernel: str, rows: dict[str, Title])
         lines.append(
             [rows[method].text, seconds, ratio, spread, limit, megabytes(memory), words, beside]
         )
-    columns = ["fit", "CPU time", "ratio", "rounds", "goal", "memory", "objective", "beside ours"]
+    columns = [
+        "fit",
+        "CPU time",
+        "ratio",
+        "rounds",
+        "goal",
+        "memory",
+        "objective",
+        "compared with ours",
+    ]
     return Table(columns, lines, "lrrrlrll")
 
 

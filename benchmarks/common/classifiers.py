@@ -153,7 +153,7 @@ CLASSIFIERS: tuple[Classifier, ...] = (
         "SI-kNN",
     ),
     Classifier("all-sbmil", "SparseMISVC, sbMIL", lambda: SparseMISVC(eta=0.5)),
-    Classifier("all-misvc-l1", "MISVC, l1 loss", CoupledMISVC),
+    Classifier("all-misvc-l1", "CoupledMISVC", CoupledMISVC),
     Classifier("all-misvc", "MISVC, max loss", MISVC, "MI-SVM"),
     Classifier("all-misvc-linear", "MISVC, max loss, linear", lambda: MISVC(kernel="linear")),
     Classifier(

@@ -187,7 +187,7 @@ def _statistics(*names: str) -> Callable[[bool], Pipeline]:
 def _coupled(kernel: str) -> Method:
     return Method(
         f"misvc-l1-{kernel}",
-        f"MISVC, l1 loss, {kernel}",
+        f"CoupledMISVC, {kernel}",
         _on_instances(lambda: CoupledMISVC(kernel=kernel)),
         "coupledmisvc",
         kernel,
@@ -416,19 +416,19 @@ METHODS: dict[str, Method] = {
         _coupled("rbf"),
         Method(
             "misvc-l1-minmax",
-            "MISVC, l1 loss, min/max kernel",
+            "CoupledMISVC, min/max kernel",
             _on_instances(lambda: CoupledMISVC(bag_kernel="minmax")),
             "coupledmisvc",
         ),
         Method(
             "misvc-laplacian",
-            "MISVC, no tie, laplacian",
+            "CoupledMISVC, coupling 0, laplacian",
             _on_instances(lambda: CoupledMISVC(coupling=0.0, kernel="laplacian")),
             "coupledmisvc",
         ),
         Method(
             "misvc-minmax-laplacian",
-            "MISVC, no tie, min/max, laplacian",
+            "CoupledMISVC, coupling 0, min/max, laplacian",
             _on_instances(
                 lambda: CoupledMISVC(coupling=0.0, kernel="laplacian", bag_kernel="minmax"),
             ),

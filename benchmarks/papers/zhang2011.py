@@ -253,7 +253,7 @@ _OTHERS: dict[str, Callable[[Pages, np.ndarray], Outcome]] = {
 
 @dataclass(frozen=True)
 class FitTask:
-    """Time and memory of fits along the co-citation graph, beside those without it."""
+    """Time and memory of fits along the co-citation graph, compared with those without it."""
 
     dataset: str
     cost: float

@@ -1,4 +1,4 @@
-"""Gain by links on WebKB, paired over draws of labels, beside a control with permuted links."""
+"""Gain by links on WebKB, paired over draws of labels, and a control with permuted links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fits of MILSD beside linear MISVC: ``python -m benchmarks.scales._links_fit '<json>'``.
+"""Fits of MILSD compared with linear MISVC: ``python -m benchmarks.scales._links_fit '<json>'``.
 
 Prints one line of JSON.
 """

@@ -1,4 +1,4 @@
-"""DPBoost and LPBoost with stumps beside plain gradient boosting, and with more bags."""
+"""DPBoost and LPBoost with stumps compared with plain gradient boosting, and with more bags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MILSD against the number of links, and beside linear MISVC."""
+"""MILSD against the number of links, and compared with linear MISVC."""
 
 from __future__ import annotations
 

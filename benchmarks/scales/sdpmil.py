@@ -1,4 +1,4 @@
-"""Time of the relaxation of SDPMIL against the number of instances, beside one SVC on them."""
+"""Time of the relaxation of SDPMIL against the number of instances, compared with one SVC."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from benchmarks.commands import equal
 from milearn.datasets import make_bags
 from milearn.utils import all_estimators
 
-NAMES = ("MISVC, max, bag slack, linear", "MISVR, l1, rbf", "BAMIC, mean", "SingleInstance, SVC")
+NAMES = ("MISVC, max, bag slack, linear", "CoupledMISVR, rbf", "BAMIC, mean", "SingleInstance, SVC")
 
 
 @pytest.fixture

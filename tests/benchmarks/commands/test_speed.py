@@ -277,10 +277,10 @@ def test_fits_show_ratios_goals_errors_and_whether_the_problem_was_the_same(rows
     assert found["misvm.MISVM"].endswith("12 higher than MISVC, bag slack (10)")
     assert found["misvm.miSVM"].endswith("[3.33, 5.00] 5.0 MB 4")  # ours failed
     assert found["sawmil.NSK"].endswith(
-        "2.00, 2.00 [2.00, 2.00] x MISVC, no coupling, normalized_set"
+        "2.00, 2.00 [2.00, 2.00] x CoupledMISVC, coupling 0, normalized_set"
     )
     assert found["sawmil.sMIL"].endswith("another objective")
-    assert found["weka MISMO"].endswith("3 lower than MISVC, no coupling, set (4)")
+    assert found["weka MISMO"].endswith("3 lower than CoupledMISVC, coupling 0, set (4)")
     assert found["weka MILR"].endswith("not finished after 9 s")
 
 
