@@ -329,7 +329,7 @@ GOALS: tuple[Goal, ...] = (
         "MISVC on the set kernel / one SVC, Musk2, RBF",
         2,
         SPEED,
-        worst("ratio", "musk2.*rbf", fit="CoupledMISVC, coupling 0"),
+        worst("ratio", "musk2.*rbf", fit="CoupledMISVC, coupling 0,"),
     ),
     Goal("SDPMIL / one SVC, Elephant, RBF", 8, SPEED, worst("ratio", "elephant.*rbf", fit="SDP")),
     Goal(

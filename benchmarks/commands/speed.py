@@ -171,8 +171,8 @@ def _legend() -> str:
         "of the rounds' ratios; memory: peak above the process before,\nmedian of the rounds. "
         "Java: in a running JVM, with the time and memory of its garbage collector."
         "\nobjective: recomputed here for another package; compared with ours: its time in ours "
-        "for the same problem, where the\nvalues agree to 1 %. train, test: accuracy in percent of one "
-        f"more fit on {100 * TRAIN_SHARE:.0f} % of the bags, without tuning:\nan indication. "
+        "for the same problem, where the\nvalues agree to 1 %. train, test: accuracy in percent of "
+        f"one more fit on {100 * TRAIN_SHARE:.0f} % of the bags, without tuning:\nan indication. "
         '"no kernel": the baseline has a linear one.'
     )
 

@@ -116,7 +116,8 @@ def run_instances(args: argparse.Namespace) -> int:
     say(
         f"CoupledMISVC(n_components={N_COMPONENTS}), Gaussian kernel, l1 loss, coupling 0.1, "
         f"C * n = {GAMMA_COST:g}; bags of {BAG_SIZE} with {N_FEATURES} features;\n"
-        f"peak: the whole process, libraries and data too; shortest of {rounds}, each fit in a process of its own."
+        f"peak: the whole process, libraries and data too; shortest of {rounds}, each fit in a "
+        "process of its own."
     )
     return finish(records, complete, file, len(tasks))
 
