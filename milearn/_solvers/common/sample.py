@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
+from typing import Any
 
-from ..._bags.segments import gather_rows
-from .passes import ArraySource, PassSource, rows_of_block, stacked
+import numpy as np
+from scipy import sparse
+
+from ..._bags.segments import gather_rows, offsets_of, segment_index, segment_mean
+from .passes import ArraySource, PassSource, instance_scores, rows_of_block, stacked
 
 __all__ = ["SampleLimits", "sample_of", "sampled_source"]
+
+Matrix = Any  # an ndarray or a CSR matrix
 
 
 @dataclass(frozen=True)
@@ -52,23 +57,36 @@ class SampleLimits:
 
 
 def sample_of(
-    offsets: np.ndarray, signs: np.ndarray, n_features: int, limits: SampleLimits
+    source: PassSource, signs: np.ndarray, limits: SampleLimits
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bags of both classes, rows of their instances, and how many of each bag there are."""
-    n_instances, wanted = int(offsets[-1]), limits.wanted(n_features)
+    """Bags of both classes, rows of their instances, and how many of each bag there are.
+
+    Bags and instances are drawn, and returned, in the order of their projections on a random
+    direction. The sample therefore depends on their contents, but not on their order. If it is not
+    all instances, this takes a pass.
+    """
+    n_instances, wanted = source.n_instances, limits.wanted(source.n_features)
     if n_instances <= wanted:
-        return np.arange(len(signs)), np.arange(n_instances), np.diff(offsets)
-    rng, parts = np.random.RandomState(0), []
+        return np.arange(len(signs)), np.arange(n_instances), np.diff(source.offsets)
+    rng = np.random.RandomState(0)
+    line = rng.standard_normal((1, source.n_features))
+    along = instance_scores(source, line)[:, 0]
+    # Unlike a sum, a mean has the same order for every origin of the instances.
+    means, parts = segment_mean(along, source.offsets), []
     for sign in (1.0, -1.0):
         members = np.flatnonzero(signs == sign)
+        members = members[np.argsort(means[members], kind="stable")]
         count = max(limits.bags, int(np.ceil(wanted / n_instances * len(members))))
         if count < len(members):
-            members = rng.choice(members, count, replace=False)
+            members = members[np.sort(rng.choice(len(members), count, replace=False))]
         parts.append(members)
-    bags = np.sort(np.concatenate(parts))
-    rows, own = gather_rows(offsets, bags)
+    bags = np.concatenate(parts)
+    rows, own = gather_rows(source.offsets, bags)
+    rows = rows[np.lexsort((along[rows], segment_index(own)))]
     # Of a large bag instances at equal distances.
-    most = max(wanted // (2 * limits.bags), limits.numbers // (2 * limits.bags * n_features))
+    most = max(
+        wanted // (2 * limits.bags), limits.numbers // (2 * limits.bags * source.n_features)
+    )
     most = max(1, min(most, wanted // (2 * limits.large_bags)))
     sizes = np.diff(own)
     steps = np.maximum(1, -(-sizes // most))
@@ -80,6 +98,19 @@ def sampled_source(
     source: PassSource, signs: np.ndarray, limits: SampleLimits
 ) -> tuple[ArraySource, np.ndarray]:
     """A sample of the bags in memory, and the numbers of its bags."""
-    bags, rows, sizes = sample_of(source.offsets, signs, source.n_features, limits)
-    instances = stacked(source.map(rows_of_block, rows))
-    return ArraySource(instances, np.r_[0, np.cumsum(sizes)]), bags
+    bags, rows, sizes = sample_of(source, signs, limits)
+    return ArraySource(_in_order(source, rows), offsets_of(sizes)), bags
+
+
+def _in_order(source: PassSource, rows: np.ndarray) -> Matrix:
+    """The given instances in float64, in their order."""
+    order = np.argsort(rows, kind="stable")
+    parts = source.map(rows_of_block, rows[order])
+    if sparse.issparse(parts[0]):
+        return stacked(parts)[np.argsort(order)]
+    taken, first = np.empty((len(rows), source.n_features)), 0
+    for number, part in enumerate(parts):
+        taken[order[first : first + len(part)]] = part
+        first += len(part)
+        parts[number] = None
+    return taken

@@ -14,7 +14,8 @@ from milearn._solvers.survival.passes import CoxProblem, CoxStart, solve_cox_max
 from milearn._solvers.survival.starts import StartLimits, martingale_residuals, screened_starts
 from tests.bags import random_bags
 
-FEW = StartLimits(sample=SampleLimits(instances=100, per_feature=1, numbers=1000, bags=30))
+# Whole bags: of parts of bags, only some would have the instance that sets the hazard.
+FEW = StartLimits(sample=SampleLimits(instances=2_800, per_feature=1, numbers=2**20, bags=30))
 
 
 def rare_problem(seed=0, n_bags=100, size=40, d=4, *, C=0.3, weights=None):

@@ -8,6 +8,7 @@ procedure. Witnesses change only if J decreases.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -139,18 +140,22 @@ class _Maximum:
             vectors = stacked(source.map(_means, costs.signs))
         else:
             vectors = stacked(source.map(_rows_as_kept, start))
-        bags, rows, sizes = sample_of(
-            source.offsets, costs.signs, source.n_features, self.limits.sample
-        )
-        negative = costs.signs[bags] < 0
-        rows = rows[np.repeat(negative, sizes)]
-        weights = np.repeat(costs.weights[bags[negative]], sizes[negative])
+        rows = self._negative_rows
+        bags = np.searchsorted(source.offsets, rows, side="right") - 1
         point = rough_svm(
             stacked([vectors, stacked(source.map(rows_of_block, rows))]),
             np.r_[np.ones(len(positive)), -np.ones(len(rows))],
-            np.r_[costs.weights[positive], weights],
+            np.r_[costs.weights[positive], costs.weights[bags]],
         )
         return point, WitnessRows(numbers, vectors, np.arange(len(positive)))
+
+    @cached_property
+    def _negative_rows(self) -> np.ndarray:
+        """Instances of negative bags of a sample, in their order."""
+        source, signs, sample = self.source, self.costs.signs, self.limits.sample
+        self.n_passes += not sample.holds_all(source.n_instances, source.n_features)
+        bags, rows, sizes = sample_of(source, signs, sample)
+        return np.sort(rows[np.repeat(signs[bags] < 0, sizes)])
 
     # -- the model --
 
@@ -408,14 +413,17 @@ def _start_on_sample(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best end of rough descents on a sample of the bags, with or without the means."""
     costs, limits = model.costs, model.limits.screened
+    model.n_passes += not limits.holds_all(model.source.n_instances, model.source.n_features)
     sample, bags = sampled_source(model.source, costs.signs, limits)
     part = replace(costs, signs=costs.signs[bags], weights=costs.weights[bags])
-    settings = {
-        "limits": PassLimits(limits.max_passes),
-        "objective_scale": rounding_scale(part.weights),
-    }
     everything = replace(limits, instances=sample.n_instances)
     own = _Maximum(sample, part, replace(model.limits, screened=everything), limits.tol)
+    # The descents have as many passes, whether or not the sample is sampled again.
+    n_before = 0 if own.limits.sample.holds_all(sample.n_instances, sample.n_features) else 1
+    settings = {
+        "limits": PassLimits(n_before + limits.max_passes),
+        "objective_scale": rounding_scale(part.weights),
+    }
     own_loss, options = Hinge(part.signs, part.weights), options.watched_by(None)
     others = None if means else screened_witnesses(sample, own_loss)
     if others is None or len(others) == 0:
