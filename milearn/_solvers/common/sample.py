@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
 from typing import Any
 
 import numpy as np
@@ -84,9 +83,7 @@ def sample_of(
     rows, own = gather_rows(source.offsets, bags)
     rows = rows[np.lexsort((along[rows], segment_index(own)))]
     # Of a large bag instances at equal distances.
-    most = max(
-        wanted // (2 * limits.bags), limits.numbers // (2 * limits.bags * source.n_features)
-    )
+    most = max(wanted // (2 * limits.bags), limits.numbers // (2 * limits.bags * source.n_features))
     most = max(1, min(most, wanted // (2 * limits.large_bags)))
     sizes = np.diff(own)
     steps = np.maximum(1, -(-sizes // most))

@@ -65,14 +65,17 @@ def test_the_sample_is_the_same_for_every_order_and_storage(tmp_path):
         np.testing.assert_allclose(values - origin, sample.instances, atol=1e-12)
 
 
-@pytest.mark.parametrize("slack, all_starts", [("bag", 0.0), ("instance", 0.0), ("bag", np.inf)])
+@pytest.mark.parametrize(
+    ("slack", "all_starts"), [("bag", 0.0), ("instance", 0.0), ("bag", np.inf)]
+)
 def test_fits_of_many_instances_do_not_depend_on_the_order(slack, all_starts):
     bags, signs = data(2)
     limits = RowLimits(all_starts=all_starts, screened=FEW, sample=FEW, whole_rows=0)
     cases = [(bags, signs), permuted(bags, signs, 1), permuted(bags, signs, 2)]
     ends = [
         solve_mi_svm_rows(
-            ArraySource(each.instances, each.offsets),
+            # Several blocks, whose bags differ between the orders.
+            ArraySource(each.instances, each.offsets, block_bytes=2**15),
             Hinge(own, np.full(len(own), 0.3)),
             slack,
             "auto",

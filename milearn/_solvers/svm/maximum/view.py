@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...._bags.segments import offsets_of, segment_argmax, segment_rank
+from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
 from ...common.passes import Block, PassSource, stacked, width_of
 from ...common.row_stack import stack_rows
@@ -44,7 +44,7 @@ class RowLimits:
 
     # Distance from the margin or from the highest row of a bag, in units of the margin.
     band: float = 0.3
-    # Rows of a bag with one slack; more if the band is wider.
+    # Rows of each bag with one slack; more if the band is wider.
     per_bag: int = 4
     # Numbers in all rows.
     numbers: int = 2**25
@@ -297,7 +297,7 @@ def _view_of_block(
         further = _RowSum.of_block(block, far, spread[far])
     else:
         level = np.where(signs < 0, top, np.inf)
-        near = _near_the_top(scores, block.offsets, level, len(negative), whole, limits)
+        near = _near_the_top(scores, block.offsets, level, whole, limits)
         further = _RowSum.nothing(block.stored.shape[1])
         loss = float(weights[negative] @ np.maximum(1.0 + top[negative], 0.0))
     rows = np.flatnonzero(near)
@@ -342,29 +342,28 @@ def _near_the_margin(
 
 
 def _near_the_top(
-    scores: np.ndarray,
-    offsets: np.ndarray,
-    top: np.ndarray,
-    n_bags: int,
-    whole: bool,
-    limits: RowLimits,
+    scores: np.ndarray, offsets: np.ndarray, top: np.ndarray, whole: bool, limits: RowLimits
 ) -> np.ndarray:
     """Rows of bags with one slack that belong to the working set.
 
-    ``top`` is the highest score of each of the ``n_bags`` negative bags, and infinity for others.
+    ``top`` is the highest score of each negative bag, and infinity for others. A bag has a number
+    of rows that does not depend on the other bags of its block, because the order of the bags
+    would choose the blocks.
     """
     sizes = np.diff(offsets)
     if whole:
         return np.repeat(np.isfinite(top), sizes)
-    wider = (limits.band / RowLimits.band) ** 2
-    most = min(max(n_bags, limits.numbers), int(limits.per_bag * wider) * n_bags)
     near = scores > np.repeat(np.maximum(top, -1.0) - limits.band, sizes)
-    if np.count_nonzero(near) > most:
+    wider = (limits.band / RowLimits.band) ** 2
+    n_rows = int(sizes[np.isfinite(top)].sum())
+    by_numbers = limits.numbers * sizes // max(1, n_rows)
+    most = np.maximum(2, np.minimum(int(limits.per_bag * wider), by_numbers))
+    counts = np.add.reduceat(near, offsets[:-1], dtype=np.intp)
+    over = np.flatnonzero(counts > most)
+    if len(over):
         # If scores hardly differ, the highest rows of each bag are enough.
-        rows = np.flatnonzero(near)
-        counts = np.add.reduceat(near, offsets[:-1], dtype=np.intp)
-        ends = offsets_of(counts[counts > 0])
-        low = segment_rank(scores[rows], ends) >= max(2, most // max(1, n_bags))
+        rows, own = gather_rows(offsets, over)
+        low = segment_rank(scores[rows], own) >= np.repeat(most[over], np.diff(own))
         near[rows[low]] = False
     return np.asarray(near)
 
