@@ -9,7 +9,6 @@ memory or in a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +18,7 @@ from scipy import sparse
 from .coerce import row_range
 from .pieces import Buffer, StoredRows, pieces_of
 from .segments import bag_ranges
+from .threads import ONE_BLAS_THREAD, in_threads, working_threads
 
 __all__ = [
     "BLOCK_BYTES",
@@ -210,14 +210,12 @@ class ArraySource:
         self, function: Callable[..., Any], *arguments: Any, in_parts: bool = False
     ) -> list[Any]:
         """``function(block, *arguments)`` for every block, in their order."""
-        if self.n_jobs == 1:
-            return [function(block, *arguments) for block in self.blocks(in_parts=in_parts)]
 
         def at(place: tuple[int, int, int, int]) -> Any:
             return function(self._block(*place), *arguments)
 
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            return list(pool.map(at, self._places(in_parts)))
+        with ONE_BLAS_THREAD, working_threads(self.n_jobs):
+            return in_threads(at, self._places(in_parts))
 
     def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
         """The last ``state = function(state, block, *arguments)``; large bags come in parts."""

@@ -10,6 +10,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
+from .._bags.threads import working_threads
 from .._compat import FitTask
 from .warn import warn_user
 
@@ -84,7 +85,7 @@ class MultiStart:
             The task of ``fit``, which has to be ended when the estimator is fitted.
         """
         runs = [start for starts in problems for start in starts]
-        workers = self.n_workers(len(runs))
+        workers, n_threads = self.n_workers(len(runs)), self.n_threads(len(runs))
         task = self.estimator._start_task(len(runs), parallel=workers > 1, **data)
         parts = [
             _Part(task, self.name, number, len(runs), self.verbose, self.max_iter)
@@ -94,13 +95,14 @@ class MultiStart:
             for number, part in enumerate(parts):
                 part.open(number)
             results = Parallel(n_jobs=self.n_jobs)(
-                delayed(_run)(solve, run, part) for run, part in zip(runs, parts, strict=True)
+                delayed(_run)(solve, run, part, n_threads)
+                for run, part in zip(runs, parts, strict=True)
             )
         else:
             results = []
             for run, part in zip(runs, parts, strict=True):
                 part.open(None)
-                results.append(_run(solve, run, part))
+                results.append(_run(solve, run, part, n_threads))
         ends = np.cumsum([len(starts) for starts in problems])
         groups = [
             results[end - len(starts) : end] for starts, end in zip(problems, ends, strict=True)
@@ -156,8 +158,9 @@ class _Part:
         return self.task.step()
 
 
-def _run(solve: Callable[..., Any], arguments: tuple[Any, ...], part: _Part) -> Any:
-    result = solve(*arguments, part)
+def _run(solve: Callable[..., Any], arguments: tuple[Any, ...], part: _Part, n_threads: int) -> Any:
+    with working_threads(n_threads):
+        result = solve(*arguments, part)
     part.task.end()
     return result
 

@@ -5,74 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
-from threading import Lock
+from functools import wraps
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
-
 from .. import _compat
+from .._bags.threads import ONE_BLAS_THREAD, controller
 
-__all__ = ["ONE_BLAS_THREAD", "fit_context"]
+__all__ = ["fit_context"]
 
 # Up to this number of instances the products of a fit take less time than starting more threads,
 # which also use processors in busy waiting.
 _FEW_INSTANCES = 3_000
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    """Controller of the loaded libraries; the search for them takes milliseconds."""
-    return ThreadpoolController()
-
-
-def _take_control() -> None:
-    """Let this thread set the number of BLAS threads.
-
-    From threadpoolctl 3.8 on, the first thread that sets it is the only one that can, until it has
-    restored it.
-    """
-    for library in _controller().lib_controllers:
-        release = getattr(library, "clear_controlling_thread", None)
-        if release is not None:
-            release(force=True)
-
-
-class _OneBlasThread:
-    """Context with one BLAS thread, until the last of several concurrent fits has left it.
-
-    The number of BLAS threads belongs to the process. Fits in several threads do not wait for each
-    other: only their number is kept under a lock. Concurrent fits end in any order, so the first
-    one to enter stores the number of threads and the last one to leave restores it. If each of them
-    restored what it found, as the limits of scikit-learn's k-means do, one thread could remain.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._limit = _controller().limit(limits=1, user_api="blas")
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                _take_control()
-                self._limit.restore_original_limits()
-
-
-ONE_BLAS_THREAD = _OneBlasThread()
-
-
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One thread of BLAS, and one of OpenMP, whose number belongs to the calling thread."""
-    with ONE_BLAS_THREAD, _controller().limit(limits=1, user_api="openmp"):
+    with ONE_BLAS_THREAD, controller().limit(limits=1, user_api="openmp"):
         yield
 
 

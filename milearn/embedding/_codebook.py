@@ -15,8 +15,9 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import distinct_points
 from .._bags.segments import bag_ranges, segment_index, segment_sum
+from .._bags.threads import ONE_BLAS_THREAD
 from .._compat import Interval
-from .._fit.threads import ONE_BLAS_THREAD, fit_context
+from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_bags
 from ._base import BagEmbedding
 

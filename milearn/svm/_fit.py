@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.remote import by_blocks
 from .._bags.segments import segment_argmax
+from .._bags.threads import working_threads
 from .._fit.components import AUTO, auto_components
 from .._fit.multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
 from .._fit.training_labels import TrainingLabels
@@ -165,10 +166,11 @@ def solve_and_store(
     ``more(results)`` returns further fitted attributes.
     """
     estimator, bags, sign = problems.estimator, problems.bags, problems.sign
-    starts = [
-        [(loss, start) for start in formulation.starts(loss, problems.rng)]
-        for loss in problems.losses
-    ]
+    with working_threads(problems.runs.n_threads(1)):
+        starts = [
+            [(loss, start) for start in formulation.starts(loss, problems.rng)]
+            for loss in problems.losses
+        ]
     results, task = problems.runs.best(formulation.solve, starts, **problems.data)
     function, attributes = formulation.function(results, sign)
     function, attributes = problems.centre.restored(bags, function, attributes)

@@ -11,18 +11,14 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from milearn import Bags
-from milearn._fit.threads import _FEW_INSTANCES, ONE_BLAS_THREAD, _take_control, fit_context
+from milearn._fit.threads import _FEW_INSTANCES, fit_context
 from milearn.embedding import VLAD, _codebook
 from milearn.svm import MISVC
+from tests.blas import n_threads, two_threads
 from tests.toys import two_level_bags
-
-
-def n_threads(api="blas"):
-    """The largest number: a library that another package brings may have one thread only."""
-    return max(each["num_threads"] for each in threadpool_info() if each["user_api"] == api)
 
 
 class Looks(BaseEstimator):
@@ -39,11 +35,7 @@ class Looks(BaseEstimator):
 
 @pytest.fixture(autouse=True)
 def _two_threads():
-    with threadpool_limits(2, user_api="blas"), threadpool_limits(2, user_api="openmp"):
-        if n_threads() != 2:
-            pytest.skip("this BLAS has one thread")
-        # Otherwise this thread would be the only one that can set the number.
-        _take_control()
+    with two_threads():
         yield
 
 
@@ -78,26 +70,6 @@ def test_many_instances_have_all(kind):
 def test_the_limit_belongs_to_the_few():
     assert Looks().fit(Bags.singletons(np.zeros((_FEW_INSTANCES, 2)))).seen_ == 1
     assert Looks().fit(Bags.singletons(np.zeros((_FEW_INSTANCES + 1, 2)))).seen_ == 2
-
-
-def test_fits_that_leave_in_any_order_put_back_what_the_first_found():
-    # Two fits in threads are two entries of the one context, whichever of them leaves first.
-    ONE_BLAS_THREAD.__enter__()
-    ONE_BLAS_THREAD.__enter__()
-    ONE_BLAS_THREAD.__exit__(None, None, None)
-    assert n_threads() == 1
-    ONE_BLAS_THREAD.__exit__(None, None, None)
-    assert n_threads() == 2
-
-
-def test_fits_that_leave_in_other_threads_put_back_what_the_first_found():
-    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
-        for pool in (first, second):
-            pool.submit(ONE_BLAS_THREAD.__enter__).result()
-        first.submit(ONE_BLAS_THREAD.__exit__).result()
-        assert n_threads() == 1
-        second.submit(ONE_BLAS_THREAD.__exit__).result()
-        assert n_threads() == 2
 
 
 def test_openmp_is_limited_in_the_thread_of_a_fit():

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from ..._bags.blocks import stacked
+from ..._bags.threads import one_blas_thread
 from .newton import NewtonSolution
 from .options import SolverOptions
 
@@ -211,6 +212,7 @@ def precision(
     return fine if n_instances * width <= fine_numbers else coarse
 
 
+@one_blas_thread
 def descend(
     model: PassModel,
     point: tuple[np.ndarray, np.ndarray],

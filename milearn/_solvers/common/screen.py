@@ -39,6 +39,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from ..._bags.segments import segment_argmax, segment_max
+from ..._bags.threads import in_threads
 from .low_rank import whitening
 from .nystroem import FeatureMap
 from .passes import ArraySource, Block, PassSource, gather, instance_scores
@@ -316,14 +317,12 @@ def _candidates(
     rows = _distinct(_at_equal_distances(along, pull, count), along)
     vectors = _dense(gather(source, rows)) - mean
     directions = linalg.cho_solve(factor, vectors.T).T
-    values = np.concatenate(
-        [
-            rank_correlations(
-                _maxima(source, directions[first : first + _AT_ONCE]), targets, weights
-            )
-            for first in range(0, len(directions), _AT_ONCE)
-        ]
-    )
+
+    def values_from(first: int) -> np.ndarray:
+        some = directions[first : first + _AT_ONCE]
+        return rank_correlations(_maxima(source, some), targets, weights)
+
+    values = np.concatenate(in_threads(values_from, range(0, len(directions), _AT_ONCE)))
     return np.asarray(directions[_descending(values)[: limits.refined]])
 
 

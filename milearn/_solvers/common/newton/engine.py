@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from ...._bags.threads import one_blas_thread
 from .direction import Limits, Part, newton_direction
 from .inner_products import InnerProducts
 from .proximal import ProximalTerm
@@ -121,6 +122,7 @@ class NewtonSolution:
         return max(0.0, self.objective - self.lower_bound)
 
 
+@one_blas_thread
 def solve(
     problem: Problem,
     start: tuple[np.ndarray, np.ndarray],

@@ -29,6 +29,7 @@ import numpy as np
 from scipy import sparse
 
 from ...._bags.segments import segment_argmax
+from ...._bags.threads import one_blas_thread
 from ..rounding import rounding_scale
 from .direction import Limits, Part, Rows
 from .engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, search, solve
@@ -305,6 +306,7 @@ def first_smoothing(
     return min(max(FIRST_SMOOTHING, level), max(FIRST_SMOOTHING, most))
 
 
+@one_blas_thread
 def solve_groups(
     problem: GroupProblem,
     w: np.ndarray,

@@ -1,0 +1,194 @@
+"""Passes and convex steps have one thread of BLAS, and the threads of a fit share its work."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from milearn import Bags
+from milearn._bags.blocks import ArraySource
+from milearn._bags.threads import ONE_BLAS_THREAD, in_threads, working_threads
+from milearn._solvers.common import screen
+from milearn._solvers.common.newton import GroupProblem
+from milearn._solvers.svm.maximum import view
+from milearn.svm import MISVC
+from tests.blas import n_threads, two_threads
+
+
+@pytest.fixture(autouse=True)
+def _two_threads():
+    with two_threads():
+        yield
+
+
+def many_bags(seed=0, n_bags=400, size=10, n_features=8):
+    """More instances than fits with one BLAS thread throughout have, and their labels."""
+    rng = np.random.default_rng(seed)
+    instances, y = rng.normal(size=(n_bags * size, n_features)), np.arange(n_bags) % 2
+    instances[::size][y == 1] += 2.0
+    return Bags(instances, np.arange(n_bags + 1) * size), y
+
+
+# -- threads of BLAS -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_passes_have_one_thread(n_jobs):
+    source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64, n_jobs=n_jobs)
+    assert set(source.map(lambda block: n_threads())) == {1}
+    assert n_threads() == 2
+
+
+def test_sums_over_blocks_have_all():
+    # Covariances are large products of matrices.
+    source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64)
+    assert source.fold(lambda seen, block: seen | {n_threads()}, set()) == {2}
+
+
+def test_convex_steps_have_one_thread():
+    seen = set()
+
+    @dataclass(frozen=True)
+    class Looks(GroupProblem):
+        def objective(self, w, u):
+            seen.add(n_threads())
+            return super().objective(w, u)
+
+        def curvature(self, at):
+            seen.add(n_threads())
+            return super().curvature(at)
+
+    rows, signs = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 2 * 2.0 - 1.0
+    Z, e = -signs[:, None] * rows, -signs[:, None]
+    problem = Looks(Z, e, np.arange(31), np.ones(30))
+    problem.solve((np.zeros(3), np.zeros(1)), 1e-3, None)
+    assert seen == {1}
+    assert n_threads() == 2
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_fits_of_many_instances_have_one_thread_in_passes(monkeypatch, n_jobs):
+    seen, of_block = set(), view._view_of_block
+
+    def looks(*given):
+        seen.add(n_threads())
+        return of_block(*given)
+
+    monkeypatch.setattr(view, "_view_of_block", looks)
+    MISVC(kernel="linear", n_jobs=n_jobs).fit(*many_bags())
+    assert seen == {1}
+    assert n_threads() == 2
+
+
+def test_fits_in_two_threads_are_those_of_one():
+    data = [many_bags(0), many_bags(1)]
+    expected = [MISVC(kernel="linear").fit(*each) for each in data]
+    with ThreadPoolExecutor(2) as pool:
+        fits = [
+            pool.submit(MISVC(kernel="linear", n_jobs=n_jobs).fit, *each)
+            for n_jobs in (None, 2)
+            for each in data
+        ]
+        for found, one in zip(fits, expected * 2, strict=True):
+            np.testing.assert_array_equal(found.result().coef_, one.coef_)
+    assert n_threads() == 2
+
+
+def test_fits_that_leave_in_any_order_put_back_what_the_first_found():
+    # Two fits in threads are two entries of the one context, whichever of them leaves first.
+    ONE_BLAS_THREAD.__enter__()
+    ONE_BLAS_THREAD.__enter__()
+    ONE_BLAS_THREAD.__exit__(None, None, None)
+    assert n_threads() == 1
+    ONE_BLAS_THREAD.__exit__(None, None, None)
+    assert n_threads() == 2
+
+
+def test_fits_that_leave_in_other_threads_put_back_what_the_first_found():
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        for pool in (first, second):
+            pool.submit(ONE_BLAS_THREAD.__enter__).result()
+        first.submit(ONE_BLAS_THREAD.__exit__).result()
+        assert n_threads() == 1
+        second.submit(ONE_BLAS_THREAD.__exit__).result()
+        assert n_threads() == 2
+
+
+# -- threads of a fit ------------------------------------------------------------------------------
+
+
+def test_items_are_shared_by_threads_and_stay_in_order():
+    together = threading.Barrier(2, timeout=60)
+
+    def work(item):
+        if item < 2:
+            together.wait()
+        return item, n_threads(), threading.current_thread() is threading.main_thread()
+
+    with working_threads(2):
+        assert in_threads(work, range(9)) == [(item, 1, False) for item in range(9)]
+        # One item has nothing to share.
+        assert in_threads(work, [5]) == [(5, 2, True)]
+    assert in_threads(work, range(2, 4)) == [(2, 2, True), (3, 2, True)]
+
+
+def test_threads_of_a_fit_begin_no_others():
+    def outer(item):
+        here = threading.get_ident()
+        with working_threads(2):
+            return {here} == set(in_threads(lambda _: threading.get_ident(), range(4)))
+
+    source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64, n_jobs=2)
+    with working_threads(2):
+        assert all(in_threads(outer, range(4)))
+        threads = set(in_threads(lambda _: threading.get_ident(), range(8)))
+        threads.update(source.map(lambda block: threading.get_ident()))
+        assert threading.get_ident() not in threads
+        assert len(threads) <= 2
+
+
+def test_an_error_in_a_thread_is_that_of_the_fit():
+    with working_threads(2), pytest.raises(ZeroDivisionError):
+        in_threads(lambda item: 1 // item, [1, 0, 1])
+    assert n_threads() == 2
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_a_screen_shares_its_candidates_and_has_the_same_bits(monkeypatch, n_jobs):
+    bags, y = many_bags(n_bags=60)
+    targets, weights = y - 0.5, np.ones(len(y))
+    source = ArraySource(bags.instances, bags.offsets)
+    expected = screen.screened(source, targets, weights)
+    correlations, together = screen.rank_correlations, threading.Barrier(2, timeout=60)
+    calls = iter(range(100))
+
+    def both(*given):
+        if next(calls) < 2:
+            together.wait()
+        return correlations(*given)
+
+    monkeypatch.setattr(screen, "rank_correlations", both)
+    with working_threads(n_jobs):
+        found = screen.screened(source, targets, weights)
+    np.testing.assert_array_equal(found.directions, expected.directions)
+    np.testing.assert_array_equal(found.rows, expected.rows)
+
+
+def test_starts_of_a_fit_have_its_threads(monkeypatch):
+    bags, y = many_bags()
+    expected = MISVC(kernel="linear").fit(bags, y)
+    candidates, threads = screen._maxima, set()
+
+    def looks(*given):
+        threads.add(threading.get_ident())
+        return candidates(*given)
+
+    monkeypatch.setattr(screen, "_maxima", looks)
+    found = MISVC(kernel="linear", n_jobs=2).fit(bags, y)
+    assert threading.get_ident() not in threads
+    assert threads
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
