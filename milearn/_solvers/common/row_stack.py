@@ -8,16 +8,19 @@ precision products are in single precision, as in a pass, and their sums in floa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..._bags.blocks import stacked
+from ..._bags.threads import in_threads
 
 __all__ = ["RowStack", "stack_rows"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
+_Piece = list[tuple[int, np.ndarray, float]]
 
 
 class RowStack:
@@ -36,6 +39,9 @@ class RowStack:
         size are not solved to many digits.
     converted_numbers : int
         Values that are converted to float64 at once.
+    shared_numbers : int
+        Values of a piece, which one of the threads of a fit multiplies. Results do not depend on
+        the number of threads.
     """
 
     def __init__(
@@ -46,8 +52,10 @@ class RowStack:
         *,
         single_numbers: float = 2**22,
         converted_numbers: int = 2**16,
+        shared_numbers: int = 2**18,
     ) -> None:
         self.parts, self.order, self.converted_numbers = list(parts), order, converted_numbers
+        self.shared_numbers = shared_numbers
         self.signs = [1.0] * len(self.parts) if signs is None else list(signs)
         self.ends = np.cumsum([len(part) for part in self.parts])
         n_rows = int(self.ends[-1]) if order is None else len(order)
@@ -60,25 +68,76 @@ class RowStack:
 
     def __matmul__(self, vector: np.ndarray) -> np.ndarray:
         """Inner products of all rows with a vector, in float64."""
-        values, start = np.empty(int(self.ends[-1])), 0
-        for part, sign in zip(self.parts, self.signs, strict=True):
-            signed = vector if sign > 0 else -vector
-            for chunk in self.chunks(part):
+        values = np.empty(int(self.ends[-1]))
+
+        def multiply(piece: _Piece) -> None:
+            for start, chunk, sign in self.chunks(piece):
+                signed = vector if sign > 0 else -vector
                 values[start : start + len(chunk)] = chunk @ signed.astype(chunk.dtype, copy=False)
-                start += len(chunk)
+
+        in_threads(multiply, self.pieces)
         return values if self.order is None else values[self.order]
 
-    def chunks(self, part: np.ndarray) -> Iterator[np.ndarray]:
-        """The rows of a part in the type of products, in blocks unless it is theirs."""
-        step = max(1, self.converted_numbers // max(1, part.shape[1]))
-        if part.dtype == np.float64:
-            yield part
-        elif self.is_single and part.dtype == np.float32:
-            # In blocks, whose sums are added in float64.
-            yield from (part[first : first + step] for first in range(0, len(part), step))
-        else:
+    @property
+    def squared_norms(self) -> np.ndarray:
+        """Sum of the squares of each row, in float64."""
+        values = np.empty(int(self.ends[-1]))
+
+        def add(piece: _Piece) -> None:
+            for start, chunk, _ in self.chunks(piece):
+                np.einsum(
+                    "ij,ij->i", chunk, chunk, dtype=np.float64, out=values[start:][: len(chunk)]
+                )
+
+        in_threads(add, self.pieces)
+        return values if self.order is None else values[self.order]
+
+    @property
+    def largest_entries(self) -> np.ndarray:
+        """Largest absolute value of each column."""
+
+        def largest(piece: _Piece) -> np.ndarray:
+            found = np.zeros(self.shape[1])
+            for _, chunk, _ in self.chunks(piece):
+                np.maximum(found, np.maximum(chunk.max(axis=0), -chunk.min(axis=0)), out=found)
+            return found
+
+        return np.asarray(
+            np.max([np.zeros(self.shape[1]), *in_threads(largest, self.pieces)], axis=0)
+        )
+
+    @cached_property
+    def pieces(self) -> list[_Piece]:
+        """The rows of all parts in their order: first row among all, rows, and their sign."""
+        found: list[_Piece] = []
+        step, size = self._step, np.inf
+        step *= max(1, self.shared_numbers // max(1, step * self.shape[1]))
+        for part, end, sign in zip(self.parts, self.ends, self.signs, strict=True):
             for first in range(0, len(part), step):
-                yield part[first : first + step].astype(np.float64)
+                rows = part[first : first + step]
+                if size + len(rows) > step:
+                    found.append([])
+                    size = 0
+                found[-1].append((int(end) - len(part) + first, rows, sign))
+                size += len(rows)
+        return found
+
+    @property
+    def _step(self) -> int:
+        """Number of rows that are converted at once."""
+        return max(1, self.converted_numbers // max(1, self.shape[1]))
+
+    def chunks(self, piece: _Piece) -> Iterator[tuple[int, np.ndarray, float]]:
+        """The rows of a piece in the type of products, in blocks unless it is theirs."""
+        for start, rows, sign in piece:
+            if rows.dtype == np.float64:
+                yield start, rows, sign
+                continue
+            # Sums of blocks in single precision are added in float64.
+            dtype = np.float32 if self.is_single and rows.dtype == np.float32 else np.float64
+            for first in range(0, len(rows), self._step):
+                chunk = rows[first : first + self._step]
+                yield start + first, chunk.astype(dtype, copy=False), sign
 
     @property
     def T(self) -> _Transposed:
@@ -90,12 +149,16 @@ class RowStack:
         places = rows if self.order is None else self.order[rows]
         found = np.empty((len(places), self.shape[1]), dtype=self.dtype)
         owners = np.searchsorted(self.ends, places, side="right")
-        by_part = np.argsort(owners, kind="stable")
+        in_order = bool((owners[1:] >= owners[:-1]).all())
+        by_part = np.arange(len(owners)) if in_order else np.argsort(owners, kind="stable")
         bounds = np.searchsorted(owners[by_part], np.arange(len(self.parts) + 1))
         for number in np.flatnonzero(np.diff(bounds)):
-            mine, part = by_part[bounds[number] : bounds[number + 1]], self.parts[number]
-            taken = part[places[mine] - (int(self.ends[number]) - len(part))]
-            found[mine] = taken if self.signs[number] > 0 else -taken
+            first, last = bounds[number : number + 2]
+            part, mine = self.parts[number], by_part[first:last]
+            taken = part.take(places[mine] - (int(self.ends[number]) - len(part)), axis=0)
+            if self.signs[number] < 0:
+                np.negative(taken, out=taken)
+            found[slice(first, last) if in_order else mine] = taken
         return found
 
 
@@ -107,19 +170,23 @@ class _Transposed:
 
     def __matmul__(self, weights: np.ndarray) -> np.ndarray:
         """The sum of all rows times their weights."""
-        rows, start = self.rows, 0
+        rows = self.rows
         if rows.order is not None:
             spread = np.zeros(int(rows.ends[-1]))
             spread[rows.order] = weights
             weights = spread
-        total = np.zeros(rows.shape[1])
-        for part, sign in zip(rows.parts, rows.signs, strict=True):
-            for chunk in rows.chunks(part):
+
+        def added(piece: _Piece) -> np.ndarray:
+            total = np.zeros(rows.shape[1])
+            for start, chunk, sign in rows.chunks(piece):
                 own = weights[start : start + len(chunk)].astype(chunk.dtype, copy=False)
                 found = own @ chunk
                 total += found if sign > 0 else -found
-                start += len(chunk)
-        return total
+            return total
+
+        return np.asarray(
+            np.sum([np.zeros(rows.shape[1]), *in_threads(added, rows.pieces)], axis=0)
+        )
 
 
 def stack_rows(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from milearn._bags.threads import working_threads
 from milearn._solvers.common.row_stack import RowStack, stack_rows
 
 SIGNS = [-1.0, 1.0, 1.0]
@@ -31,6 +34,41 @@ def test_a_stack_is_the_matrix_with_all_digits(dtypes, ordered):
     rows = np.array([3, 70, 0, 3, 41])
     np.testing.assert_array_equal(stack[rows], matrix[rows])
     assert stack[rows].dtype == np.result_type(*dtypes)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("single_numbers", [100, 1000])
+@pytest.mark.parametrize("dtypes", [["f8"] * 3, ["f4", "f8", "f4"]], ids=str)
+def test_threads_share_the_pieces_of_a_stack(dtypes, single_numbers, ordered):
+    parts, order, matrix = parts_and_matrix(dtypes, ordered=ordered)
+    limits = {"converted_numbers": 10, "shared_numbers": 40, "single_numbers": single_numbers}
+    rng = np.random.default_rng(1)
+    w, alpha = rng.normal(size=5), rng.normal(size=len(matrix))
+    results, threads = [], set()
+    for n_jobs in (1, 3):
+        stack = RowStack(parts, SIGNS, order, **limits)
+        chunks = stack.chunks
+
+        def looked(piece, chunks=chunks):
+            threads.add(threading.get_ident())
+            return chunks(piece)
+
+        stack.chunks = looked
+        with working_threads(n_jobs):
+            found = stack @ w, stack.T @ alpha, stack.squared_norms, stack.largest_entries
+        results.append(found)
+    assert len(threads) > 1
+    for one, several in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, several)
+    np.testing.assert_allclose(results[0][2], (matrix**2).sum(axis=1), rtol=1e-13)
+    np.testing.assert_array_equal(results[0][3], np.abs(matrix).max(axis=0))
+
+
+def test_a_stack_without_rows_has_sums_of_nothing():
+    stack = RowStack([np.zeros((0, 3))])
+    np.testing.assert_array_equal(stack.T @ np.zeros(0), np.zeros(3))
+    np.testing.assert_array_equal(stack.largest_entries, np.zeros(3))
+    assert (stack @ np.zeros(3)).shape == stack.squared_norms.shape == (0,)
 
 
 @pytest.mark.parametrize("limit", [0, 2**23])

@@ -20,6 +20,7 @@ from scipy.linalg import lu_factor, lu_solve, qr
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ...._bags.segments import gather_rows
+from ...._bags.threads import in_threads
 from .cholesky import solve_positive
 from .inner_products import InnerProducts
 
@@ -27,8 +28,6 @@ __all__ = ["Limits", "Part", "Pooled", "Rows", "newton_direction"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
-# Number of values in the blocks of rows over which a system is summed.
-_CHUNK_NUMBERS = 2**20
 # Above this size of the system of the rows, Woodbury's identity cancels catastrophically.
 _LARGE = 1e8
 
@@ -104,25 +103,55 @@ class Rows:
         """The same where rows have other numbers."""
         return Rows(number[self.rows], self.weights, self.starts, self.share)
 
-    def add_to(self, system: np.ndarray, X: Matrix, E: np.ndarray) -> None:
-        """Add the sum over rows of weight times row'row."""
+    def add_to(
+        self,
+        system: np.ndarray,
+        X: Matrix,
+        E: np.ndarray,
+        *,
+        at_once: int = 2**17,
+        n_sums: int = 8,
+    ) -> None:
+        """Add the sum over rows of weight times row'row; threads share the rows.
+
+        Blocks of about ``at_once`` values fit into a cache. At most ``n_sums`` sums over some of
+        them are added, whatever the number of threads.
+        """
         d = len(system)
-        for first, last, groups in self._chunks(max(d, _CHUNK_NUMBERS // d)):
-            A = np.empty((last - first, d))
-            A[:, : X.shape[1]] = _dense(X[self.rows[first:last]])
-            A[:, X.shape[1] :] = E[self.rows[first:last]]
-            A *= np.sqrt(self.weights[first:last])[:, None]
-            system += A.T @ A
-            shared = np.flatnonzero(self.share[groups])
-            if len(shared):
-                starts, share = self.starts[groups] - first, self.share[groups][shared]
-                sizes = np.diff(np.r_[starts, last - first])[shared]
-                rows, offsets = gather_rows(np.r_[starts, last - first], shared)
-                scale = np.repeat(np.sqrt(share * (2.0 - sizes * share)), sizes)
-                # reduceat would take ten times as long.
-                pooling = sparse.csr_array((scale, rows, offsets), (len(shared), len(A)))
-                sums = pooling @ A
-                system -= sums.T @ sums
+        chunks = list(self._chunks(max(d, at_once // d)))
+        if len(chunks) == 1:
+            self._add_chunk(system, chunks[0], X, E)
+            return
+        step = -(-len(chunks) // n_sums)
+
+        def summed(first: int) -> np.ndarray:
+            total = np.zeros((d, d))
+            for chunk in chunks[first : first + step]:
+                self._add_chunk(total, chunk, X, E)
+            return total
+
+        for total in in_threads(summed, range(0, len(chunks), max(1, step))):
+            system += total
+
+    def _add_chunk(
+        self, system: np.ndarray, chunk: tuple[int, int, slice], X: Matrix, E: np.ndarray
+    ) -> None:
+        first, last, groups = chunk
+        A, n = np.empty((last - first, len(system))), X.shape[1]
+        rows, scale = self.rows[first:last], np.sqrt(self.weights[first:last])[:, None]
+        np.multiply(_dense(X[rows]), scale, out=A[:, :n])
+        np.multiply(E[rows], scale, out=A[:, n:])
+        system += A.T @ A
+        shared = np.flatnonzero(self.share[groups])
+        if len(shared):
+            starts, share = self.starts[groups] - first, self.share[groups][shared]
+            sizes = np.diff(np.r_[starts, last - first])[shared]
+            members, offsets = gather_rows(np.r_[starts, last - first], shared)
+            roots = np.repeat(np.sqrt(share * (2.0 - sizes * share)), sizes)
+            # reduceat would take ten times as long.
+            pooling = sparse.csr_array((roots, members, offsets), (len(shared), len(A)))
+            sums = pooling @ A
+            system -= sums.T @ sums
 
     def _chunks(self, most: int) -> Iterator[tuple[int, int, slice]]:
         """First and last row, and groups, of chunks of whole groups with about ``most`` rows."""

@@ -293,17 +293,24 @@ def first_smoothing(
     at_once : int
         Numbers of the rows that are squared at once.
     """
-    n, d = problem.Z.shape
-    squares, step = np.empty(n), max(1, at_once // max(1, d))
-    for first in range(0, n, step):
-        chunk = np.arange(first, min(first + step, n))
-        rows = problem.Z[chunk]
-        if sparse.issparse(rows):
-            squares[chunk] = rows.power(2).sum(axis=1)
-        else:
-            squares[chunk] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    squares = _squared_norms(problem.Z, at_once)
     level = share * float(np.median(problem.row_costs * squares))
     return min(max(FIRST_SMOOTHING, level), max(FIRST_SMOOTHING, most))
+
+
+def _squared_norms(Z: Matrix, at_once: int) -> np.ndarray:
+    """Sum of the squares of each row."""
+    if hasattr(Z, "squared_norms"):
+        return np.asarray(Z.squared_norms)
+    n, d = Z.shape
+    squares, step = np.empty(n), max(1, at_once // max(1, d))
+    for first in range(0, n, step):
+        rows = Z[first : first + step]
+        if sparse.issparse(rows):
+            squares[first : first + step] = rows.power(2).sum(axis=1)
+        else:
+            squares[first : first + step] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return squares
 
 
 @one_blas_thread

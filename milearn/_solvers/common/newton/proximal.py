@@ -118,7 +118,8 @@ class ProximalTerm:
 def _largest_entries(rows: Matrix) -> np.ndarray:
     if not min(rows.shape):
         return np.zeros(rows.shape[1])
-    parts = [part for part in getattr(rows, "parts", [rows]) if part.shape[0]]
-    ends = [side for part in parts for side in (part.max(axis=0), part.min(axis=0))]
+    if hasattr(rows, "largest_entries"):
+        return np.asarray(rows.largest_entries)
+    ends = [rows.max(axis=0), rows.min(axis=0)]
     dense = [np.ravel(each.toarray() if sparse.issparse(each) else each) for each in ends]
     return np.asarray(np.max(np.abs(np.array(dense, dtype=np.float64)), axis=0))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from milearn._bags.threads import working_threads
 from milearn._solvers.common.newton.direction import Limits, Rows
 from milearn._solvers.common.newton.groups import GroupProblem, solve_groups
 from tests.oracles import highest_of
@@ -210,21 +211,26 @@ def test_few_rows_in_many_columns_go_by_the_smaller_system():
     assert found.objective == pytest.approx(optimum(problem), rel=1e-5)
 
 
-def test_the_sum_over_rows_leaves_out_the_means_of_full_groups():
+@pytest.mark.parametrize("at_once", [1, 50, 2**17])
+def test_the_sum_over_rows_leaves_out_the_means_of_full_groups(at_once):
     rng = np.random.default_rng(0)
     X, E, rows = rng.normal(size=(60, 4)), rng.normal(size=(60, 1)), np.arange(3, 47)
     starts = np.array([0, 1, 5, 12, 20, 21, 30])
     sizes = np.diff(np.r_[starts, len(rows)])
     share = np.array([1.0, 0.0, 1.0, 0.7, 0.0, 1.0, 1.0]) / sizes
     weights = np.repeat(rng.uniform(1, 2, size=7), sizes)
-    system = np.zeros((5, 5))
-    Rows(rows, weights, starts, share).add_to(system, X, E)
+    found = []
+    for n_jobs in (1, 3):
+        found.append(np.zeros((5, 5)))
+        with working_threads(n_jobs):
+            Rows(rows, weights, starts, share).add_to(found[-1], X, E, at_once=at_once, n_sums=3)
+    np.testing.assert_array_equal(*found)
     expected = np.zeros((5, 5))
     for first, size, part in zip(starts, sizes, share, strict=True):
         own = np.hstack([X, E])[rows[first : first + size]]
         projection = np.eye(size) - part * np.ones((size, size))
         expected += weights[first] * own.T @ projection @ projection @ own
-    np.testing.assert_allclose(system, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_warm_start_takes_fewer_steps():
