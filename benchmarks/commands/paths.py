@@ -20,6 +20,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from milearn import Bags
 from milearn.baselines import MILES, MILBoost
@@ -48,7 +49,8 @@ Data = Callable[..., tuple[Bags, np.ndarray]]
 class Case:
     """A fit at one side of a threshold, or near it; ``fast`` cases run in CI.
 
-    ``rounds`` is the number of rounds where one of the sides takes long.
+    ``rounds`` is the number of rounds where one of the sides takes long, and ``blas_threads`` the
+    number of threads of BLAS that the fits find.
     """
 
     size: str
@@ -56,6 +58,7 @@ class Case:
     data: Data
     fast: bool = False
     rounds: int | None = None
+    blas_threads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -345,6 +348,22 @@ def choices() -> list[Choice]:
             ),
         ),
         Choice(
+            "passes and convex steps: one thread of BLAS, or all",
+            "milearn._bags.threads:_limit_blas(n_threads)",
+            {"one": 1, "all": None},
+            tuple(
+                Case(size, MISVC(**linear), data, size == "4,000 x 20", rounds, blas_threads=2)
+                for size, data, rounds in (
+                    ("4,000 x 20", partial(overlapping, 730, 20, 9), 1),
+                    ("20,000 x 50", partial(overlapping, 3600, 50, 9), 2),
+                    ("100,000 x 100", partial(overlapping, 9100, 100, 20), 2),
+                    ("1,000,000 x 100", partial(overlapping, 91_000, 100, 20), 1),
+                    ("75,000 x 256, covariances", partial(tissues, 300, 250, 256), 2),
+                    ("36,000 texts", partial(texts, 8000, 600), 2),
+                )
+            ),
+        ),
+        Choice(
             "linear InstanceMISVC: rows near the margin, or all of them",
             f"{SOLVERS}.svm.maximum.labels_rows:LabelLimits(whole_rows)",
             {"all": never, "near": always},
@@ -434,11 +453,12 @@ def measured(choice: Choice, case: Case, rounds: int) -> Measured:
     for number in range(rounds):
         bags, y = case.data(seed=number)
         for name, times in seconds.items():
-            if name == RULE:
-                spent, objective = _fit(case.estimator, bags, y)
-            else:
-                with switched(choice.switch, choice.sides[name]):
+            with threadpool_limits(case.blas_threads, user_api="blas"):
+                if name == RULE:
                     spent, objective = _fit(case.estimator, bags, y)
+                else:
+                    with switched(choice.switch, choice.sides[name]):
+                        spent, objective = _fit(case.estimator, bags, y)
             times.append(spent)
             objectives[name] += objective
     return Measured({name: statistics.median(each) for name, each in seconds.items()}, objectives)

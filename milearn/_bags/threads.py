@@ -47,6 +47,11 @@ def _take_control() -> None:
             release(force=True)
 
 
+def _limit_blas(n_threads: int | None = 1) -> Any:
+    """Limit the threads of BLAS, until ``restore_original_limits`` of what is returned."""
+    return controller().limit(limits=n_threads, user_api="blas")
+
+
 class _OneBlasThread:
     """Context with one BLAS thread, until the last of several concurrent fits has left it.
 
@@ -64,7 +69,7 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                self._limit = controller().limit(limits=1, user_api="blas")
+                self._limit = _limit_blas()
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
