@@ -1,11 +1,10 @@
 // Times one of WEKA's multi-instance classifiers inside a JVM that is already warm.
 //
-//   java -cp weka.jar WekaTimer.java ENOUGH_SECONDS MOST_FITS LONGEST BAGS.arff SPLIT CLASS [OPTION...]
+//   java -cp CLASSES:weka.jar WekaTimer ENOUGH_SECONDS MOST_FITS LONGEST BAGS.arff SPLIT CLASS [OPTION...]
 //
 // SPLIT is "-" or a file: the first line names an ARFF file, the second lists the numbers of its
 // training bags, for the accuracies of one more fit, unless a fit takes longer than LONGEST seconds.
-// Prints lines of a name and its values for benchmarks/_weka.py. Started from its source, so that
-// nothing has to be compiled beforehand.
+// Prints lines of a name and its values for benchmarks/common/weka.py, which compiles it once.
 
 import java.io.BufferedReader;
 import java.io.FileReader;

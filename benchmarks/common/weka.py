@@ -7,12 +7,14 @@ the reading of the file counts.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,28 +198,37 @@ def measure(
             save_bags(Path(folder) / "split.arff", placed(split[0]), y)
             numbers = " ".join(map(str, split[1].tolist()))
             Path(split_file).write_text(f"{Path(folder) / 'split.arff'}\n{numbers}\n")
-        done = subprocess.run(
+        printed = _run(
             [
                 *("java", "-XX:+UseSerialGC", "-Xmx3g", "-Djava.awt.headless=true"),
-                *(
-                    "-cp",
-                    str(jar),
-                    str(_TIMER),
-                    *map(str, repeats),
-                    str(path),
-                    split_file,
-                ),
+                *("-cp", os.pathsep.join([_compiled(jar), str(jar)]), _TIMER.stem),
+                *(*map(str, repeats), str(path), split_file),
                 _CLASSES + name.removeprefix("weka-"),
                 *options,
             ],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
+            timeout,
         )
+    return _read(printed)
+
+
+@cache
+def _compiled(jar: Path) -> str:
+    """A folder with the compiled timer, which is removed when this process ends."""
+    folder = tempfile.mkdtemp(prefix="milearn-weka-timer-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _run(["javac", "-cp", str(jar), "-d", folder, str(_TIMER)])
+    return folder
+
+
+def _run(command: list[str], timeout: float | None = None) -> str:
+    """What a command of Java prints; its first line of errors in an exception if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise RuntimeError(lines[0] if lines else f"java ended with status {done.returncode}")
-    return _read(done.stdout)
+        raise RuntimeError(
+            lines[0] if lines else f"{command[0]} ended with status {done.returncode}"
+        )
+    return done.stdout
 
 
 def _read(text: str) -> tuple[dict[str, Any], tuple[float, np.ndarray] | None]:

@@ -40,6 +40,8 @@ class SizeLimits:
         Landmarks among the instances above that.
     rbf_instances : int
         Instances above which there is no RBF kernel.
+    trees : int
+        Trees of a forest on statistics of the bags.
     tree_values : float
         Statistics of all bags that each split of a regression tree may consider.
     agreeing_bags : int
@@ -56,6 +58,7 @@ class SizeLimits:
     exact_instances: int = 2_500
     instance_landmarks: int = 150
     rbf_instances: int = 20_000
+    trees: int = 100
     tree_values: float = 1e6
     agreeing_bags: int = 100
     test_bags: int = 400

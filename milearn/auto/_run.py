@@ -52,7 +52,7 @@ INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
 _LINEAR_COST = 10.0
 _STATISTICS = ("mean", "min", "max", "std")
-_TREES = {"n_estimators": 100, "min_samples_leaf": 2}
+_SMALLEST_LEAF = 2
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
 
 # Number of directions from which on one of them can agree best with the others.
@@ -227,10 +227,15 @@ class Run:
 
     def trees_candidate(self) -> StatisticsCandidate:
         """Trees on statistics of the scaled bags."""
-        model: Any = ExtraTreesClassifier(**_TREES, random_state=self.seed)
+        settings: dict[str, Any] = {
+            "n_estimators": self.limits.trees,
+            "min_samples_leaf": _SMALLEST_LEAF,
+            "random_state": self.seed,
+        }
+        model: Any = ExtraTreesClassifier(**settings)
         if self.training.regression:
             n_considered = self._considered()
-            model = ExtraTreesRegressor(**_TREES, max_features=n_considered, random_state=self.seed)
+            model = ExtraTreesRegressor(**settings, max_features=n_considered)
         return self._statistics(model, _STATISTICS)
 
     def _considered(self) -> int:

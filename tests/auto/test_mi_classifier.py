@@ -25,6 +25,7 @@ from milearn.datasets import make_bags
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
 from tests.auto.test_ways import Only
+from tests.common import few_trees
 
 
 def shifted_bags(n_bags=40, seed=0, size=6):
@@ -218,6 +219,8 @@ def test_three_classes():
     np.testing.assert_allclose(stated.sum(axis=1), 1.0)
     np.testing.assert_array_equal(stated.argmax(axis=1), model.decision_function(bags).argmax(1))
     assert set(model.scores_) == {"average", "combined", "instance", "linear", "trees"}
+    # Three classes have no orientation.
+    assert model.pos_label_ is None
 
 
 # -- few bags, equal bags, groups ------------------------------------------------------------------
@@ -328,7 +331,7 @@ def test_groups_reach_the_folds_through_a_search():
     bags, y = witness_bags(40)
     groups = np.arange(40) // 4
     with sklearn.config_context(enable_metadata_routing=True):
-        model = MIClassifier(random_state=0).set_fit_request(groups=True)
+        model = few_trees.MIClassifier(random_state=0).set_fit_request(groups=True)
         pipeline = make_pipeline(InstanceTransformer(FunctionTransformer()), model)
         found = cross_validate(
             pipeline, bags, y, cv=2, params={"groups": groups}, return_estimator=True
@@ -384,33 +387,35 @@ def test_many_instances_have_landmarks():
     )
 
 
-@pytest.mark.parametrize("time_limit", [None, 1e9])
-def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(time_limit, capsys):
+@pytest.mark.parametrize(("time_limit", "positive"), [(None, 1), (None, 0), (1e9, 0)])
+def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
+    time_limit, positive, capsys
+):
     class Landmarks(MIClassifier):
-        _size_limits = SizeLimits(exact_instances=100, instance_landmarks=30)
+        _size_limits = SizeLimits(exact_instances=100, instance_landmarks=30, trees=10)
 
     bags, y = make_bags(n_bags=50, random_state=0)
-    for labels, positive in ((y, 1), (1 - y, 0)):
-        model = Landmarks(time_limit=time_limit, verbose=True, random_state=0).fit(bags, labels)
-        assert model.pos_label_ == positive
-        printed = capsys.readouterr().out
-        scored = [line for line in printed.splitlines() if "'instance'" in line and "fold" in line]
-        assert scored
-        assert all(("first class" in line) == (positive == 0) for line in scored)
+    labels = y if positive else 1 - y
+    model = Landmarks(time_limit=time_limit, verbose=True, random_state=0).fit(bags, labels)
+    assert model.pos_label_ == positive
+    printed = capsys.readouterr().out
+    scored = [line for line in printed.splitlines() if "'instance'" in line and "fold" in line]
+    assert scored
+    assert all(("first class" in line) == (positive == 0) for line in scored)
 
 
-def test_a_budget_leaves_out_what_it_tells():
-    bags, y = witness_bags(40)
-    with pytest.warns(UserWarning, match="left out 'linear'"):
+def test_a_budget_leaves_out_what_it_tells(instance):
+    without, bags, y = instance
+    with pytest.warns(UserWarning, match=r"time_limit=1e-09 left out 'linear', .*'average'"):
         model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
     assert model.paradigm_ == "trees"
     assert list(model.scores_) == ["trees"]
     said = " ".join(model.skipped_)
     assert "inner folds 2 to 5 of 'trees'" in said
     assert "'instance'" in said
+    assert "'average'" in said
     assert "time_limit=1e-09 s" in said
     enough = MIClassifier(time_limit=1e9, random_state=0).fit(bags, y)
-    without = MIClassifier(random_state=0).fit(bags, y)
     assert enough.skipped_ == []
     np.testing.assert_allclose(enough.predict_proba(bags), without.predict_proba(bags))
 
@@ -452,11 +457,10 @@ def test_pickles_refits_and_jobs(average):
     np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
 
 
-def test_the_positive_label_is_the_one_that_a_witness_makes():
-    bags, y = witness_bags(40)
+def test_the_positive_label_is_the_one_that_a_witness_makes(instance):
+    plain, bags, y = instance
     names = np.array(["z none", "a hit"])[y]  # the witness's class sorts first
     named = MIClassifier(pos_label="a hit", random_state=0).fit(bags, names)
-    plain = MIClassifier(random_state=0).fit(bags, y)
     np.testing.assert_allclose(
         named.predict_proba(bags)[:, 0], plain.predict_proba(bags)[:, 1], atol=1e-5
     )

@@ -26,6 +26,7 @@ from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
+from tests.common import few_trees
 
 
 class Only(MIClassifier):
@@ -114,8 +115,8 @@ def test_needles_are_found_whatever_the_order_of_the_labels(rare, names):
 
 def test_swapped_labels_give_the_same_model():
     bags, y = make_bags(n_bags=80, random_state=0)
-    plain = MIClassifier(random_state=0).fit(bags[:50], y[:50])
-    swapped = MIClassifier(random_state=0).fit(bags[:50], 1 - y[:50])
+    plain = few_trees.MIClassifier(random_state=0).fit(bags[:50], y[:50])
+    swapped = few_trees.MIClassifier(random_state=0).fit(bags[:50], 1 - y[:50])
     assert (plain.pos_label_, swapped.pos_label_) == (1, 0)
     assert plain.paradigm_ == swapped.paradigm_
     assert plain.score(bags[50:], y[50:]) == swapped.score(bags[50:], 1 - y[50:])
@@ -290,15 +291,6 @@ def test_the_negative_label_of_two_leaves_the_other_as_the_positive_one():
     assert model.scores_ == known.scores_
 
 
-def test_three_classes_have_no_orientation():
-    rng = np.random.default_rng(0)
-    y = np.arange(45) % 3
-    instances = rng.normal(size=(135, 3))
-    instances[np.arange(45) * 3, y] += 4.0
-    model = MIClassifier(random_state=0).fit(Bags(instances, np.arange(46) * 3), y)
-    assert model.pos_label_ is None
-
-
 # -- trees -----------------------------------------------------------------------------------------
 
 
@@ -326,7 +318,7 @@ def test_trees_on_statistics_of_the_scaled_bags():
 
 def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     bags, y = make_bags(n_bags=40, random_state=0)
-    MIClassifier(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
+    few_trees.MIClassifier(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
     numbers = [int(each) for line in lines for each in re.findall(r"scored on fold (\d)", line)]
     # Trees, the average, and two ways with two orientations each, unless they are dropped.
@@ -334,11 +326,3 @@ def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     assert numbers == sorted(numbers)
     assert numbers[-1] == 5
     assert "'trees' scored on fold 1" in lines[0]
-
-
-def test_a_way_that_the_time_leaves_out_is_named():
-    bags, y = make_bags(n_bags=40, random_state=0)
-    with pytest.warns(UserWarning, match=r"time_limit=1e-09 left out 'linear', .*'average'"):
-        model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
-    assert list(model.scores_) == ["trees"]
-    assert any("'average'" in each for each in model.skipped_)

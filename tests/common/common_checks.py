@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from milearn.survival import MICoxPH, survival_outcomes
 from milearn.utils import all_estimators
 from milearn.utils.estimator_checks import parametrize_with_bag_checks
+from tests.common.few_trees import MIClassifier, MIRegressor
 
 # -- checks that fail ------------------------------------------------------------------------------
 
@@ -165,15 +166,19 @@ SMALLER: dict[str, dict] = {
 }
 
 
+# No check looks at the number of trees; tests/auto compares a forest with one of scikit-learn.
+FORESTS: dict[str, type] = {"MIClassifier": MIClassifier, "MIRegressor": MIRegressor}
+
+
 def all_with_small_fits():
     """Every public estimator, with the settings for a small fit if it has some."""
     settings = OF_MANY_FITS | SMALLER
-    return [each(**settings.get(name, {})) for name, each in all_estimators()]
+    return [FORESTS.get(name, each)(**settings.get(name, {})) for name, each in all_estimators()]
 
 
 def all_of_many_fits():
     """Those with such settings without them, for the checks that depend on settings."""
-    return [each() for name, each in all_estimators() if name in OF_MANY_FITS]
+    return [FORESTS.get(name, each)() for name, each in all_estimators() if name in OF_MANY_FITS]
 
 
 def _is_of_many_fits(estimator):

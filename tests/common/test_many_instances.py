@@ -7,11 +7,12 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import is_regressor
 
-from milearn import Bags, MIClassifier, MIRegressor
+from milearn import Bags
 from milearn.svm import BagSVC, BagSVR
 from milearn.utils._checks.tools import reordered
 from tests.bags import random_bags
 from tests.common.common_checks import OF_MANY_FITS
+from tests.common.few_trees import MIClassifier, MIRegressor
 
 KERNELS = ["mean", "mind", "miles_rows"]
 

@@ -40,6 +40,7 @@ from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, ClippedScaler, InstanceTransformer
 from milearn.survival import survival_outcomes
 from milearn.svm import OrdinalMISVC
+from tests.common import few_trees
 from tests.common.common_checks import all_with_small_fits
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
@@ -398,7 +399,7 @@ def test_embeddings_come_to_this_process(there, data, model):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-class ClassifierOfFewModels(MIClassifier):
+class ClassifierOfFewModels(few_trees.MIClassifier):
     """In this process, what MIClassifier has for distributed bags."""
 
     def _ways(self, run, given, *, compared):
@@ -407,7 +408,7 @@ class ClassifierOfFewModels(MIClassifier):
         return {way: make for way, make in ways.items() if way.name in kept}
 
 
-class RegressorOfFewModels(MIRegressor):
+class RegressorOfFewModels(few_trees.MIRegressor):
     """In this process, what MIRegressor has for distributed bags."""
 
     def _ways(self, run, compared):
@@ -427,14 +428,14 @@ def words_of(bags, y):
 @pytest.mark.parametrize("form", ["dense", "float32", "text", "values"])
 def test_models_without_settings_are_those_of_few_models(client, data, form):
     bags, y = data[0][:36], data[1][:36]
-    model, here = MIClassifier(random_state=0), ClassifierOfFewModels(random_state=0)
+    model, here = few_trees.MIClassifier(random_state=0), ClassifierOfFewModels(random_state=0)
     if form == "float32":
         bags = Bags(bags.instances.astype(np.float32), bags.offsets, feature_names=list("abcdef"))
     elif form == "text":
         bags = words_of(bags, y)
     elif form == "values":
         y = y + np.random.RandomState(0).normal(size=36)
-        model, here = MIRegressor(random_state=0), RegressorOfFewModels(random_state=0)
+        model, here = few_trees.MIRegressor(random_state=0), RegressorOfFewModels(random_state=0)
     there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 2)
     model.fit(there, y)
     here.fit(bags, y)

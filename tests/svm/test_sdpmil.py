@@ -150,15 +150,15 @@ def test_polish_starts_from_the_selection():
 
 def test_classes_one_against_the_rest():
     rng = np.random.default_rng(0)
-    instances = rng.normal(size=(60, 4))
-    y = np.arange(30) % 3
+    instances = rng.normal(size=(36, 4))
+    y = np.arange(18) % 3
     instances[::2][y == 1, 0] += 3
     instances[::2][y == 2, 1] += 3
-    bags = Bags(instances, np.arange(0, 61, 2))
+    bags = Bags(instances, np.arange(0, 37, 2))
     model = SDPMIL(kernel="linear", polish=True).fit(bags, y)
     parallel = SDPMIL(kernel="linear", polish=True, n_jobs=2).fit(bags, y)
-    assert model.eta_.shape == (60, 3)
-    assert model.selected_.shape == model.witnesses_.shape == (30, 3)
+    assert model.eta_.shape == (36, 3)
+    assert model.selected_.shape == model.witnesses_.shape == (18, 3)
     assert model.relaxation_value_.shape == model.objective_.shape == (3,)
     assert (parallel.selected_ == model.selected_).all()
     for column in range(3):

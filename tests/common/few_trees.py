@@ -1,0 +1,23 @@
+"""MIClassifier and MIRegressor with small forests, for the checks: most of their time is trees.
+
+A module of its own, as worker processes import it to unpickle an estimator.
+"""
+
+from __future__ import annotations
+
+from milearn import auto
+from milearn.auto._plan import SizeLimits
+
+FEW_TREES = SizeLimits(trees=10)
+
+
+class MIClassifier(auto.MIClassifier):
+    """The classifier with forests of ten trees."""
+
+    _size_limits = FEW_TREES
+
+
+class MIRegressor(auto.MIRegressor):
+    """The regressor with forests of ten trees."""
+
+    _size_limits = FEW_TREES
