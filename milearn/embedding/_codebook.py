@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from .._bags.threads import ONE_BLAS_THREAD
 from .._compat import Interval
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_bags
+from .._kernels.centring import centre_of, subtracted
 from ._base import BagEmbedding
 
 __all__ = ["VLAD", "BagOfWords", "FisherVector"]
@@ -371,6 +373,9 @@ class FisherVector(_Codebook):
 
     _takes_sparse = False
     mixture_: GaussianMixture
+    # The mixture of the instances less a point, which is None for instances near zero.
+    _centred_mixture: GaussianMixture
+    _centre: np.ndarray | None
 
     def __init__(
         self,
@@ -397,6 +402,7 @@ class FisherVector(_Codebook):
         if len(sample) == 1:
             # scikit-learn requires two rows. A duplicate does not change means and variances.
             sample = np.repeat(sample, 2, axis=0)
+        centre = centre_of(sample)
         mixture = GaussianMixture(
             n_components,
             covariance_type="diag",
@@ -405,18 +411,23 @@ class FisherVector(_Codebook):
             random_state=seed,
         )
         try:
-            mixture.fit(sample)
+            mixture.fit(sample if centre is None else subtracted(sample, centre))
         except ValueError as error:
             raise ValueError(
                 "FisherVector found no mixture: the means of the instances are too large compared "
                 "with their variances. Standardise them first, for instance by ClippedScaler."
             ) from error
+        learned: dict[str, Any] = {"mixture_": mixture, "_centred_mixture": mixture}
+        if centre is not None:
+            learned["mixture_"] = copy(mixture)
+            learned["mixture_"].means_ = mixture.means_ + centre
         width = (2 * sample.shape[1] + 1) * n_components
-        return {"mixture_": mixture, "_power": self.power, "_n_features_out": width}
+        return {**learned, "_centre": centre, "_power": self.power, "_n_features_out": width}
 
     def _block_sums(self, block: Block) -> np.ndarray:
-        instances, offsets = block.instances, block.offsets
-        mixture = self.mixture_
+        instances, offsets, mixture = block.instances, block.offsets, self._centred_mixture
+        if self._centre is not None:
+            instances = subtracted(instances, self._centre)
         posteriors = mixture.predict_proba(instances)
         parts = [segment_sum(posteriors - mixture.weights_, offsets) / np.sqrt(mixture.weights_)]
         for k, weight in enumerate(mixture.weights_):
@@ -466,7 +477,10 @@ def _words(sample: Any, n_words: int, batch_size: int | None, seed: int) -> np.n
 def _memberships(instances: Any, offsets: np.ndarray, words: np.ndarray) -> sparse.csr_array:
     """Assignment of instances to words of their bags, (n_bags * n_words, n_instances)."""
     # scikit-learn's clusterers do not accept the read-only CSR instances of bags.
-    closeness = np.asarray(instances @ words.T) - 0.5 * np.einsum("ij,ij->i", words, words)
+    # Relative to their mean, as squares of words far from zero would hide the differences.
+    middle = words.mean(axis=0)
+    words = words - middle
+    closeness = np.asarray(instances @ words.T) - words @ middle - 0.5 * (words**2).sum(axis=1)
     n, n_words = closeness.shape
     pairs = segment_index(offsets) * n_words + closeness.argmax(axis=1)
     return sparse.csr_array(

@@ -65,3 +65,10 @@ def test_trees_of_many_instances_see_some_of_them():
     for n, least, most in ((8192, 5000, 5400), (8194, 3000, 3500)):
         model = MIForest(1, n_epochs=0, max_depth=1, random_state=0).fit(X[:n], y[:n])
         assert least < model.estimators_[0].tree_.n_node_samples[0] < most
+
+
+def test_features_far_from_zero_keep_their_differences():
+    bags, y = two_level_bags(n_bags=80, shift=4.0)
+    test, truth = two_level_bags(n_bags=80, shift=4.0, seed=1)
+    far = [each.with_instances(each.instances + 1e9) for each in (bags, test)]
+    assert MIForest(30, random_state=0).fit(far[0], y).score(far[1], truth) > 0.85

@@ -138,8 +138,40 @@ def test_fisher_vectors_refuse_csr_with_a_remedy():
         FisherVector().fit(thin)
 
 
-def test_a_mixture_of_instances_far_from_zero_is_refused():
+@pytest.mark.parametrize("shift", [2.0**24, 2.0**30])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_words_far_from_zero_are_the_nearest_ones(kind, shift):
+    bags, _ = two_level_bags(n_bags=30)
+    # Multiples of a power of two, so that the shifted instances are exact.
+    near = bags.with_instances(np.round(bags.instances * 512) / 512)
+    far = near.with_instances(near.instances + shift)
+    if kind == "csr":
+        far = far.with_instances(sparse.csr_array(far.instances))
+    words = BagOfWords(8, counts=True, random_state=0).fit(far)
+    places = [nearest_words(bag, words.words_ - shift) for bag in near]
+    expected = [np.bincount(each, minlength=8) for each in places]
+    np.testing.assert_array_equal(words.transform(far), expected)
+    model = VLAD(4, power=1.0, random_state=0).fit(far)
+    found, model.words_ = model.transform(far), model.words_ - shift
+    np.testing.assert_allclose(found, model.transform(near), atol=1e-5)
+
+
+@pytest.mark.parametrize("shift", [2.0**20, 2.0**24, 2.0**30])
+def test_fisher_vectors_do_not_depend_on_the_origin(shift):
+    bags, _ = two_level_bags(n_bags=30)
+    near = bags.with_instances(np.round(bags.instances * 512) / 512)
+    model = FisherVector(2, random_state=0).fit(near)
+    far = FisherVector(2, random_state=0).fit(near.with_instances(near.instances + shift))
+    found = far.transform(near.with_instances(near.instances + shift))
+    # The Gaussians may have another order.
+    np.testing.assert_allclose(np.sort(found), np.sort(model.transform(near)), atol=1e-9)
+    means = np.sort(far.mixture_.means_, axis=0) - shift
+    np.testing.assert_allclose(means, np.sort(model.mixture_.means_, axis=0), atol=1e-6)
+
+
+def test_a_mixture_of_two_distant_clusters_is_refused():
     bags, _ = two_level_bags()
-    far = bags.with_instances(bags.instances + 1e9)
+    distance = 1e9 * (np.arange(bags.n_instances) % 2)
+    far = bags.with_instances(bags.instances + distance[:, None])
     with pytest.raises(ValueError, match=r"found no mixture: .* Standardise them first"):
         FisherVector(2).fit(far)
