@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .bag_data import differing_row
-from .coerce import canonical_csr, id_array, is_missing
+from .coerce import canonical_csr, first_text, id_array, is_missing
 from .instance_data import canonical_array, taken_rows
 from .mapped import MappedRows
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
-__all__ = ["BagMerging", "group_labels"]
+__all__ = ["LABEL_RULES", "BagMerging", "group_labels", "grouped"]
 
-_HOW = ("equal", "any", "max", "mean")
+LABEL_RULES = ("equal", "any", "max", "mean")
 _DIFFERING = ("raise", "instance_data")
 _SHOWN = 3
 
@@ -95,10 +96,10 @@ class BagMerging:
         array([0, 0, 2, 1])
         """
         bags: Any = self
-        for name, value, known in (("how", how, _HOW), ("differing", differing, _DIFFERING)):
+        for name, value, known in (("how", how, LABEL_RULES), ("differing", differing, _DIFFERING)):
             if value not in known:
                 raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(known)}.")
-        names, codes, order, ends = _grouped(groups, len(bags))
+        names, codes, order, ends = grouped(groups, len(bags))
         first = order[ends[:-1]]
         columns, moved = {}, {}
         for name, values in bags.bag_data.items():
@@ -145,7 +146,8 @@ def _checked(name: str, values: Any, bags: Any) -> np.ndarray:
     return bags.bag_index
 
 
-def _grouped(groups: Any, n_bags: int) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
+def grouped(groups: Any, n_bags: int) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
+    """Bags by group, as :func:`.segments.group_by_id` returns them, or an error."""
     keys = np.asarray(groups)
     if keys.shape != (n_bags,):
         raise ValueError(f"groups has shape {keys.shape} for {n_bags} bags: give every bag one.")
@@ -198,24 +200,35 @@ def _merged(
 
 
 def group_labels(
-    y: np.ndarray, how: str, groups: tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]
+    y: np.ndarray,
+    how: str,
+    groups: tuple[list[Any], np.ndarray, np.ndarray, np.ndarray],
+    *,
+    rule: str = "how",
 ) -> np.ndarray:
     """Labels of groups, which are those of :func:`.segments.group_by_id`.
 
-    ``how`` is that of :meth:`BagMerging.merge`.
+    ``how`` is that of :meth:`BagMerging.merge`, and ``rule`` its name in messages.
     """
     names, codes, order, ends = groups
     if y.ndim == 0 or len(y) != len(codes):
         raise ValueError(f"y has shape {y.shape} for {len(codes)} bags: give one label per bag.")
     if how == "equal":
-        return _common(y, names, codes, order, ends)
-    if y.dtype.kind not in "biuf" and not (y.dtype.kind == "O" and y.ndim == 1):
-        raise ValueError(f"how={how!r} needs numbers in y, not {y.dtype}: use how='equal'.")
-    if y.dtype.kind == "O":
-        y = np.array([np.nan if is_missing(label) else label for label in y.tolist()], dtype=float)
+        return _common(y, names, codes, order, ends, rule)
+    numbers = y.dtype.kind in "biuf"
+    if y.dtype.kind == "O" and y.ndim == 1:
+        labels = [np.nan if is_missing(label) else label for label in y.tolist()]
+        numbers = all(isinstance(label, (Real, np.bool_)) for label in labels)
+        y = np.array(labels, dtype=float) if numbers else y
+    if not numbers:
+        text = first_text(y) if y.dtype.kind == "O" else None
+        kind = str(y.dtype) if text is None else repr(text)
+        raise ValueError(f"{rule}={how!r} needs numbers in y, not {kind}: use {rule}='equal'.")
     gaps = np.isnan(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
     if how == "any" and len(np.unique(y[~gaps])) > 2:
-        raise ValueError("how='any' needs two classes in y: use how='max' for ordered classes.")
+        raise ValueError(
+            f"{rule}='any' needs two classes in y: use {rule}='max' for ordered classes."
+        )
     if how == "mean":
         sums = pooling_matrix(ends, weights=1.0)
         counts = sums @ (~gaps)[order].astype(float)
@@ -233,7 +246,12 @@ def _shown(label: Any) -> str:
 
 
 def _common(
-    y: np.ndarray, names: Sequence[Any], codes: np.ndarray, order: np.ndarray, ends: np.ndarray
+    y: np.ndarray,
+    names: Sequence[Any],
+    codes: np.ndarray,
+    order: np.ndarray,
+    ends: np.ndarray,
+    rule: str,
 ) -> np.ndarray:
     """The labels that the bags of each group have in common, or an error that names groups."""
     gaps = np.zeros(len(y), dtype=bool)
@@ -244,7 +262,12 @@ def _common(
     # The first bag with a label of each group, or its first bag.
     rank = order[np.argsort(gaps[order] + 2 * codes[order], kind="stable")]
     first = rank[ends[:-1]]
-    differs = y != y[first][codes]
+    known = y
+    if y.dtype.kind == "O" and gaps.any():
+        # pandas.NA cannot be compared.
+        known = y.copy()
+        known[gaps] = None
+    differs = known != known[first][codes]
     differs = np.asarray(differs).reshape(len(y), -1).any(axis=1) & ~gaps
     if differs.any():
         wrong = np.unique(codes[differs])
@@ -257,6 +280,6 @@ def _common(
         more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise ValueError(
             f"{len(wrong)} group(s) have bags with different labels: {', '.join(found)}{more}. "
-            "Correct the labels, or choose a rule, such as how='any' or how='max'."
+            f"Correct the labels, or choose a rule, such as {rule}='any' or {rule}='max'."
         )
     return y[first]

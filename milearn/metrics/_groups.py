@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array
 
-from .._bags.coerce import id_array, is_missing
-from .._bags.merge import group_labels
-from .._bags.segments import group_by_id, segment_max, segment_mean, segment_min, segment_sum
+from .._bags.coerce import first_text, id_array
+from .._bags.merge import LABEL_RULES, group_labels, grouped
+from .._bags.segments import segment_max, segment_mean, segment_min, segment_sum
 from .._fit.validation import as_bags
 
 __all__ = ["group_scores", "make_group_scorer"]
@@ -43,8 +43,8 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
     Raises
     ------
     ValueError
-        For an unknown ``how``, scores that are not finite, not between 0 and 1 for "noisy_or", or
-        not one per bag, or a missing group.
+        For an unknown ``how``, scores that are not finite numbers, not between 0 and 1 for
+        "noisy_or", or not one per bag, or a missing group.
 
     See Also
     --------
@@ -53,7 +53,8 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
     Notes
     -----
     To score groups without leakage, the bags of a group must be in one fold: pass ``groups`` to the
-    splitter too.
+    splitter too. Decision values are high for ``classes_[1]``. If the positive class of the model
+    is ``classes_[0]``, one low score of a bag decides for it: use ``how="min"``.
 
     Examples
     --------
@@ -62,18 +63,19 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
     >>> patients, names
     (array([0.75, 0.1 ]), array(['b', 'a'], dtype='<U1'))
     """
-    if how not in _HOW:
-        raise ValueError(f"how={how!r} is unknown; choose one of {', '.join(_HOW)}.")
+    _check_rule("how", how, _HOW)
     check_consistent_length(scores, groups)
     values = np.asarray(scores)
+    text = first_text(values)
+    if text is not None:
+        raise ValueError(
+            f"scores holds {text!r}: combine decision values, probabilities or other numbers, and "
+            "decide on the class of a group afterwards."
+        )
     values = check_array(
         values, ensure_2d=False, dtype="numeric", ensure_min_samples=1, input_name="scores"
     )
-    keys = np.asarray(groups).tolist()
-    missing = next((bag for bag, key in enumerate(keys) if is_missing(key)), None)
-    if missing is not None:
-        raise ValueError(f"groups is missing for bag {missing}: give every bag its group.")
-    names, _, order, ends = group_by_id(keys)
+    names, _, order, ends = grouped(groups, len(values))
     values = values[order]
     if how != "noisy_or":
         pool = {"max": segment_max, "mean": segment_mean, "min": segment_min}[how]
@@ -127,8 +129,8 @@ def make_group_scorer(
     Raises
     ------
     ValueError
-        When called, if the bags do not have the column, labels differ within a group, or scores do
-        not fit ``how``.
+        For an unknown ``how`` or ``labels``. When called, if the bags do not have the column,
+        labels differ within a group, or scores do not fit ``how``.
     TypeError
         When called, if the estimator has none of the methods.
 
@@ -153,6 +155,8 @@ def make_group_scorer(
     >>> cross_val_score(MISVC(), slides, y, groups=patient, cv=cv, scoring=scorer).shape
     (3,)
     """
+    _check_rule("how", how, _HOW)
+    _check_rule("labels", labels, LABEL_RULES)
     methods = (response_method,) if isinstance(response_method, str) else tuple(response_method)
     return _GroupScorer(score_func, column, how, labels, methods, 1 if greater_is_better else -1)
 
@@ -179,7 +183,13 @@ class _GroupScorer:
         scores = np.asarray(getattr(estimator, method)(X))
         if method == "predict_proba" and scores.ndim == 2 and scores.shape[1] == 2:
             scores = scores[:, 1]
-        groups = found[self.column].tolist()
-        truth = group_labels(np.asarray(y), self.labels, group_by_id(groups))
+        groups = found[self.column]
+        by_group = grouped(groups, len(groups))
+        truth = group_labels(np.asarray(y), self.labels, by_group, rule="labels")
         values, _ = group_scores(scores, groups, how=self.how)
         return self.sign * float(self.score_func(truth, values))
+
+
+def _check_rule(name: str, value: Any, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(known)}.")

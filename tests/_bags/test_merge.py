@@ -8,6 +8,7 @@ import hypothesis
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from pandas import NA
 
 from milearn import Bags
 from milearn._bags import mapped
@@ -147,6 +148,8 @@ def labels_of(groups, y, **settings):
         (["t", "n", "t", "n"], {}, ["t", "n"]),
         ([np.nan, np.nan, 1.0, np.nan], {}, [1.0, np.nan]),
         ([None, "n", "t", None], {}, ["t", "n"]),
+        ([NA, "n", "t", NA], {}, ["t", "n"]),
+        ([True, False, NA, False], {}, [True, False]),
         ([[1, 0], [0, 1], [1, 0], [0, 1]], {}, [[1, 0], [0, 1]]),
         ([1, 0, 0, 0], {"how": "any"}, [1, 0]),
         ([-1, -1, 1, -1], {"how": "any"}, [1, -1]),
@@ -213,6 +216,8 @@ def test_weights_are_added():
          "how='any' needs two classes in y: use how='max' for ordered classes."),
         (([1, 1, 2], ["a", "b", "b"]), {"how": "max"},
          "how='max' needs numbers in y, not <U1: use how='equal'."),
+        (([1, 1, 2], np.array(["a", "b", None], dtype=object)), {"how": "any"},
+         "how='any' needs numbers in y, not 'a': use how='equal'."),
         (([1, 1, 2],), {"how": "sum"},
          "how='sum' is unknown; choose one of equal, any, max, mean."),
     ],

@@ -53,6 +53,11 @@ def test_what_is_refused():
         group_scores([1.0, np.nan], ["a", "a"])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         group_scores([1.0, 2.0], ["a"])
+    with pytest.raises(ValueError, match=r"groups has shape \(2, 2\) for 2 bags"):
+        group_scores([1.0, 2.0], [("a", 1), ("a", 2)])
+    for words in (["ben", "mal"], np.array(["ben", "mal"], dtype=object)):
+        with pytest.raises(ValueError, match="scores holds 'ben': combine decision values"):
+            group_scores(words, ["a", "a"])
 
 
 # -- scorers ---------------------------------------------------------------------------------------
@@ -98,5 +103,13 @@ def test_scorer_of_a_loss_and_what_it_refuses():
         make_group_scorer(roc_auc_score, "patient")(model, X, y)
     with pytest.raises(ValueError, match=r"bag_data\['site'\], which the bags do not have; their"):
         make_group_scorer(roc_auc_score, "site")(model, X, y)
+    with pytest.raises(
+        ValueError, match=r"^labels='majority' is unknown; choose one of equal, any"
+    ):
+        make_group_scorer(roc_auc_score, "patient", labels="majority")
+    with pytest.raises(ValueError, match=r"^how='median' is unknown; choose one of max, mean"):
+        make_group_scorer(roc_auc_score, "patient", how="median")
+    with pytest.raises(ValueError, match=r"^labels='any' needs numbers in y, not <U1: use labels="):
+        make_group_scorer(roc_auc_score, "patient", labels="any")(model, X, y.astype("U1"))
     with pytest.raises(TypeError, match="Pipeline has no score_samples"):
         make_group_scorer(roc_auc_score, "patient", response_method="score_samples")(model, X, y)
