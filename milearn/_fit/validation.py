@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from .._bags.remote import RemoteBags, check_takes_remote
 from .._bags.storage import converted
 from .._bags.text import holds_text
 from .finite import check_finite
+from .label_errors import check_label_types, unknown_label
 
 __all__ = [
     "as_bags",
@@ -390,7 +390,7 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
         )
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
-        _check_label_types(y)
+        check_label_types(y)
     y = column_or_1d(y, warn=True)
     if len(y) != len(bags):
         raise ValueError(
@@ -499,7 +499,7 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
         classes, an unknown ``pos_label``, or a ``pos_label`` with three or more classes.
     """
     if y.dtype == object:
-        _check_label_types(y)
+        check_label_types(y)
     # Before scikit-learn casts infinite values with a warning.
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
@@ -512,9 +512,7 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     if pos_label is not None:
         hits = np.flatnonzero(classes == pos_label)
         if len(hits) == 0:
-            raise ValueError(
-                f"pos_label={pos_label!r} is not a label in y: the labels are {classes.tolist()}."
-            )
+            raise unknown_label(f"pos_label={pos_label!r} is", pos_label, classes)
         if len(classes) > 2:
             raise ValueError(
                 f"pos_label={pos_label!r} was given but y has {len(classes)} classes: it names "
@@ -522,30 +520,6 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
             )
         return classes, codes, int(hits[0])
     return classes, codes, 1 if len(classes) == 2 else -1
-
-
-def _check_label_types(y: Any) -> None:
-    """Raise an error for missing labels, and for labels that are only partly strings."""
-    missing = [label for label in y if is_missing(label)]
-    if missing:
-        raise ValueError(
-            f"y holds {len(missing)} missing label(s) ({missing[0]!r}): leave these bags out, or "
-            "fit an estimator that learns from bags without a label, such as MILSD."
-        )
-    texts = sum(isinstance(label, str) for label in y)
-    if texts == len(y):
-        return
-    types = ", ".join(sorted({type(label).__name__ for label in y}))
-    if texts:
-        raise ValueError(
-            f"y holds labels of mixed types ({types}): give every bag a label of the same type, a "
-            "string or a whole number."
-        )
-    if all(isinstance(label, Real) for label in y):
-        raise ValueError(
-            f"Unknown label type: y is an array of Python objects ({types}); convert it to an "
-            "array of whole numbers, as in np.array(y.tolist())."
-        )
 
 
 def bag_weights(
@@ -583,10 +557,7 @@ def bag_weights(
         labels = classes.tolist()
         unknown = [key for key in class_weight if key not in labels]
         if unknown:
-            raise ValueError(
-                f"class_weight names {unknown[0]!r}, which is not a label in y: the labels are "
-                f"{labels}."
-            )
+            raise unknown_label(f"class_weight names {unknown[0]!r}, which is", unknown[0], classes)
         factors = np.array([float(class_weight.get(label, 1.0)) for label in labels])
         if (factors < 0).any() or not np.isfinite(factors).all():
             raise ValueError("class_weight must hold finite numbers that are not negative.")

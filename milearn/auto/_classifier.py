@@ -13,6 +13,7 @@ from .._bags import Bags
 from .._bags.distinct import merge_bags
 from .._bags.remote import over_blocks
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._fit.label_errors import unknown_label
 from .._fit.threads import fit_context
 from .._fit.validation import encode_classes, validate_labels, validate_sample_weight
 from ..base import BagClassifier
@@ -298,10 +299,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
             return Way("", positive if self.pos_label is not None else None)
         hits = np.flatnonzero(classes == self.neg_label)
         if len(hits) == 0:
-            raise ValueError(
-                f"neg_label={self.neg_label!r} is not a label in y: the labels are "
-                f"{classes.tolist()}."
-            )
+            raise unknown_label(f"neg_label={self.neg_label!r} is", self.neg_label, classes)
         if len(classes) > 2:
             return Way("", None, int(hits[0]))
         if self.pos_label is not None and positive == hits[0]:

@@ -8,12 +8,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 
 from .._bags import Bags
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._fit.label_errors import numbered_advice
 from .._fit.multi_start import (
     MultiStart,
     attributes_of,
@@ -67,7 +68,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         Cost of a slack relative to the norm of w. Must be positive.
     categories : array-like of shape (n_classes,), default=None
         The classes in their order. By default, they are sorted, which is the order of numbers, and
-        the alphabetical order of texts.
+        the alphabetical order of texts. In ``StackingClassifier`` and ``VotingClassifier``, which
+        replace labels by their numbers in sorted order, these are the numbers.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag, a random instance of each bag, or given rows of
         ``X.instances``. "auto" has two starts and keeps the lower objective: the mean, and the
@@ -84,8 +86,9 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes in their order.
+    {classes_}
+    categories_ : ndarray of shape (n_classes,)
+        The classes of the training bags in their order.
     {coef_: (1, n_features)}
     thresholds_ : ndarray of shape (n_classes - 1,)
         The thresholds, increasing.
@@ -125,7 +128,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
     The decision value of class k of three or more is the sum of the distances from the lower
     thresholds, :math:`\sum_{t < k} (f - b_t)`. The highest one belongs to the class whose interval
-    contains :math:`f`, and the values of a bag are the highest ones of its instances.
+    contains :math:`f`, and the values of a bag are the highest ones of its instances. Columns are
+    in the order of ``classes_``. Of two classes the decision value is positive for ``classes_[1]``.
     :meth:`latent_function` returns :math:`f`.
 
     References
@@ -214,11 +218,13 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         """
         bags, noted = self._validate_fit(X)
         labels = TrainingLabels.of(self, y, bags, sample_weight)
-        classes, ranks = _ranked(labels.classes, labels.codes, self.categories)
+        place = _ranks_of_classes(labels.classes, self.categories)
         used, costs = labels.used, self.C * labels.weights
         training, centre = centred(bags if len(used) == len(bags) else bags[used])
         runs = MultiStart(self, self.max_iter)
-        problem = OrdinalProblem(training.source(n_jobs=runs.n_threads(1)), ranks, costs)
+        problem = OrdinalProblem(
+            training.source(n_jobs=runs.n_threads(1)), place[labels.codes], costs
+        )
         starts = self._starts(bags, used, problem)
         n_threads = runs.n_threads(len(starts))
         problem = replace(problem, source=training.source(n_jobs=n_threads))
@@ -236,11 +242,13 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
                 **noted,
                 **attributes_of(results, *attained, objective_history="history"),
                 "start_objectives_": runs.start_objectives,
-                "classes_": classes,
+                "classes_": labels.classes,
+                "categories_": labels.classes[np.argsort(place)],
                 "coef_": result.w[None],
                 "thresholds_": result.thresholds + shift,
                 "witnesses_": witnesses,
-                "_positive_sign": 1,
+                "_place": place,
+                "_positive_sign": -1 if len(place) == 2 and place[0] == 1 else 1,
             }
         )
         warn_of_stops(type(self).__name__, results, self.max_iter)
@@ -276,9 +284,10 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         scores = self._latent(bags)
         if len(self.thresholds_) == 1:
-            return scores - self.thresholds_[0]
+            return self._positive_sign * (scores - self.thresholds_[0])
         excess = scores[:, None] - self.thresholds_
-        return np.column_stack([np.zeros(len(scores)), np.cumsum(excess, axis=1)])
+        values = np.column_stack([np.zeros(len(scores)), np.cumsum(excess, axis=1)])
+        return values[:, self._place]
 
     @over_blocks()
     def latent_function(self, X: Any) -> np.ndarray:
@@ -344,20 +353,17 @@ class _Fit:
         return solve_ordinal(self.problem, start, options, self.gap_tol)
 
 
-def _ranked(
-    classes: np.ndarray, codes: np.ndarray, categories: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """The classes in their order, and the rank of each bag."""
+def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:
+    """The rank of each class in the order of the categories."""
     if categories is None:
-        return classes, codes
-    listed = np.asarray(categories).tolist()
+        return np.arange(len(classes))
+    listed = column_or_1d(categories).tolist()
     if len(set(listed)) < len(listed):
         raise ValueError("categories contains a class twice.")
     unknown = [label for label in classes.tolist() if label not in listed]
     if unknown:
-        raise ValueError(f"y contains the class {unknown[0]!r}, which is not in categories.")
-    place = np.array([listed.index(label) for label in classes.tolist()])
-    order = np.argsort(place)
-    rank_of = np.empty(len(classes), dtype=np.intp)
-    rank_of[order] = np.arange(len(classes))
-    return classes[order], rank_of[codes]
+        raise ValueError(
+            f"y contains the class {unknown[0]!r}, which is not in categories."
+            f"{numbered_advice(classes, listed[0] if listed else None)}"
+        )
+    return np.argsort(np.argsort([listed.index(label) for label in classes.tolist()]))

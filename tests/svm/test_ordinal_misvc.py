@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import VotingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
@@ -80,16 +84,55 @@ def test_categories_give_the_order():
     names = np.array(["low", "mid", "high"])
     model = OrdinalMISVC(categories=names).fit(X, names[y])
     plain = OrdinalMISVC().fit(X, y)
-    assert model.classes_.tolist() == names.tolist()
+    assert model.categories_.tolist() == names.tolist()
     np.testing.assert_allclose(model.objective_, plain.objective_)
     np.testing.assert_array_equal(model.predict(X), names[plain.predict(X)])
     # Classes that do not occur have no threshold.
     more = OrdinalMISVC(categories=[0, 7, 1, 2]).fit(X, y)
-    assert more.classes_.tolist() == [0, 1, 2]
+    assert more.categories_.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="y contains the class 2, which is not in categories"):
         OrdinalMISVC(categories=[0, 1]).fit(X, y)
     with pytest.raises(ValueError, match="categories contains a class twice"):
         OrdinalMISVC(categories=[0, 1, 1, 2]).fit(X, y)
+
+
+@pytest.mark.parametrize("names", [["low", "high"], ["low", "mid", "high"]])
+def test_decision_values_are_in_the_order_of_sorted_classes(names):
+    """The convention of scikit-learn, on which scorers and meta-estimators rely."""
+    X, y = graded(n_bags=40, n_classes=len(names))
+    words, scorer = np.array(names)[y], get_scorer("roc_auc")
+    model, plain = OrdinalMISVC(categories=names).fit(X, words), OrdinalMISVC().fit(X, y)
+    assert model.classes_.tolist() == sorted(names)
+    values = plain.decision_function(X)
+    instances = plain.instance_decision_function(X)
+    if len(names) == 2:
+        values, instances = -values, -instances
+        np.testing.assert_allclose(scorer(model, X, words), scorer(plain, X, y))
+    else:
+        order = np.argsort(names)
+        values, instances = values[:, order], instances[:, order]
+    np.testing.assert_allclose(model.decision_function(X), values)
+    np.testing.assert_allclose(model.instance_decision_function(X), instances)
+    np.testing.assert_array_equal(model.witness(X), plain.witness(X))
+    chosen = np.array(names)[plain.predict_instances(X)]
+    np.testing.assert_array_equal(model.predict_instances(X), chosen)
+    found, expected = (
+        CalibratedClassifierCV(FrozenEstimator(each)).fit(X, labels).predict_proba(X)
+        for each, labels in ((model, words), (plain, y))
+    )
+    np.testing.assert_allclose(found, expected[:, np.argsort(names)], atol=1e-6)
+
+
+def test_categories_inside_of_stacking_are_numbers():
+    X, y = graded(n_bags=30, n_classes=3)
+    words = np.array(["low", "mid", "high"])[y]
+    with pytest.raises(
+        ValueError, match=r"not in categories\. StackingClassifier, VotingClassifier"
+    ):
+        VotingClassifier([("one", OrdinalMISVC(categories=["low", "mid", "high"]))]).fit(X, words)
+    voting = VotingClassifier([("one", OrdinalMISVC(categories=[1, 2, 0]))]).fit(X, words)
+    expected = OrdinalMISVC(categories=["low", "mid", "high"]).fit(X, words).predict(X)
+    np.testing.assert_array_equal(voting.predict(X), expected)
 
 
 @pytest.mark.parametrize("kind", ["sparse", "float32", "mapped"])
