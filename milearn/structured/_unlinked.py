@@ -45,7 +45,9 @@ def solve_unlinked(
     def by_dual() -> RowsSolution:
         gram = LinearGram(problem.X)
         bags = BinaryProblem(gram, problem.offsets, loss.signs, loss.weights)
-        others = screened_witnesses(source, loss) if start is None else None
+        # Without a feature that differs there is no direction to screen.
+        chosen = start is None and problem.X.shape[1] > 0
+        others = screened_witnesses(source, loss) if chosen else None
         return with_weights(solve_mi_svm(bags, "bag", start, options, others), gram)
 
     if suits_rows((n_bags, *problem.X.shape), n_bags):

@@ -916,3 +916,10 @@ def test_each_feature_is_centred_by_its_own_spread(linked):
     active.center()
     np.testing.assert_array_equal(active.shift > 0, [True, True, True, True, False])
     np.testing.assert_allclose(active.instances[:, :4].mean(axis=0), 0.0, atol=1e-12)
+
+
+def test_features_that_are_all_zero_leave_a_constant():
+    model = MILSD().fit(Bags(np.zeros((60, 4)), np.arange(21) * 3), np.arange(20) % 4 == 0)
+    assert not model.coef_.any()
+    # The hinge losses are least where the more frequent class is right.
+    np.testing.assert_allclose(model.intercept_, -1.0)

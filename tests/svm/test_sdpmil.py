@@ -282,6 +282,15 @@ def test_instances_far_from_zero_are_those_near_it(kernel, offset):
     np.testing.assert_array_equal(other.selected_, one.selected_)
 
 
+@pytest.mark.parametrize("relaxation", ["guo", "tight"])
+def test_equal_instances_leave_a_constant(relaxation):
+    X, y = Bags(np.ones((65, 4)), np.r_[0:65:3, 65]), np.arange(22) % 3 == 0
+    model = SDPMIL(relaxation=relaxation).fit(X, y)
+    # Eight bags with y = +1 against 14: f = -1, with a slack of two for each of the eight.
+    assert model.objective_ == pytest.approx(2 * 8 * model.C)
+    np.testing.assert_allclose(model.decision_function(X), -1.0, atol=1e-6)
+
+
 def test_verbose_prints_the_objective(capsys):
     bags, y = make_bags(n_bags=20, random_state=0)
     model = SDPMIL(kernel=linear_kernel, C=0.1, verbose=True, polish=True).fit(bags, y)

@@ -19,7 +19,8 @@ point method is also used, and the solution with the smaller error is kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,6 +76,11 @@ def solve_relaxation(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relaxa
     SolverError
         If no solution is found.
     """
+    if problem.is_kernel and np.ptp(problem.features) == 0:
+        # Equal instances: only the intercept counts, and systems of the kernel would be singular.
+        flat = copy(problem)
+        flat.features, flat.is_kernel = np.zeros((len(problem.rows), 1)), False
+        return replace(solve_relaxation(flat, tol=tol), w=np.zeros(len(problem.rows)))
     # In units of the largest cost all multipliers are of order one.
     unit = float(problem.costs.max())
     newton = None
