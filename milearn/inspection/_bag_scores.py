@@ -131,6 +131,10 @@ class BagScoresDisplay(Display):
                 "scores of bags to draw."
             )
         values = np.asarray(getattr(estimator, name)(X), dtype=np.float64)
+        if not hasattr(estimator, "classes_"):
+            raise TypeError(
+                f"{type(estimator).__name__} has no classes_: draw the scores of a classifier."
+            )
         classes = estimator.classes_
         column = len(classes) - 1 if class_label is None else class_column(estimator, class_label)
         if len(classes) > 2 and class_label is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_clusterer, is_regressor
+from sklearn.base import is_classifier, is_clusterer
 
 from .._bags import Bags
 from .._bags.segments import segment_argmax
@@ -81,8 +81,10 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
         predicted class of each bag for more.
     """
     model, inner = _last_step(estimator, bags)
-    regression = is_regressor(model)
-    name = "predict_instances" if regression else "instance_decision_function"
+    name = "instance_decision_function"
+    # Values of regressors and risks of survival models.
+    valued = not (hasattr(model, name) or is_classifier(model) or is_clusterer(model))
+    name = "predict_instances" if valued else name
     method = getattr(model, name, None)
     if method is None:
         raise TypeError(
@@ -96,7 +98,7 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
             f"{bags.n_instances} instances: a step before the last one, such as BagStatistics, "
             "makes one row of a bag. Draw a model of instances."
         )
-    if regression:
+    if valued:
         return InstanceScores(scores, np.asarray(model.witness(inner)), "instance value", None)
     label_name = "cluster" if is_clusterer(model) else "class"
     if scores.ndim == 1:

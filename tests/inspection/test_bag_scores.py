@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import TunedThresholdClassifierCV
 
+from milearn.cluster import M3IC
 from milearn.inspection import BagScoresDisplay
 from tests.toys import LeastSquaresBags, two_level_bags
 
@@ -86,6 +87,8 @@ def test_wrong_input_is_one_sentence(data):
         BagScoresDisplay.from_estimator(model, X, y, response_method="votes")
     with pytest.raises(TypeError, match="has no method predict_proba"):
         BagScoresDisplay.from_estimator(model, X, y, response_method="predict_proba")
+    with pytest.raises(TypeError, match="M3IC has no classes_: draw the scores of a classifier"):
+        BagScoresDisplay.from_estimator(M3IC(random_state=0).fit(X), X, y)
     with pytest.raises(ValueError, match="one entry per bag"):
         BagScoresDisplay.from_predictions([0, 1], [0.5])
     with pytest.raises(ValueError, match="not finite"):

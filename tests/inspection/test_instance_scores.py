@@ -15,6 +15,7 @@ from milearn import MISVC, Bags, CoupledMISVR
 from milearn.datasets import load_digit_bags
 from milearn.inspection import InstanceScoresDisplay
 from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.survival import MICoxPH, survival_outcomes
 from tests.toys import LeastSquaresBags, two_level_bags
 
 
@@ -100,6 +101,14 @@ def test_values_of_a_regression_have_no_threshold(data):
     np.testing.assert_allclose(display.scores, model.predict_instances(X[[1]]))
     assert display.line_ is None
     assert display.ax_.get_ylabel() == "instance value"
+
+
+def test_risks_of_a_survival_model_are_values(data):
+    X, y = data
+    model = MICoxPH().fit(X, survival_outcomes(y == 1, 1.0 + np.arange(len(y)) % 7))
+    display = InstanceScoresDisplay.from_estimator(model, X, bag=1)
+    np.testing.assert_allclose(display.scores, model.predict_instances(X[[1]]))
+    assert display.line_ is None
 
 
 def test_thumbnails_are_the_instances_in_their_order(data, model):
