@@ -91,8 +91,10 @@ def validate_outcomes(estimator: Any, y: Any, bags: Bags) -> tuple[np.ndarray, n
     ValueError
         For other targets, another number of them than bags, or times that are not finite.
     """
-    labels = validate_labels(estimator, y if y is None else np.asarray(y), bags)
-    return events_and_times(labels)
+    y = y if y is None else np.asarray(y)
+    if y is not None and outcome_fields(y) is None:
+        raise _not_outcomes()
+    return events_and_times(validate_labels(estimator, y, bags))
 
 
 def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -100,10 +102,13 @@ def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
     y = np.asarray(y)
     names = outcome_fields(y)
     if names is None:
-        raise ValueError(
-            "y must be a structured array with a field of bool (whether the event was observed) "
-            "and a field of numbers (the time): make it with "
-            "milearn.survival.survival_outcomes(event, time)."
-        )
+        raise _not_outcomes()
     times = check_array(y[names[1]], ensure_2d=False, dtype=np.float64, input_name="y")
     return y[names[0]].astype(bool), times
+
+
+def _not_outcomes() -> ValueError:
+    return ValueError(
+        "y must be a structured array with a field of bool (whether the event was observed) and a "
+        "field of numbers (the time): make it with milearn.survival.survival_outcomes(event, time)."
+    )

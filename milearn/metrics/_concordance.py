@@ -44,7 +44,8 @@ def concordance_index(y_true: Any, y_score: Any, *, sample_weight: Any = None) -
 
     Notes
     -----
-    Risks that differ by less than 1e-9 of the largest count as equal. As a scorer of model
+    Risks that differ by less than 1e-9 of their own size, or 1e-13 of the largest, count as equal:
+    this is rounding, also where one risk is much larger than all others. As a scorer of model
     selection: ``make_scorer(concordance_index)``.
 
     References
@@ -91,12 +92,14 @@ def concordance_index(y_true: Any, y_score: Any, *, sample_weight: Any = None) -
     return float((events * weights) @ (lower + 0.5 * equal)) / comparable
 
 
-def _ranks(risks: np.ndarray) -> np.ndarray:
+def _ranks(risks: np.ndarray, *, of_largest: float = 1e-13) -> np.ndarray:
     """Numbers from zero in the order of the risks, the same for equal ones."""
     order = np.argsort(risks, kind="stable")
-    tie = RELATIVE_TIE * float(np.abs(risks).max(initial=0.0))
+    ordered, sizes = risks[order], np.abs(risks[order])
+    own = RELATIVE_TIE * np.maximum(sizes[1:], sizes[:-1])
+    ties = np.maximum(own, of_largest * sizes.max(initial=0.0))
     ranks = np.empty(len(risks), dtype=np.intp)
-    ranks[order] = np.cumsum(np.r_[0, np.diff(risks[order]) > tie])
+    ranks[order] = np.cumsum(np.r_[0, ordered[1:] - ordered[:-1] > ties])
     return ranks
 
 

@@ -44,7 +44,7 @@ class StepFunction:
         Returns
         -------
         float or ndarray
-            The values, in the shape of ``x``.
+            The values, in the shape of ``x``; NaN where ``x`` is NaN.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class StepFunction:
                 f"{self.x[-1]:g}."
             )
         place = np.searchsorted(self.x, points, side="right")
-        found = np.append(self.start, self.y)[place]
+        found = np.where(np.isnan(points), np.nan, np.append(self.start, self.y)[place])
         return float(found) if found.ndim == 0 else found
 
     def __repr__(self) -> str:

@@ -50,6 +50,14 @@ def test_rounding_is_a_tie():
     assert concordance_index(y, [0.3, 0.1 + 0.2, 0.3]) == 0.5
 
 
+@pytest.mark.parametrize("largest", [1e6, 1e9, 1e12])
+def test_one_large_risk_does_not_tie_the_others(largest):
+    y = survival_outcomes([True] * 4, [1.0, 2.0, 3.0, 4.0])
+    assert concordance_index(y, [largest, 3.0, 2.0, 1.0]) == 1.0
+    # Zero and what rounding leaves of it are equal.
+    assert concordance_index(y, [largest, 0.0, 1e-15, -1e-15]) == 0.75
+
+
 def test_as_a_scorer():
     bags, rng = random_bags(0, 30), np.random.default_rng(0)
     y = survival_outcomes(rng.random(30) < 0.8, rng.random(30))

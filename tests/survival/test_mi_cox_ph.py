@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -210,7 +211,15 @@ def test_no_event_is_refused():
         MICoxPH().fit(bags, y, sample_weight=np.where(y["event"], 0.0, 1.0))
 
 
+@pytest.mark.parametrize("form", [pd.DataFrame, lambda y: [tuple(each) for each in y.tolist()]])
+def test_columns_of_events_and_times_are_refused_with_the_remedy(form):
+    bags, y = random_case(0)
+    with pytest.raises(ValueError, match=r"structured array .*survival_outcomes\(event, time\)"):
+        MICoxPH().fit(bags, form(y))
+
+
 def test_a_step_function_keeps_the_shape_of_its_points():
     function = StepFunction(np.array([1.0, 2.0]), np.array([3.0, 4.0]), start=0.0)
     assert function(1.5) == 3.0
     np.testing.assert_array_equal(function([[0.0, 1.0], [1.9, 2.0]]), [[0.0, 3.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(function([np.nan, 1.0]), [np.nan, 3.0])
