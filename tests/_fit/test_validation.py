@@ -583,8 +583,8 @@ def test_bag_weights():
     np.testing.assert_allclose(repeated, [2.0, 2 / 3, 2 / 3, 2 / 3])
     np.testing.assert_allclose(bag_weights({1: 3.0}, classes, codes, weights), [1, 3, 6, 0])
     _refuses(
-        lambda: bag_weights({"a": 1.0}, classes, codes, weights),
-        "class_weight names 'a', which is not a label in y: the labels are [0, 1].",
+        lambda: bag_weights({7: 1.0}, classes, codes, weights),
+        "class_weight names 7, which is not a label in y: the labels are [0, 1].",
     )
     _refuses(
         lambda: bag_weights({1: -1.0}, classes, codes, weights),
