@@ -30,6 +30,7 @@ from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
 from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._set_output import _get_output_config
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -53,8 +54,14 @@ __all__ = [
     "StrOptions",
     "fit_context",
     "has_valid_parameters",
+    "output_container",
     "with_callbacks",
 ]
+
+
+def output_container(transformer: BaseEstimator) -> str:
+    """What ``transform`` returns by ``set_output`` or the configuration, such as "pandas"."""
+    return str(_get_output_config("transform", transformer)["dense"])
 
 
 def has_valid_parameters(estimator: BaseEstimator) -> bool:

@@ -11,7 +11,9 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
+from .._bags.arrow import need_module
 from .._bags.storage import row_blocks
+from .._compat import output_container
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
 
 __all__ = ["AppendBagData", "BagData"]
@@ -31,8 +33,8 @@ class _Columns(BaseEstimator):
         self.columns_ = columns
         self._texts = tuple(values.dtype.kind in "US" for values in found)
 
-    def _table(self, bags: Bags) -> np.ndarray:
-        """The columns side by side: numbers, or Python objects if one holds texts."""
+    def _values(self, bags: Bags) -> list[np.ndarray]:
+        """The columns, texts or float64."""
         found = _taken(type(self).__name__, bags, self.columns_)
         for name, values, text in zip(self.columns_, found, self._texts, strict=True):
             if (values.dtype.kind in "US") != text:
@@ -41,6 +43,14 @@ class _Columns(BaseEstimator):
                     f"bag_data[{name!r}] holds {held}, but {type(self).__name__} was fitted on "
                     f"{known}."
                 )
+        return [
+            values if text else _numbers(values)
+            for values, text in zip(found, self._texts, strict=True)
+        ]
+
+    def _table(self, bags: Bags) -> np.ndarray:
+        """The columns side by side: numbers, or Python objects if one holds texts."""
+        found = self._values(bags)
         out = np.empty((len(bags), len(found)), dtype=object if any(self._texts) else np.float64)
         for at, values in enumerate(found):
             out[:, at] = values
@@ -94,7 +104,9 @@ class BagData(TransformerMixin, _Columns):
 
     Notes
     -----
-    The output is float64, or an array of objects if a column holds texts. Encode texts by
+    The output is float64, or an array of objects if a column holds texts; data frames, by
+    ``set_output``, have numbers and texts in columns of their own types. Dates and durations become
+    days, since 1970 for dates. Encode texts by
     :class:`~sklearn.preprocessing.OneHotEncoder`, and fill missing numbers (NaN) by
     :class:`~sklearn.impute.SimpleImputer`, in the pipeline, so that they are fitted on training
     bags. The instances are not used, and may contain NaN.
@@ -138,7 +150,7 @@ class BagData(TransformerMixin, _Columns):
         self._learn(self._validated(X, reset=True))
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Any:
         """One row of ``bag_data`` per bag.
 
         Parameters
@@ -148,11 +160,17 @@ class BagData(TransformerMixin, _Columns):
 
         Returns
         -------
-        ndarray of shape (n_bags, n_columns), float64 or object
-            The columns, in the order of ``columns_``.
+        ndarray or data frame of shape (n_bags, n_columns)
+            The columns, in the order of ``columns_``; arrays are float64 or object.
         """
         check_is_fitted(self)
-        return self._table(self._validated(X, reset=False))
+        bags = self._validated(X, reset=False)
+        container = output_container(self)
+        if container == "default" or not any(self._texts):
+            return self._table(bags)
+        # scikit-learn would make columns of objects from an array of objects.
+        frame = need_module(container, f"set_output(transform={container!r})").DataFrame
+        return frame(dict(zip(self.columns_, self._values(bags), strict=True)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns.
@@ -336,6 +354,15 @@ def _taken(who: str, bags: Bags, columns: Sequence[str]) -> list[np.ndarray]:
             )
         found.append(bags.bag_data[name])
     return found
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    """Numbers as float64; dates and durations in days, whatever their unit."""
+    if values.dtype.kind == "M":
+        values = values - np.datetime64(0, "D")
+    if values.dtype.kind == "m":
+        values = values / np.timedelta64(1, "D")
+    return values.astype(np.float64)
 
 
 def _finite_numbers(rows: np.ndarray, columns: Sequence[str] | None) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.compose import make_column_transformer
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline, make_union
@@ -35,6 +35,34 @@ def test_rows_are_the_columns():
     assert both.get_feature_names_out().tolist() == ["age", "site"]
     np.testing.assert_array_equal(both.transform(bags[::-1])[:, 1], site[::-1])
     assert BagData().fit_transform(bags.with_bag_data(None)).shape == (24, 0)
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_columns_of_a_data_frame_have_their_own_types(container):
+    bags = drawn()
+    model = BagData().set_output(transform=container)
+    frame = model.fit_transform(bags)
+    assert list(frame.columns) == ["age", "site"]
+    np.testing.assert_array_equal(frame["age"].to_numpy(), bags.bag_data["age"])
+    assert frame["age"].to_numpy().dtype == np.float64
+    assert frame["site"].to_list() == bags.bag_data["site"].tolist()
+    encoder = make_column_transformer(
+        (OneHotEncoder(), make_column_selector("site")),
+        (StandardScaler(), make_column_selector(dtype_include="number")),
+    )
+    if container == "pandas":
+        assert make_pipeline(model, encoder).fit_transform(bags).shape == (24, 4)
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "ns"])
+def test_dates_and_durations_are_days(unit):
+    days = np.array(["1970-01-03", "NaT", "1969-12-31"], dtype="datetime64[D]")
+    columns = {"date": days.astype(f"M8[{unit}]"), "span": (days - days[0]).astype(f"m8[{unit}]")}
+    bags = Bags.singletons(np.zeros((3, 1)), bag_data=columns)
+    found = BagData().fit_transform(bags)
+    np.testing.assert_array_equal(found, [[2.0, 0.0], [np.nan, np.nan], [-1.0, -3.0]])
+    with pytest.raises(ValueError, match=r"bag_data\['date'\] of bag 1 is not finite"):
+        AppendBagData(["date"]).fit_transform(bags)
 
 
 def test_with_embeddings_and_encoders():
