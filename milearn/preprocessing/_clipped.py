@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 from sklearn.utils import check_random_state
@@ -16,6 +18,7 @@ from .._bags import Bags
 from .._bags.distinct import instance_ranks
 from .._bags.storage import is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, validate_bags
+from .._kernels.centring import exact_factors
 from ._instance_transformer import InstanceTransformer, fit_block
 
 __all__ = ["ClippedScaler"]
@@ -181,7 +184,11 @@ class ClippedScaler(InstanceTransformer):
         return StandardScaler(with_mean=self.with_mean)
 
     def _apply(self, matrix: Any) -> Any:
-        scaled = super()._apply(matrix)
+        scaled: Any
+        if isinstance(self.transformer_, QuantileTransformer):
+            scaled = _by_quantiles(self.transformer_, matrix)
+        else:
+            scaled = super()._apply(matrix)
         if sparse.issparse(scaled):
             scaled.data[self.constant_[scaled.indices]] = 0.0
             np.clip(scaled.data, *self.clip_, out=scaled.data)
@@ -209,6 +216,22 @@ def _fitted(inner: Any, bags: Bags, subsample: int | None, random_state: Any) ->
     if hasattr(scaler, "partial_fit"):
         return bags.source().fold(fit_block, scaler)
     return scaler.fit(bags.source().gather(np.arange(n)))
+
+
+def _by_quantiles(model: QuantileTransformer, matrix: np.ndarray) -> np.ndarray:
+    """The transformed matrix.
+
+    scikit-learn takes values within 1e-7 of the lowest and highest quantile for these, which are
+    all values of a feature of a smaller range.
+    """
+    factors = exact_factors(model.quantiles_[-1] - model.quantiles_[0])
+    dtype = matrix.dtype
+    if factors is not None:
+        model = copy(model)
+        model.quantiles_ = model.quantiles_ * factors
+        matrix = matrix * factors
+    with config_context(transform_output="default"):
+        return np.asarray(model.transform(matrix), dtype=dtype)
 
 
 def _constant(scaler: Any) -> np.ndarray:

@@ -72,6 +72,17 @@ def test_equals_the_formula(scaling, clip):
     np.testing.assert_array_equal(scaled.instances[-2:], [[bounds[1]] * 3, [bounds[0]] * 3])
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**-30, 2.0**-60])
+def test_quantiles_do_not_depend_on_the_unit(unit, dtype):
+    X = np.random.default_rng(0).normal(size=(50, 3)).astype(dtype)
+    model = ClippedScaler("quantile", n_quantiles=20)
+    expected, scaled = model.fit_transform(X), X * np.array([1.0, unit, 1.0], dtype=dtype)
+    found = model.fit_transform(scaled)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_constant_features_and_nan(scaling):
     train = random_bags()
