@@ -109,7 +109,7 @@ class Rows:
         X: Matrix,
         E: np.ndarray,
         *,
-        at_once: int = 2**17,
+        at_once: int = 2**18,
         n_sums: int = 8,
     ) -> None:
         """Add the sum over rows of weight times row'row; threads share the rows.
