@@ -23,7 +23,7 @@ from milearn.model_selection import StratifiedBagKFold
 
 from ..common.memory import PeakMemory, Stopwatch, anonymous, limit_memory
 
-__all__ = ["LARGER_STEPS", "STEPS", "measure", "write_cohort"]
+__all__ = ["LARGER_STEPS", "STEPS", "measure", "read_cohort", "write_cohort"]
 
 _OF_A_PART = "MIClassifier, a tenth of the bags"
 _FOLD = "MISVC, one of five folds"
@@ -92,6 +92,12 @@ def write_cohort(folder: Path, n_bags: int, bag_size: int, n_features: int) -> N
         writer.writerows(columns)
 
 
+def read_cohort(folder: Path, *, mmap: bool) -> Any:
+    """The files of :func:`write_cohort` in memory, or in a map, which the other steps open."""
+    target = folder / "map" if mmap else False
+    return load_bag_folder(folder / "slides", folder / "slides.csv", mmap=target)
+
+
 def _write_map(folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any]:
     """The instances of all bags in one file."""
     n_bags, bag_size, n_features = sizes
@@ -122,9 +128,7 @@ def _done(step: str, folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any
         bags = Bags(instances, sizes[1] * np.arange(sizes[0] + 1))
         return _folds(step, bags, cohort.labels, cohort.patients)
     if step in ("load", "map"):
-        target = folder / "map" if step == "map" else False
-        data = load_bag_folder(folder / "slides", folder / "slides.csv", mmap=target)
-        return {"n_instances": data.data.n_instances}
+        return {"n_instances": read_cohort(folder, mmap=step == "map").data.n_instances}
     data = load_bags(folder / "map", mmap=True)
     if step == _FOLDS:
         return _folds(step, data.data, data.target, data.groups)

@@ -20,7 +20,7 @@ from ..common.records import RecordFile, digest, source_digest
 from ..common.reports import Report, finish
 from ..common.table import Table, duration, megabytes
 from ..common.tasks import record_of
-from ._cohort_fit import LARGER_STEPS, STEPS, write_cohort
+from ._cohort_fit import LARGER_STEPS, STEPS, read_cohort, write_cohort
 
 __all__ = ["REPORTS", "CohortTask"]
 
@@ -76,9 +76,12 @@ def run_cohort(args: argparse.Namespace) -> int:
 
     with RecordFile(args.out / "cohort.jsonl", fresh=args.fresh) as file, _folder() as folder:
         known = file.read()
-        if any("result" not in known.get(task.key, {}) for task in tasks):
+        missing = [task.method for task in tasks if "result" not in known.get(task.key, {})]
+        if missing:
             _check_room(folder, 2 * _bytes(sizes))
             write_cohort(folder, *sizes)
+            if "map" not in missing:
+                read_cohort(folder, mmap=True)
         # One after the other: the map is read by the steps that follow.
         records, complete = run(
             tasks,

@@ -93,6 +93,10 @@ def test_a_cohort_is_written_and_fitted_step_by_step(tmp_path, monkeypatch, caps
     assert "> 600 s" in out
     assert numbers == [4]
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+    # A fit has its map without that step.
+    some = argparse.Namespace(**vars(arguments(tmp_path / "fit")), only=["MISVC"])
+    assert cohort.run_cohort(some) == 0
+    assert "FAILED" not in capsys.readouterr().out
     # What is recorded is shown without a cohort.
     monkeypatch.setattr(cohort, "write_cohort", None)
     some = argparse.Namespace(**vars(arguments(tmp_path)), only=["map", "MISVC"])
