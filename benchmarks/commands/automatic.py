@@ -225,7 +225,7 @@ def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]
         part = "new texts" if half == "fresh" else f"the sets of the half {half!r}"
         title = f"accuracy % on {part}, compared with six baselines on the same folds"
         show(Table(columns, rows, "ll" + "r" * (len(columns) - 2), title=title))
-        near = sum(difference >= -1.0 for difference in differences)
+        near = sum(round(difference, 6) >= -1.0 for difference in differences)
         say(
             f"Within a point of the best of six baselines, or above, on {near} of "
             f"{len(differences)} sets; on average {np.mean(differences):+.1f} points."
