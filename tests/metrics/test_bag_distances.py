@@ -242,6 +242,17 @@ def test_the_earth_movers_distance_equals_the_linear_program(blocks, monkeypatch
     np.testing.assert_allclose(np.diagonal(bag_distances(X, back, metric="emd")), 0, atol=1e-12)
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_distances_scale_with_the_unit(metric):
+    if metric == "emd":
+        pytest.importorskip("ot", reason="the extra emd is not installed")
+    X = random_bags(8, largest=5)
+    expected = bag_distances(X, metric=metric)
+    for unit in (2.0**-60, 2.0**60):
+        scaled = bag_distances(X.with_instances(X.instances * unit), metric=metric)
+        np.testing.assert_allclose(scaled / unit, expected, rtol=1e-10)
+
+
 def test_samples_of_large_bags():
     rng = np.random.default_rng(0)
     X = Bags(rng.normal(size=(230, 3)), [0, 100, 103, 230])

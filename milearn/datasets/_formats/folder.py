@@ -18,6 +18,7 @@ from joblib import Parallel, delayed
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
+from ..._bags.bag_data import bag_columns
 from ..._bags.mapped import release
 from ..._bags.segments import offsets_of
 from ..._fit.outcomes import survival_outcomes
@@ -155,6 +156,7 @@ def load_bag_folder(
     (array(['slide_2', 'slide_1'], dtype='<U7'), array([1, 0]), array(['normal', 'tumour'],
     dtype='<U6'))
     """
+    further = list(bag_columns(bag_data))
     mapped = _place_of_map(mmap)
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
@@ -163,9 +165,9 @@ def load_bag_folder(
     )
     with _scratch_file(mapped) as scratch:
         record = _filled(path, found.bags, _room(found.bags, found.dtype, scratch), *progress)
-        if bag_data:
+        if further:
             with naming(path):
-                record.bags = record.bags.with_bag_data(_bag_data(found, table, bag_data))
+                record.bags = record.bags.with_bag_data(_bag_data(found, table, further))
         record.fields |= labels_of(found)
         record.target = record.fields.pop("target")
         if len(found.dropped):

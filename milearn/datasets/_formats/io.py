@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
+from ..._bags.bag_data import bag_columns
 from ..._bags.storage import converted
 from ..._bags.text import holds_text
 from .._atomic import writing
@@ -166,7 +167,7 @@ def load_bags(
         "label": label,
         "instance": instance,
         "instance_label": instance_label,
-        "bag_data": bag_data,
+        "bag_data": None if bag_data is None else list(bag_columns(bag_data)),
         "missing": missing,
         "delimiter": delimiter,
         "names": names,

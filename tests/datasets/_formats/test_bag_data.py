@@ -83,6 +83,8 @@ def test_columns_are_chosen_by_name(tmp_path):
     assert bags.bag_data["sex"].tolist() == ["f", "m"]
     with pytest.raises(BagFileError, match="there is no column 'site' for bag_data= among 'bag'"):
         load_bags(path, bag_data=["site"])
+    with pytest.raises(TypeError, match="bag_data must be a list of names of columns, such as"):
+        load_bags(path, bag_data="age")
     path.write_text("bag,f,age\nb,1,5\na,2,6\nb,3,7\n")
     with pytest.raises(BagFileError, match="bag 'b' has two entries in the column 'age' of bag_da"):
         load_bags(path, bag_data=["age"])
@@ -122,6 +124,8 @@ def test_folders_without_the_column(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((1, 1)))
     with pytest.raises(BagFileError, match="bag_data= without a table"):
         load_bag_folder(tmp_path, bag_data=["age"])
+    with pytest.raises(TypeError, match="bag_data must be a list of names of columns, such as"):
+        load_bag_folder(tmp_path, bag_data="age")
     table = pd.DataFrame({"bag": ["a"]})
     with pytest.raises(BagFileError, match="there is no column 'age' for bag_data= among 'bag'"):
         load_bag_folder(tmp_path, table, bag_data=["age"])
