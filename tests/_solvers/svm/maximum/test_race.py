@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -80,6 +81,7 @@ def test_the_end_is_not_above_that_of_the_means(seed):
     assert found.objective <= means.objective * (1.0 + 1e-9)
 
 
+@cache
 def few_words(n_bags=2000, n_features=900, size=5, seed=0):
     """Texts of twenty words; one text of a positive bag has some of ten words of its class."""
     rng = np.random.RandomState(seed)
