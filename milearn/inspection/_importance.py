@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
-from sklearn.metrics import check_scoring
 from sklearn.utils import Bunch, check_random_state
 
 from .._bags import Bags
 from .._bags.index import column_key
+from .._fit.scoring import single_scorer
 from .._fit.validation import check_bags
 from ._plotting import COLORS, LINE, Display
 
@@ -107,7 +107,7 @@ def permutation_importance(
             f"y has shape {labels.shape} for {len(bags)} bags: pass one label per bag."
         )
     names, columns = _groups(bags, features)
-    score = _Score(check_scoring(estimator, scoring), estimator, labels, sample_weight)
+    score = _Score(single_scorer(estimator, scoring), estimator, labels, sample_weight)
     baseline = score(bags)
     seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=len(columns))
     found = Parallel(n_jobs=n_jobs)(

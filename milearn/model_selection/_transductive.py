@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
+from .._fit.scoring import single_scorer
 from .._fit.validation import as_bags, missing_labels
 from ._groups import warn_of_shared_groups
 from ._stratified import StratifiedBagKFold
@@ -239,7 +239,7 @@ def _score(
     # Convert to plain values: a column that contains None has dtype object.
     truth = np.array(labels[test].tolist())
     view = _TestBags(estimator, X, test)
-    return float(check_scoring(view, scoring)(view, X, truth)), seconds
+    return float(single_scorer(view, scoring)(view, X, truth)), seconds
 
 
 def _estimator_has(method: str) -> Any:

@@ -224,5 +224,7 @@ def test_a_metric_is_no_scorer(linked):
     X, y = linked
     with pytest.raises(ValueError, match="make_scorer"):
         transductive_cross_val_score(Neighbours(), X, y, cv=3, scoring=f1_score, n_jobs=1)
+    with pytest.raises(TypeError, match="scoring is a dict: pass the name of one score"):
+        transductive_cross_val_score(Neighbours(), X, y, cv=3, scoring={"f1": "f1"}, n_jobs=1)
     with pytest.raises((ValueError, AttributeError), match="decision_function"):
         transductive_cross_val_score(Neighbours(), X, y, cv=3, scoring="roc_auc", n_jobs=1)
