@@ -151,10 +151,7 @@ def pack(matrix: Any) -> Any:
     if matrix is None:
         return None
     if isinstance(matrix, MappedRows):
-        found = reference_to(matrix.matrix)
-        if found is None:
-            return matrix[:]
-        return RowsReference(found, matrix.firsts, matrix.offsets, matrix.parts)
+        return matrix.packed()
     if not sparse.issparse(matrix):
         reference = reference_to(matrix)
         return matrix if reference is None else reference
@@ -193,7 +190,7 @@ class MappedRows:
     Parameters
     ----------
     matrix : ndarray
-        A C-contiguous view of a memory map.
+        A C-contiguous view of a memory map, or an array in memory.
     firsts : ndarray of shape (n_parts,)
         Row of ``matrix`` at which each part starts.
     offsets : ndarray of shape (n_parts + 1,)
@@ -227,10 +224,10 @@ class MappedRows:
     def selected(self, positions: Any, offsets: np.ndarray) -> MappedRows:
         """The rows of some of the bags, which have the given offsets."""
         if self.parts is None:
-            return MappedRows(self.matrix, self.firsts[positions], offsets)
+            return self._of(self.firsts[positions], offsets)
         chosen, parts = gather_rows(self.parts, np.arange(len(self.parts) - 1)[positions])
         sizes = np.diff(self.offsets)[chosen]
-        return MappedRows(self.matrix, self.firsts[chosen], offsets_of(sizes), parts)
+        return self._of(self.firsts[chosen], offsets_of(sizes), parts)
 
     def merged(self, order: np.ndarray, groups: np.ndarray) -> MappedRows:
         """The rows of the bags in the given order, in which ``groups`` are offsets of new bags."""
@@ -240,7 +237,20 @@ class MappedRows:
             chosen, inner = gather_rows(self.parts, order)
             parts = inner[groups]
         sizes = np.diff(self.offsets)[chosen]
-        return MappedRows(self.matrix, self.firsts[chosen], offsets_of(sizes), parts)
+        return self._of(self.firsts[chosen], offsets_of(sizes), parts)
+
+    def _of(
+        self, firsts: np.ndarray, offsets: np.ndarray, parts: np.ndarray | None = None
+    ) -> MappedRows:
+        """Other rows of the matrix."""
+        return MappedRows(self.matrix, firsts, offsets, parts)
+
+    def packed(self) -> Any:
+        """The content of a pickle: a reference to the file, or the rows."""
+        found = reference_to(self.matrix)
+        if found is None:
+            return self[:]
+        return RowsReference(found, self.firsts, self.offsets, self.parts)
 
     def __getitem__(self, key: Any) -> np.ndarray:
         """A copy of the rows of a slice with step 1, or of an array of rows."""
@@ -250,7 +260,7 @@ class MappedRows:
         rows = np.asarray(key)
         runs = np.searchsorted(self._run_offsets, rows, side="right") - 1
         places = self._run_firsts[runs] + rows - self._run_offsets[runs]
-        return self._taken(places) if places.ndim == 1 else self.matrix[places]
+        return self._taken(places) if places.ndim == 1 else self._taken(places[None])[0]
 
     def _taken(self, places: np.ndarray, *, at_once: int = 2**13) -> np.ndarray:
         """A copy of rows of the matrix, whose pages are released."""
@@ -287,7 +297,7 @@ class MappedRows:
         It reads from the file, which takes less time than the map where every row is used once.
         """
         file = _opened(self.matrix)
-        row_bytes = self.shape[1] * self.dtype.itemsize
+        row_bytes = self.shape[1] * self.matrix.dtype.itemsize
 
         def into(start: int, out: np.ndarray) -> None:
             run = int(np.searchsorted(self._run_offsets, start, side="right")) - 1

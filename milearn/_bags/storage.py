@@ -11,7 +11,14 @@ from .blocks import Matrix, computed_in
 from .container import Bags
 from .mapped import MappedRows
 
-__all__ = ["compute_dtype", "converted", "in_memory", "is_read_in_blocks", "row_blocks"]
+__all__ = [
+    "compute_dtype",
+    "converted",
+    "in_memory",
+    "is_read_in_blocks",
+    "row_blocks",
+    "without_names",
+]
 
 
 def compute_dtype(bags: Bags) -> np.dtype:
@@ -42,6 +49,11 @@ def converted(bags: Any, dtype: Any) -> Any:
         for start, stop, block in row_blocks(bags):
             instances[start:stop] = block
     return bags.with_instances(instances, feature_names=bags.feature_names)
+
+
+def without_names(bags: Bags) -> Bags:
+    """The same bags without the names of their features."""
+    return bags if bags.feature_names is None else bags._changed(feature_names=None)
 
 
 def in_memory(bags: Bags) -> Bags:

@@ -11,9 +11,10 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.preprocessing import normalize
 
+from .._bags.blocks import BLOCK_BYTES
 from .._bags.coerce import canonical_csr
 from .._bags.distinct import row_ranks
-from .._bags.segments import pooling_matrix, segment_index, segment_mean
+from .._bags.segments import bag_ranges, pooling_matrix, segment_index, segment_mean
 from .bag import minmax_vectors
 from .memory import block_bytes
 from .squares import block_shape, columns_of, rows_of, squares
@@ -46,7 +47,8 @@ def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
     name : {"mean", "minmax", "statistics"}
         "minmax" is minimum and maximum, "statistics" minimum, mean, maximum and standard
         deviation.
-    instances : ndarray or CSR of shape (n_instances, n_features)
+    instances : ndarray, CSR or rows of a file, of shape (n_instances, n_features)
+        Rows that are not in memory are read in blocks of bags.
     offsets : ndarray of shape (n_bags + 1,)
 
     Returns
@@ -54,6 +56,17 @@ def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
     ndarray or CSR of shape (n_bags, k * n_features), float64
         CSR for CSR instances.
     """
+    if not (sparse.issparse(instances) or isinstance(instances, np.ndarray)):
+        at_once = max(1, BLOCK_BYTES // (8 * max(1, instances.shape[1])))
+        parts = [
+            bag_vectors(
+                name,
+                instances[int(offsets[first]) : int(offsets[last])],
+                offsets[first : last + 1] - offsets[first],
+            )
+            for first, last in bag_ranges(offsets, at_once)
+        ]
+        return np.concatenate(parts)
     if name == "minmax":
         return minmax_vectors(instances, offsets, keep_sparse=True)
     if sparse.issparse(instances):

@@ -85,6 +85,18 @@ class _Bags:
         """Rows between which distances are computed."""
         return _directions(self.scaled) if self.cosine else self.raw
 
+    @cached_property
+    def _statistics(self) -> np.ndarray:
+        return bag_vectors("statistics", self.raw, self.offsets)
+
+    def vectors(self, name: str, rows: Any) -> Any:
+        """The vectors of :func:`.bag_vectors` of ``rows``; instances in a file are read once."""
+        if rows is not self.raw or sparse.issparse(rows) or isinstance(rows, np.ndarray):
+            return bag_vectors(name, rows, self.offsets)
+        columns = np.split(self._statistics, 4, axis=1)
+        chosen = {"mean": columns[2:3], "minmax": columns[:2], "statistics": columns}[name]
+        return np.concatenate(chosen, axis=1)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -175,7 +187,7 @@ class _VectorKernel(_Kernel):
         source = bags.raw if self.name == "mean" else bags.scaled
         if self.name == "unit_mean" and not bags.cosine:
             source = unit_rows(source)
-        return bag_vectors(_VECTORS[self.name], source, bags.offsets)
+        return bags.vectors(_VECTORS[self.name], source)
 
     def _scaler(self) -> StandardScaler | None:
         # Distances do not depend on the origin, so centring is not needed without clipping.
@@ -404,8 +416,9 @@ def learn_bag_kernels(
     ----------
     names : sequence of str
         Some of ``LEARNED_KERNELS``, see the module.
-    instances : ndarray or CSR of shape (n_instances, n_features)
-        Finite. Dense ones in float32 are compared in float32, in half of the time: kernels then
+    instances : ndarray, CSR or rows of a file, of shape (n_instances, n_features)
+        Finite. Only kernels of one vector per bag take rows of a file.
+        Dense ones in float32 are compared in float32, in half of the time: kernels then
         differ from those of the same values in float64 by about 1e-6.
     offsets : ndarray of shape (n_bags + 1,)
     width : float, default=1.0

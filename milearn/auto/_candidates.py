@@ -18,11 +18,14 @@ from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
 
 from .._bags import Bags
-from .._bags.segments import segment_argmax
-from .._bags.storage import compute_dtype
+from .._bags.computed import computed_when_read
+from .._bags.segments import bag_ranges, segment_argmax
+from .._bags.storage import compute_dtype, converted, is_read_in_blocks, without_names
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.nystroem import FeatureMap
+from .._solvers.common.passes import instance_scores
 from ..preprocessing import BagStatistics
+from ..preprocessing._clipped import ScaledInPlace
 from ..svm._bag_svm import BagRows
 from ..svm._formulations import kernel_features
 from ..svm._kernel import Kernel
@@ -40,6 +43,7 @@ __all__ = [
     "StatisticsCandidate",
     "Training",
     "Way",
+    "in_parts",
     "most_alike",
 ]
 
@@ -122,6 +126,21 @@ class Candidate(Protocol):
     def whole(self) -> ScoreFunction:
         """Fit on all training bags."""
         ...
+
+
+def in_parts(
+    scores: Callable[[Bags], np.ndarray], bags: Bags, *, at_once: int = _AT_ONCE
+) -> np.ndarray:
+    """Scores of bags in float64, for as many at once as have ``at_once`` numbers."""
+
+    def of(part: Bags) -> np.ndarray:
+        return scores(part if part.dtype == np.float64 else converted(part, np.float64))
+
+    if bags.is_sparse or bags.n_instances * bags.shape[1] <= at_once:
+        return of(bags)
+    limit = max(1, at_once // bags.shape[1])
+    ranges = bag_ranges(bags.offsets, limit)
+    return np.concatenate([of(bags[first:last]) for first, last in ranges])
 
 
 # -- bag kernels -----------------------------------------------------------------------------------
@@ -242,7 +261,10 @@ class Scaling:
         """Fit on distinct bags; texts are stored as CSR, others as dense arrays."""
         if text:
             return cls(Normalizer(), text)
-        return cls(scaler.fit(bags.unnamed() if bags.is_remote else bags.instances), text)
+        if bags.is_remote:
+            return cls(scaler.fit(bags.unnamed()), text)
+        in_blocks = is_read_in_blocks(bags)
+        return cls(scaler.fit(without_names(bags) if in_blocks else bags.instances), text)
 
     def __call__(self, bags: Any) -> Any:
         if bags.is_remote:
@@ -250,6 +272,10 @@ class Scaling:
         bags = as_kind(bags, self.text)
         rows = bags.instances.astype(compute_dtype(bags), copy=False)
         return bags.with_instances(self.scaler.transform(rows))
+
+    def when_read(self, bags: Bags) -> Bags:
+        """Dense bags that are scaled when they are read, in the type of computations."""
+        return computed_when_read(bags, ScaledInPlace(self.scaler), compute_dtype(bags))
 
 
 @dataclass(frozen=True)
@@ -322,7 +348,7 @@ class InstanceCandidate:
         if bags.is_remote:
             return None
         chosen = directions[most_alike(np.stack(directions))]
-        scores = bags.instances @ chosen.astype(bags.instances.dtype)
+        scores = instance_scores(bags.source(), chosen[None])[:, 0]
         rows = segment_argmax(scores, bags.offsets)
         return replace(self, model=clone(self.model).set_params(init=rows))
 

@@ -15,11 +15,16 @@ from .._bags.remote import over_blocks
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.label_errors import unknown_label
 from .._fit.threads import fit_context
-from .._fit.validation import encode_classes, validate_labels, validate_sample_weight
+from .._fit.validation import (
+    STORED_FLOATS,
+    encode_classes,
+    validate_labels,
+    validate_sample_weight,
+)
 from ..base import BagClassifier
 from ..svm import MISVC
 from ._calibration import Calibration, not_calibrated, probabilities
-from ._candidates import ScoreFunction, Training, Way
+from ._candidates import ScoreFunction, Training, Way, in_parts
 from ._folds import Folds, checked_groups, class_folds
 from ._judgement import (
     CombinedFunction,
@@ -33,7 +38,7 @@ from ._judgement import (
     judge_ways,
     positive_class,
 )
-from ._plan import SizeLimits
+from ._plan import SizeLimits, prepared
 from ._run import INSTANCE, LINEAR, TREES, Run
 
 __all__ = ["MIClassifier"]
@@ -160,7 +165,10 @@ class MIClassifier(CallbackSupport, BagClassifier):
     used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 2,500
     instances, 150 of them are landmarks of "instance", which has only the orientation of "linear",
     and above 20,000 there is no such model, except for text. Inner folds are scored until 400 bags
-    have been tested. Bags of a Dask cluster (:class:`~milearn.distributed.DistributedBags`) have
+    have been tested. More than 2**25 numbers in float16, in float32 or in a memory map are not
+    converted to float64 in memory: instances are scaled when they are read, and models that need
+    all of them are left out with a warning. Bags of a Dask cluster
+    (:class:`~milearn.distributed.DistributedBags`) have
     the models "linear" and "trees" only, and text "instance". Their scaled instances are kept on
     the workers during the fit.
 
@@ -199,6 +207,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
         "verbose": ["verbose"],
     }
 
+    # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
+    _dtypes = STORED_FLOATS
     _size_limits: ClassVar[SizeLimits] = SizeLimits()
     _function: ScoreFunction
     _calibration: Calibration
@@ -245,6 +255,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
             The fitted estimator.
         """
         bags, noted = self._validate_fit(X)
+        bags = prepared(bags, self._size_limits)
         labels = validate_labels(self, y, bags)
         weights = validate_sample_weight(sample_weight, bags)
         classes, codes, positive = encode_classes(labels[weights > 0], self.pos_label)
@@ -370,17 +381,17 @@ class MIClassifier(CallbackSupport, BagClassifier):
             Columns in the order of ``classes_``; rows sum to 1.
         """
         bags = self._checked(X)
-        scores = self._function.bag_scores(bags)
+        scores = in_parts(self._function.bag_scores, bags)
         return probabilities(self._calibration.calibrated(scores))
 
     def _takes_remote_bags(self) -> bool:
         return True
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._signed(self._function.bag_scores(bags))
+        return self._signed(in_parts(self._function.bag_scores, bags))
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._signed(self._function.instance_scores(bags))
+        return self._signed(in_parts(self._function.instance_scores, bags))
 
     def _signed(self, scores: np.ndarray) -> np.ndarray:
         decisions = self._calibration.decisions(scores)

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
+from .._bags.computed import read_in_blocks
+from .._bags.storage import converted, is_read_in_blocks
+from .._kernels.memory import require_memory
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
 
-__all__ = ["AVERAGE", "N_FOLDS", "SizeLimits", "SizePlan", "size_plan"]
+__all__ = [
+    "AVERAGE",
+    "N_FOLDS",
+    "SizeLimits",
+    "SizePlan",
+    "is_held_in_blocks",
+    "prepared",
+    "require_statistics",
+    "size_plan",
+]
 
 AVERAGE = "average"
 N_FOLDS = 5
 
+# Statistics of each feature of each bag that are in memory: seven of each of four scalings for bag
+# kernels, and four for trees with a copy in folds.
+_PER_FEATURE = 36
 # Kernels that compare all pairs of instances, or rows of one entry per instance.
 _PAIR_KERNELS = ("set_median", "mind", "mind_rows", "miles_rows", "emd")
 # Further operations per distance, in multiplications.
@@ -27,6 +44,9 @@ class SizeLimits:
 
     Attributes
     ----------
+    float64_numbers : int
+        Numbers in dense instances up to which these are converted to float64. More of them are read
+        in blocks if they are stored otherwise: in float16, in float32 or in a file.
     pair_cost : float
         Multiplications of the kernels of all pairs of instances, which take about four seconds per
         scaling.
@@ -52,6 +72,7 @@ class SizeLimits:
         scored.
     """
 
+    float64_numbers: int = 2**25
     pair_cost: float = 2e10
     exact_bags: int = 3_000
     bag_landmarks: int = 500
@@ -82,6 +103,9 @@ class SizePlan:
     n_scored_folds: int
     # Steps that are skipped because of the size.
     notes: tuple[str, ...]
+    # Whether the instances are read in blocks, and candidates that would need them in float64.
+    in_blocks: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def cost(self) -> float:
@@ -118,7 +142,7 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
     if bags.is_remote:
         return _distributed_plan(len(bags), text, limits)
     kernels: tuple[str, ...] = TEXT_KERNELS if text else DENSE_KERNELS
-    notes = []
+    notes, left_out = [], []
     if _pair_cost(bags) > limits.pair_cost:
         dropped = [name for name in kernels if name in _PAIR_KERNELS]
         kernels = tuple(name for name in kernels if name not in _PAIR_KERNELS)
@@ -133,7 +157,15 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
         notes.append(f"kernel values with more than {n_components} of {len(bags)} bags")
     instance_kernel: str | None = "linear" if text else "rbf"
     instance_components = None
-    if not text and bags.n_instances > limits.rbf_instances:
+    in_blocks = not text and is_held_in_blocks(bags, limits)
+    pairs = [name for name in kernels if name in _PAIR_KERNELS]
+    if in_blocks and pairs:
+        left_out.append(f"the kernels {', '.join(pairs)}")
+        kernels = tuple(name for name in kernels if name not in pairs)
+    if in_blocks and bags.n_instances <= limits.rbf_instances:
+        left_out.append("the highest instances by the RBF kernel")
+        instance_kernel = None
+    elif not text and bags.n_instances > limits.rbf_instances:
         instance_kernel = None
         notes.append(f"highest instances by the RBF kernel: {bags.n_instances} instances")
     elif not text and bags.n_instances > limits.exact_instances:
@@ -142,7 +174,8 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
             f"RBF kernel values with more than {instance_components} of {bags.n_instances} "
             "instances, and their other orientation"
         )
-    n_scored_folds, left_out = _scored_folds(len(bags), limits)
+    notes += [f"{name}: all instances in float64" for name in left_out]
+    n_scored_folds, skipped = _scored_folds(len(bags), limits)
     return SizePlan(
         text=text,
         kernels=kernels,
@@ -150,7 +183,35 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
         instance_kernel=instance_kernel,
         instance_components=instance_components,
         n_scored_folds=n_scored_folds,
-        notes=(*notes, *left_out),
+        notes=(*notes, *skipped),
+        in_blocks=in_blocks,
+        left_out=tuple(left_out),
+    )
+
+
+def is_held_in_blocks(bags: Any, limits: SizeLimits) -> bool:
+    """Whether dense instances are too many to convert them to float64 in memory."""
+    if bags.is_remote or bags.is_sparse:
+        return False
+    stored_otherwise = is_read_in_blocks(bags) or bags.dtype != np.float64
+    return stored_otherwise and bags.n_instances * bags.shape[1] > limits.float64_numbers
+
+
+def prepared(bags: Any, limits: SizeLimits) -> Any:
+    """Validated bags in float64, or as they are stored if they are held in blocks or remote."""
+    if bags.is_remote:
+        return bags
+    if is_held_in_blocks(bags, limits):
+        return read_in_blocks(bags)
+    return bags if bags.dtype == np.float64 else converted(bags, np.float64)
+
+
+def require_statistics(n_bags: int, n_features: int) -> None:
+    """Refuse bags that are held in blocks if their statistics do not fit into memory."""
+    require_memory(
+        8.0 * _PER_FEATURE * n_bags * n_features,
+        f"The statistics of {n_bags} bags with {n_features} features",
+        "reduce the features, for instance by IncrementalPCA in an InstanceTransformer",
     )
 
 

@@ -14,14 +14,14 @@ from .._bags import Bags
 from .._bags.distinct import merge_bags
 from .._compat import CallbackSupport, Interval, with_callbacks
 from .._fit.threads import fit_context
-from .._fit.validation import validate_labels, validate_sample_weight
+from .._fit.validation import STORED_FLOATS, validate_labels, validate_sample_weight
 from ..base import BagRegressor
 from ..svm import CoupledMISVR
 from ._calibration import Calibration, not_calibrated
-from ._candidates import ScoreFunction, Way
+from ._candidates import ScoreFunction, Way, in_parts
 from ._folds import checked_groups, value_folds
 from ._judgement import Judged, chosen_way, function_of, judge_ways, value_judge
-from ._plan import AVERAGE, SizeLimits
+from ._plan import AVERAGE, SizeLimits, prepared
 from ._run import INSTANCE, RIDGE, TREES, Run
 
 __all__ = ["MIRegressor"]
@@ -108,6 +108,8 @@ class MIRegressor(CallbackSupport, BagRegressor):
         "verbose": ["verbose"],
     }
 
+    # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
+    _dtypes = STORED_FLOATS
     _size_limits: ClassVar[SizeLimits] = SizeLimits()
     _function: ScoreFunction
     _calibration: Calibration
@@ -148,6 +150,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
             The fitted estimator.
         """
         bags, noted = self._validate_fit(X)
+        bags = prepared(bags, self._size_limits)
         targets = validate_labels(self, y, bags, numeric=True)
         weights = validate_sample_weight(sample_weight, bags)
         merged = merge_bags(bags, targets, weights, checked_groups(groups, bags))
@@ -207,10 +210,10 @@ class MIRegressor(CallbackSupport, BagRegressor):
         return True
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._values(self._function.bag_scores(bags))
+        return self._values(in_parts(self._function.bag_scores, bags))
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._values(self._function.instance_scores(bags))
+        return self._values(in_parts(self._function.instance_scores, bags))
 
     def _values(self, scores: np.ndarray) -> np.ndarray:
         return self._unit.inverse_transform(self._calibration.calibrated(scores))[:, 0]

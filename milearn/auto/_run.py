@@ -44,7 +44,7 @@ from ._candidates import (
 )
 from ._folds import Folds
 from ._judgement import CombinedFunction, Judge, Scored, clearly_worse
-from ._plan import size_plan
+from ._plan import require_statistics, size_plan
 
 __all__ = ["INSTANCE", "LINEAR", "RIDGE", "TREES", "Run"]
 
@@ -109,6 +109,7 @@ class Run:
         self.training = Training(
             targets, n_columns, is_regressor(estimator), merged.weights, self.size.cost
         )
+        self._check_memory()
         self.skipped = list(self.size.notes)
         self.start, self.stopped = time.perf_counter(), False
         self.candidates: dict[Way, Candidate] = {}
@@ -117,6 +118,21 @@ class Run:
         self.dropped: set[Way] = set()
         # Scores of classes by kernel, see InstanceCandidate.
         self._shared: dict[str, dict[Any, np.ndarray]] = {}
+
+    def _check_memory(self) -> None:
+        """Refuse instances in blocks whose statistics do not fit, and name what is left out."""
+        if not self.size.in_blocks:
+            return
+        n_bags, n_features = self.merged.bags.shape
+        require_statistics(n_bags, n_features)
+        if self.size.left_out:
+            size = 8e-9 * self.merged.bags.n_instances * n_features
+            warn_user(
+                f"{self.name} leaves out {' and '.join(self.size.left_out)}, which need all "
+                f"instances in float64 in memory, {size:.2g} GB: reduce the features, for instance "
+                "by IncrementalPCA in an InstanceTransformer, to compare all.",
+                UserWarning,
+            )
 
     def fitted(self, way: str, scores: dict[str, Any], function: ScoreFunction) -> dict[str, Any]:
         """The fitted attributes of both estimators, after fitting a model on all bags."""
@@ -190,7 +206,8 @@ class Run:
         distinct = as_kind(self.merged.distinct, text)
         check_range(distinct)
         scale = Scaling.of(distinct, text, clone(default_scalings()[0]))
-        return scale, scale(self.merged.bags)
+        bags = self.merged.bags
+        return scale, scale.when_read(bags) if self.size.in_blocks else scale(bags)
 
     @cached_property
     def _featured(self) -> tuple[LandmarkFeatures, Bags]:

@@ -207,18 +207,26 @@ class Formulation(Protocol):
 
 
 def by_rows(
-    training: TrainingBags, kernel: Kernel, n_components: int | None, *, slack: str = "instance"
+    training: TrainingBags,
+    kernel: Kernel,
+    n_components: int | None,
+    *,
+    slack: str = "instance",
+    float64_numbers: int = 2**25,
 ) -> bool:
     """Whether a problem is solved over rows; otherwise it goes to the dual over kernel values.
 
     Explicit features and remote instances go to the solver over rows, and so does the linear kernel
-    where :func:`suits_rows` holds. ``slack="bag"`` has one slack per bag.
+    where :func:`suits_rows` holds, or more than ``float64_numbers`` numbers are not in memory.
+    ``slack="bag"`` has one slack per bag.
     """
     if training.is_remote or n_components is not None:
         return True
     if not kernel.linear:
         return False
-    n_bags, n_instances, _ = training.size
+    n_bags, n_instances, n_features = training.size
+    if not training.is_in_memory and n_instances * n_features > float64_numbers:
+        return True
     n_slacks = n_bags if slack == "bag" else n_instances
     return suits_rows(training.size, n_slacks)
 

@@ -17,11 +17,14 @@ from sklearn.base import clone
 
 from .._bags import Bags
 from .._bags.blocks import Block
+from .._bags.computed import computed_when_read
 from .._bags.segments import bag_ranges
+from .._bags.storage import is_read_in_blocks, row_blocks, without_names
 from .._kernels.average import FittedKernels, ScaledKernels, average_kernel
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernels
 from .._kernels.memory import require_memory
 from ..preprocessing import ClippedScaler
+from ..preprocessing._clipped import ScaledInPlace
 
 __all__ = [
     "DENSE_KERNELS",
@@ -49,6 +52,8 @@ DENSE_KERNELS = (
     "miles_rows",
 )
 TEXT_KERNELS = ("mean", "minmax_laplacian")
+# Kernels between statistics of each feature, which are computed from blocks of dense instances.
+_BY_STATISTICS = ("mean", "minmax_laplacian", "statistics")
 
 # Instances with at most this fraction of nonzero entries are compared by angles, like texts.
 _TEXT_DENSITY = 0.05
@@ -56,6 +61,8 @@ _TEXT_DENSITY = 0.05
 _LARGEST = 1e145
 # Number of instances of new bags per block.
 _ROWS = 8192
+# Bytes of instances that are scaled at once: quantiles are slow for few of them.
+_SCALED_BYTES = 2**24
 
 Term = tuple[Any, float]
 
@@ -141,6 +148,9 @@ def as_kind(bags: Any, text: bool) -> Any:
     if bags.is_remote:
         return bags.transformed(as_kind, text)
     if text:
+        if is_read_in_blocks(bags):
+            parts = [sparse.csr_array(rows) for _, _, rows in row_blocks(bags, np.float64)]
+            return bags.with_instances(sparse.vstack(parts, format="csr"))
         return bags.with_instances(sparse.csr_array(bags.instances))
     require_memory(
         8 * bags.n_instances * bags.shape[1],
@@ -164,11 +174,12 @@ class KernelAverage:
     def rows(self, bags: Bags) -> np.ndarray:
         """Kernel of new bags with the training bags, shape (n_new, n_train)."""
         bags = as_kind(bags, self.text)
-        blocks = []
+        rows, blocks = bags.instance_rows, []
         for first, last in bag_ranges(bags.offsets, _ROWS):
             start, stop = int(bags.offsets[first]), int(bags.offsets[last])
             inner = bags.offsets[first : last + 1] - start
-            blocks += self.fitted.matrices(bags.instances[start:stop], inner)
+            instances = rows[start:stop].astype(np.float64, copy=False)
+            blocks += self.fitted.matrices(instances, inner)
         return np.concatenate(blocks)
 
 
@@ -208,18 +219,22 @@ def learn_scaled(
     matrix : ndarray of shape (n_bags, n_bags)
     """
     check_range(bags)
-    scaler, scaled = None, bags
-    if scaling is not None:
-        scaler = clone(scaling).fit(bags.instances)
-        scaled = bags.with_instances(scaler.transform(bags.instances))
     names = [kernel for kernel, _ in plan.terms if not callable(kernel)]
     called = [kernel for kernel, _ in plan.terms if callable(kernel)]
+    scaler, scaled = None, bags
+    in_blocks = not called and _takes_blocks(bags, scaling, names)
+    if in_blocks:
+        scaler = clone(scaling).fit(without_names(bags))
+        scaled = computed_when_read(bags, ScaledInPlace(scaler), np.float64, _SCALED_BYTES)
+    elif scaling is not None:
+        scaler = clone(scaling).fit(bags.instances)
+        scaled = bags.with_instances(scaler.transform(bags.instances))
     fitted: list[FittedKernels] = []
     matrices: list[np.ndarray] = []
     if names:
         learned, matrices = learn_bag_kernels(
             names,
-            scaled.instances,
+            scaled.instance_rows if in_blocks else scaled.instances,
             scaled.offsets,
             width=plan.width,
             cosine=plan.cosine,
@@ -242,6 +257,12 @@ def learn_scaled(
         if callable(kernel) != named
     ]
     return average_kernel(fitted, matrices, weights)
+
+
+def _takes_blocks(bags: Bags, scaling: Any, names: Sequence[str]) -> bool:
+    """Whether the instances stay where they are and are scaled when they are read."""
+    by_statistics = all(name in _BY_STATISTICS for name in names)
+    return by_statistics and isinstance(scaling, ClippedScaler) and is_read_in_blocks(bags)
 
 
 def check_range(bags: Bags) -> None:

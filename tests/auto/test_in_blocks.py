@@ -1,0 +1,95 @@
+"""Large instances in float16 or in a file, which are scaled when they are read."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from milearn import Bags, MIClassifier, MIRegressor
+from milearn._bags.blocks import BLOCK_BYTES
+from milearn.auto._plan import SizeLimits, require_statistics
+from milearn.datasets import make_bags
+
+# Any data are large; the kernels of pairs are left out by their cost, without a warning.
+LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, rbf_instances=0)
+
+
+class Classifier(MIClassifier):
+    _size_limits = LIMITS
+
+
+class Regressor(MIRegressor):
+    _size_limits = LIMITS
+
+
+class AlwaysFloat64(MIClassifier):
+    _size_limits = SizeLimits(pair_cost=0.0, rbf_instances=0)
+
+
+class ComparesAll(MIClassifier):
+    _size_limits = SizeLimits(float64_numbers=0)
+
+
+def halves(n_bags=60, n_features=6, seed=0):
+    bags, y = make_bags(n_bags, n_features, bag_size=(3, 9), flip_y=0.1, random_state=seed)
+    return bags.with_instances(bags.instances.astype(np.float16)), y
+
+
+def mapped(bags, folder):
+    np.save(folder / "X.npy", bags.instances)
+    return Bags(np.load(folder / "X.npy", mmap_mode="r"), bags.offsets)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    bags, y = halves()
+    return AlwaysFloat64(random_state=0).fit(bags[:40], y[:40])
+
+
+@pytest.mark.parametrize("kind", ["map", "float16", "float32"])
+def test_models_are_those_of_float64(kind, exact, tmp_path):
+    bags, y = halves()
+    stored = mapped(bags, tmp_path) if kind == "map" else bags
+    if kind == "float32":
+        stored = bags.with_instances(bags.instances.astype(np.float32))
+    found = Classifier(random_state=0).fit(stored[:40], y[:40])
+    assert sorted(found.scores_) == sorted(exact.scores_)
+    assert found.paradigm_ == exact.paradigm_
+    np.testing.assert_allclose(found.predict_proba(stored), exact.predict_proba(bags), atol=1e-3)
+    scores, expected = (
+        model.instance_decision_function(each) for model, each in ((found, stored), (exact, bags))
+    )
+    np.testing.assert_allclose(scores, expected, atol=0.02)
+
+
+def test_models_that_need_all_instances_are_named():
+    bags, y = halves()
+    with pytest.warns(UserWarning, match="set_median.*and the highest instances.*GB") as caught:
+        model = ComparesAll(random_state=0).fit(bags, y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert sorted(model.scores_) == ["average", "combined", "linear", "trees"]
+    assert sum("all instances in float64" in note for note in model.skipped_) == 2
+
+
+def test_statistics_that_do_not_fit_are_refused():
+    require_statistics(1_000, 1_024)
+    with pytest.raises(MemoryError, match="MiB are available: reduce the features"):
+        require_statistics(10**6, 10**5)
+
+
+def test_the_peak_is_that_of_blocks(tmp_path):
+    rng, n_bags, size, width = np.random.default_rng(0), 40, 1_600, 128
+    X = rng.standard_normal((n_bags * size, width), dtype=np.float32).astype(np.float16)
+    bags = mapped(Bags(X, np.arange(0, len(X) + 1, size)), tmp_path)
+    del X
+    tracemalloc.start()
+    try:
+        Regressor(random_state=0).fit(bags, rng.normal(size=n_bags)).predict(bags)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Five arrays of the size of a block in float64, whatever the number of blocks.
+    assert peak < 5 * BLOCK_BYTES
