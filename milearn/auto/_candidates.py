@@ -18,6 +18,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
 
 from .._bags import Bags
+from .._bags.blocks import BLOCK_BYTES
 from .._bags.computed import computed_when_read
 from .._bags.segments import bag_ranges, segment_argmax
 from .._bags.storage import compute_dtype, converted, is_read_in_blocks, without_names
@@ -129,7 +130,7 @@ class Candidate(Protocol):
 
 
 def in_parts(
-    scores: Callable[[Bags], np.ndarray], bags: Bags, *, at_once: int = _AT_ONCE
+    scores: Callable[[Bags], np.ndarray], bags: Bags, *, at_once: int = BLOCK_BYTES // 8
 ) -> np.ndarray:
     """Scores of bags in float64, for as many at once as have ``at_once`` numbers."""
 
