@@ -113,9 +113,9 @@ class Bags(BagConstructors, BagMerging, BagExports):
     float16 is only used for storage. Estimators that read in blocks
     (:class:`~milearn.preprocessing.BagStatistics`,
     :class:`~milearn.preprocessing.InstanceTransformer`, :class:`~milearn.cluster.M3IC`) convert
-    block by block, and so does :class:`~milearn.MIClassifier` on large data. Other estimators convert
-    all instances: to float32, with twice the memory of the float16 instances, or to float64, with
-    four times, if they only support float64.
+    block by block, and so does :class:`~milearn.MIClassifier` on large data. Other estimators
+    convert all instances: to float32, with twice the memory of the float16 instances, or to
+    float64, with four times, if they only support float64.
 
     Examples
     --------
