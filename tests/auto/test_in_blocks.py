@@ -13,7 +13,7 @@ from milearn.auto._plan import SizeLimits, require_statistics
 from milearn.datasets import make_bags
 
 # Any data are large; the kernels of pairs are left out by their cost, without a warning.
-LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, rbf_instances=0)
+LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, rbf_instances=0, trees=20)
 
 
 class Classifier(MIClassifier):
@@ -25,7 +25,7 @@ class Regressor(MIRegressor):
 
 
 class AlwaysFloat64(MIClassifier):
-    _size_limits = SizeLimits(pair_cost=0.0, rbf_instances=0)
+    _size_limits = SizeLimits(pair_cost=0.0, rbf_instances=0, trees=20)
 
 
 class ComparesAll(MIClassifier):
