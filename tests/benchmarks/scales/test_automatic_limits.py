@@ -12,8 +12,8 @@ from benchmarks.scales.automatic_limits import CASES, N_FEATURES, run_limits, ta
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.datasets import make_bags
 
-# Numbers of landmarks and of trees, and a limit of MIRegressor.
-OTHERS = {"bag_landmarks", "instance_landmarks", "tree_values", "trees"}
+# Numbers of landmarks and of trees, a limit of MIRegressor, and one of storage.
+OTHERS = {"bag_landmarks", "float64_numbers", "instance_landmarks", "tree_values", "trees"}
 
 
 def test_every_rule_has_a_case():
