@@ -44,7 +44,7 @@ def one_pool_of_workers() -> Iterator[None]:
     """
     from joblib import parallel_config
 
-    from milearn.utils._checks.inputs import MAPPED_BYTES
+    from milearn.utils._checks import MAPPED_BYTES
 
     with parallel_config(max_nbytes=MAPPED_BYTES):
         yield

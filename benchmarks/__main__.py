@@ -18,25 +18,15 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 COMMANDS = (
     "quick",
     "speed",
-    "nested",
     "classical",
     "stored-folds",
     "needles",
     "calibration",
-    "minima",
-    "assumption",
     "automatic",
-    "selection",
-    "defaults",
     "paper",
     "scale",
-    "backends",
     "ratios",
-    "paths",
-    "sites",
     "survival",
-    "ordinal",
-    "equal",
     "goals",
     "report",
     "all",
@@ -46,22 +36,13 @@ COMMANDS = (
 KEPT = (
     "quick",
     "speed",
-    "nested",
     "classical",
     "stored-folds",
     "needles",
     "calibration",
-    "minima",
-    "assumption",
     "automatic",
-    "selection",
-    "defaults",
-    "backends",
     "ratios",
-    "paths",
-    "sites",
     "survival",
-    "ordinal",
     "goals",
 )
 
@@ -86,8 +67,8 @@ def main(argv: list[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     if args.command not in KEPT:
         return args.main(args)
-    from .common.output import recorded_page
-    from .common.page import SUFFIX
+    from .common.output import SUFFIX
+    from .common.records import recorded_page
 
     with recorded_page(args.out / f"{args.command}{SUFFIX}", typed(argv)):
         return args.main(args)

@@ -25,8 +25,11 @@ from milearn.inspection import InstanceScoresDisplay, WitnessDisplay
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from benchmarks.common.page import SUFFIX, read_page  # noqa: E402 (the path comes first)
-from benchmarks.common.table import Table  # noqa: E402
+from benchmarks.common.output import (  # noqa: E402 (the path comes first)
+    SUFFIX,
+    Table,
+    read_page,
+)
 
 TARGET = DOCS / "_static"
 # Legible at 390 pixels, to which a telephone scales them.
@@ -41,7 +44,7 @@ def draw() -> None:
     bag = positive[np.flatnonzero(X.sizes[positive] == 8)[0]]
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(5.2, 5.6), height_ratios=(1.0, 1.1))
     figure.subplots_adjust(left=0.16, right=0.99, top=0.95, bottom=0.01, hspace=0.45)
-    InstanceScoresDisplay.from_estimator(model, X, bag=bag, instance_shape=(8, 8), ax=top)
+    InstanceScoresDisplay.from_estimator(model, X, bag=bag, ax=top)
     top.get_legend().remove()
     top.set(title="One new bag: only the 9 scores above 0", ylabel="score of the digit", xlabel="")
     WitnessDisplay.from_estimator(model, X, bags=positive[:24], instance_shape=(8, 8), ax=bottom)

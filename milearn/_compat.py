@@ -27,9 +27,9 @@ from contextlib import suppress
 from typing import Any
 
 from sklearn.base import BaseEstimator
-from sklearn.base import _fit_context as fit_context
+from sklearn.base import _fit_context as fit_context  # noqa: F401
 from sklearn.svm import SVC
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config
 
 try:
@@ -43,20 +43,6 @@ except ImportError:  # scikit-learn < 1.9
     def with_callbacks(method: Callable) -> Callable:
         """The method, unchanged: this scikit-learn has no callbacks."""
         return method
-
-
-__all__ = [
-    "HAS_CALLBACKS",
-    "CallbackSupport",
-    "FitTask",
-    "Interval",
-    "LimitedSVC",
-    "StrOptions",
-    "fit_context",
-    "has_valid_parameters",
-    "output_container",
-    "with_callbacks",
-]
 
 
 def output_container(transformer: BaseEstimator) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
-
-from milearn._bags.threads import _take_control
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 
 def n_threads(api="blas"):
@@ -22,5 +20,7 @@ def two_threads():
         if n_threads() != 2:
             pytest.skip("this BLAS has one thread")
         # Otherwise this thread would be the only one that can set the number.
-        _take_control()
+        for library in ThreadpoolController().lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import runpy
 import subprocess
@@ -19,8 +18,6 @@ from milearn import _compat
 from milearn.utils import all_estimators
 
 ROOT = Path(milearn.__file__).parents[1]
-MAX_LINES = 600
-MAX_PARAMETERS = 8
 MAX_SETTINGS = 15  # of an estimator: scikit-learn's SVC has as many
 SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "highspy", "daqp", "piqp"}
 
@@ -66,7 +63,7 @@ NARROW = {
 }
 # Filters of warnings belong to the process and not to the thread: code of a fit has none.
 CATCHES_WARNINGS = {
-    "milearn/utils/_checks/": "checks look at the warnings of a fit",
+    "milearn/utils/_checks.py": "checks look at the warnings of a fit",
     "milearn/utils/estimator_checks.py": "checks fit tiny data that need not converge",
     "milearn/datasets/": "readers run before any fit",
 }
@@ -176,82 +173,20 @@ def test_an_upward_import_is_seen(path, text):
 # -- sizes -----------------------------------------------------------------------------------------
 
 
-def test_no_module_is_long():
-    lines = {path: text.count("\n") for path, text, _ in sources("milearn", "benchmarks")}
-    assert {path: n for path, n in lines.items() if n > MAX_LINES} == {}
-
-
-def public_functions():
-    """Module and qualified name of what the API exports: many options are its nature."""
-    names = {module_name(path) for path, _, _ in sources("milearn")}
-    public = {name for name in names if not any(part[0] == "_" for part in name.split("."))}
-    for module in map(importlib.import_module, sorted(public)):
-        for name in getattr(module, "__all__", ()):
-            thing = getattr(module, name)
-            if inspect.isclass(thing):
-                for owner in inspect.getmro(thing):
-                    yield from (
-                        (owner.__module__, f"{owner.__qualname__}.{method}")
-                        for method in vars(owner)
-                        if not method.startswith("_")
-                    )
-            elif inspect.isfunction(thing):
-                yield thing.__module__, thing.__qualname__
-
-
-def long_signatures(tree):
-    """Line, qualified name and number of parameters above the limit; constructors left out."""
-
-    def walk(node, prefix, in_class):
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = child.args
-                count = len(given.posonlyargs + given.args + given.kwonlyargs)
-                static = any(
-                    isinstance(mark, ast.Name) and mark.id == "staticmethod"
-                    for mark in child.decorator_list
-                )
-                count -= in_class and not static
-                if count > MAX_PARAMETERS and child.name != "__init__":
-                    yield child.lineno, f"{prefix}{child.name}", count
-                yield from walk(child, f"{prefix}{child.name}.<locals>.", False)
-            elif isinstance(child, ast.ClassDef):
-                yield from walk(child, f"{prefix}{child.name}.", True)
-            else:
-                yield from walk(child, prefix, in_class)
-
-    yield from walk(tree, "", False)
-
-
-def test_no_private_function_has_many_parameters():
-    exempt = set(public_functions())
-    assert ("milearn.datasets._formats.io", "save_bags") in exempt
-    found = [
-        f"{path}:{line}: {name} has {count} parameters"
-        for path, _, tree in sources("milearn", "benchmarks")
-        for line, name, count in long_signatures(tree)
-        if (module_name(path), name) not in exempt
-    ]
-    assert found == []
+def test_no_folder_is_above_its_budget():
+    script = runpy.run_path(str(ROOT / ".ci" / "lines"))
+    budgets = script["budgets"](ROOT)
+    assert {"milearn", "milearn/_solvers/svm", "tests", "benchmarks"} <= set(budgets)
+    sizes = {}
+    for folder in ("milearn", "tests", "benchmarks"):
+        sizes |= script["folder_sizes"](ROOT, folder)
+    above = {name: (sizes[name], most) for name, most in budgets.items() if sizes[name] > most}
+    assert above == {}, "a folder grew (lines, budget): see .ci/lines"
 
 
 def test_no_estimator_has_many_parameters():
     counts = {name: len(inspect.signature(each).parameters) for name, each in all_estimators()}
     assert {name: n for name, n in counts.items() if n > MAX_SETTINGS} == {}
-
-
-def test_a_long_signature_is_seen():
-    nine = ", ".join("abcdefghi")
-    text = f"""
-class A:
-    def __init__(self, {nine}): ...
-    def method(self, {nine}): ...
-    def eight(self, {nine[:-3]}): ...
-def f(a, *, {nine[3:]}):
-    def inner({nine}): ...
-"""
-    found = [(name, count) for _, name, count in long_signatures(ast.parse(text))]
-    assert found == [("A.method", 9), ("f", 9), ("f.<locals>.inner", 9)]
 
 
 # -- the picture of the folders -------------------------------------------------------------------

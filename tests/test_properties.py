@@ -192,7 +192,7 @@ def test_distances_vanish_on_equal_bags_and_ignore_repetition(some, name):
 @few
 @hypothesis.given(
     some=bags(),
-    form=st.sampled_from(["npz", "csv", "tsv", "parquet", "c45", "arff", "mat", "svmlight"]),
+    form=st.sampled_from(["npz", "csv", "tsv", "parquet", "arff", "mat", "svmlight"]),
     data=st.data(),
 )
 def test_a_file_gives_back_what_was_saved(some, form, data):

@@ -22,13 +22,9 @@ from milearn.preprocessing import BagStatistics, InstanceTransformer
 from milearn.svm import BagSVR, CoupledMISVR
 
 from ..common.memory import Stopwatch
-from ..common.page import show
+from ..common.output import Table, duration, percent, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest
-from ..common.table import Table, duration, percent
-from ..common.tasks import record_of
-
-__all__ = ["OtherTask", "run_others"]
+from ..common.records import RecordFile, digest, record_of
 
 # Every third bag is of one kind: a digit that a third of its instances show, and no other bag need.
 KINDS = (0, 4, 7)

@@ -1,13 +1,7 @@
-"""One measured row in a process of its own: ``python -m benchmarks.commands._speed_fit '<json>'``.
-
-A fresh process, because memory that an earlier fit left behind would hide the next one's peak.
-Prints one line of JSON.
-"""
+"""One measured row of ``speed``, in a process of its own."""
 
 from __future__ import annotations
 
-import json
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -25,12 +19,9 @@ from milearn.model_selection import BagShuffleSplit
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, CoupledMISVC, InstanceMISVC
 
-from ..common import weka as _weka
 from ..common.data import load
 from ..common.memory import measured
 from ..common.peers import PEERS, Peer, hinge_objective
-
-__all__ = ["BASELINE", "OURS", "TRAIN_SHARE", "Row", "measure"]
 
 BASELINE = "svc"
 
@@ -153,8 +144,6 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     data = load(task["dataset"])
     bags = data.bags.with_instances(StandardScaler().fit_transform(data.bags.instances))
     split = _split(data.bags, data.y) if task.get("accuracy") else None
-    if task["method"].startswith("weka-"):
-        return _of_weka(task, bags, data.y, split)
     return _of_python(task, bags, data.y, split)
 
 
@@ -164,25 +153,6 @@ def _split(bags: Bags, y: np.ndarray) -> tuple[Bags, np.ndarray, np.ndarray]:
     train, test = next(iter(splitter.split(bags, y)))
     scaler = StandardScaler().fit(bags[train].instances)
     return bags.with_instances(scaler.transform(bags.instances)), train, test
-
-
-def _of_weka(
-    task: dict[str, Any], bags: Bags, y: np.ndarray, split: tuple[Bags, np.ndarray, Any] | None
-) -> dict[str, Any]:
-    result, solution = _weka.measure(
-        task["method"],
-        task,
-        bags,
-        y,
-        gamma=1.0 / bags.shape[1],
-        repeats=_weka.Repeats(_ENOUGH_SECONDS, _MAX_FITS, _LONGEST_FOR_ACCURACY),
-        split=None if split is None else split[:2],
-    )
-    problem = _weka.WEKA[task["method"].removeprefix("weka-")].problem
-    value = None
-    if solution is not None and problem is not None:
-        value = hinge_objective(*solution, bags, y, task["C"], problem)
-    return {**result, "objective": value, "n_iter": None, "warnings": {}}
 
 
 def _of_python(
@@ -249,7 +219,3 @@ def _job_of_peer(peer: Peer, kernel: str, gamma: float, C: float) -> tuple[Any, 
 
 def _plain(value: Any) -> Any:
     return None if value is None else np.asarray(value).tolist()
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure(json.loads(sys.argv[1]))))

@@ -1,7 +1,4 @@
-"""``all``: every command, one after the other, and the page of the report at the end.
-
-``equal`` is not among them: it needs another checkout.
-"""
+"""``all``: every command, one after the other, and the page of the report at the end."""
 
 from __future__ import annotations
 
@@ -11,36 +8,27 @@ from joblib import cpu_count
 
 from ..common.output import add_common_options
 
-HELP = "every command but equal, then the report; --fast for a look at everything"
+HELP = "every command, then the report; --fast for a look at everything"
 
 # What runs, with the options of a pass of a few minutes behind it.
 STEPS: tuple[tuple[str, str], ...] = (
     ("quick", "--fast"),
     ("automatic", "--repeats 1 --folds 2 --further-folds 2 --sets mutagenesis1"),
-    ("nested", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("classical", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("stored-folds", "--fast"),
     ("needles", "--fast"),
     ("calibration", "--fast"),
-    ("minima", "--fast"),
-    ("assumption", "--repeats 1 --methods all-misvc all-set"),
-    ("selection", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
-    ("defaults", "--repeats 1 --folds 2 --datasets musk1 concept"),
     ("speed", "--rounds 1 --datasets elephant --timeout 15"),
-    ("backends", "--rounds 1"),
     ("paper all", "--fast"),
     ("scale all", "--fast"),
     ("ratios", "--only MISVC"),
-    ("paths", "--fast"),
-    ("sites", "--draws 1 --time-limit 5"),
     ("survival", "--fast"),
-    ("ordinal", "--repeats 1 --folds 2 --sets affinity"),
     ("goals", ""),
     ("report", ""),
 )
 # Commands that do not take every common option.
-_NO_JOBS = {"speed", "backends", "ratios", "paths", "sites", "goals", "report"}
-_NO_FRESH = {"ratios", "paths", "sites", "ordinal", "goals", "report"}
+_NO_JOBS = {"speed", "ratios", "goals", "report"}
+_NO_FRESH = {"ratios", "goals", "report"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,12 +19,10 @@ from ..common.data import load, load_file
 from ..common.halves import ASIDE, FRESH, GUIDE, half_of
 from ..common.memory import Stopwatch
 from ..common.methods import METHODS
-from ..common.output import add_common_options, add_recorded
-from ..common.page import say, show
+from ..common.output import Table, add_common_options, add_recorded, duration, percent, say, show
 from ..common.protocol import Summary, recorded, run, summarise, tasks_for
 from ..common.records import RecordFile
 from ..common.reports import finish
-from ..common.table import Table, duration, percent
 
 HELP = "MIClassifier() and MIRegressor() without settings, and baselines on the same folds"
 

@@ -26,13 +26,10 @@ from milearn import Bags, MIClassifier, MIRegressor
 from milearn.datasets import make_affinity, make_bags
 from milearn.preprocessing import BagStatistics
 
-from ..common.output import add_common_options
-from ..common.page import say, show
+from ..common.output import Table, add_common_options, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest
+from ..common.records import RecordFile, digest, record_of
 from ..common.reports import finish
-from ..common.table import Table
-from ..common.tasks import record_of
 
 HELP = "probabilities of MIClassifier (slope, Brier score), and MIRegressor, trees and SVR"
 

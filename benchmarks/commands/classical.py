@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
 
 from milearn.model_selection import Ranks, rank_methods
 
 from ..common.carbonneau import PUBLISHED as CARBONNEAU
 from ..common.carbonneau import SETS
 from ..common.classifiers import CLASSIFIERS
-from ..common.methods import METHODS
-from ..common.output import short_path
-from ..common.page import say, show
-from ..common.protocol import Summary
-from ..common.ranks import plot_ranks
-from ..common.table import Table
-from .nested import add_nested_options, run_nested
+from ..common.data import load
+from ..common.methods import LEVELS, METHODS, select
+from ..common.output import Table, add_common_options, say, show
+from ..common.protocol import Summary, print_tables, run, summarise, tasks_for
+from ..common.records import RecordFile
+from ..common.reports import finish
 
 HELP = "10 x 10-fold nested accuracy of every classifier on the classical sets, with ranks"
 
-DATASETS = SETS
 # Plain scikit-learn, then every classifier of the package.
 METHODS_OF_TABLE = (
     "plain-mean",
@@ -47,11 +47,58 @@ PUBLISHED = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_nested_options(parser, DATASETS, METHODS_OF_TABLE)
+    add_common_options(parser)
+    parser.add_argument(
+        "--datasets", nargs="+", default=list(SETS), metavar="NAME", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--methods", nargs="+", default=list(METHODS_OF_TABLE), metavar="NAME", help="default: all"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=10, metavar="N", help="cross-validations (default: 10)"
+    )
+    parser.add_argument("--folds", type=int, default=10, metavar="N", help="default: 10")
+    parser.add_argument(
+        "--grid",
+        choices=sorted(LEVELS),
+        default="full",
+        help="width of the inner search (default: full)",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=cpu_count(), metavar="N", help="processes (default: all cores)"
+    )
+
+
+def run_folds(args: argparse.Namespace) -> tuple[int, list[Summary], list[dict[str, Any]]]:
+    """The protocol with these data sets and methods; exit status, summaries and records."""
+    start = time.perf_counter()
+    for name in args.datasets:
+        load(name)  # a data set that is not there should end the run now, not after an hour
+    tasks = tasks_for(
+        "nested",
+        args.datasets,
+        [method.name for method in select(args.methods)],
+        repeats=args.repeats,
+        n_splits=args.folds,
+        n_inner=5,
+        level=args.grid,
+    )
+    with RecordFile(args.out / "nested.jsonl", fresh=args.fresh) as file:
+        records, complete = run(tasks, file, jobs=args.jobs, label="classical")
+    summaries = summarise(tasks, records, over="repeat")
+    print_tables(summaries)
+    say(
+        f"\n{args.repeats} x {args.folds}-fold cross-validation over bags, C and gamma by an "
+        f"inner 5-fold GridSearchCV (grid: {args.grid});\naccuracy: mean +- standard deviation "
+        "of the cross-validations' means; the baselines ran on the same folds."
+    )
+    status = finish(records, complete, file, len(tasks))
+    print(f"time:    {time.perf_counter() - start:.0f} s")
+    return status, summaries, list(records.values())
 
 
 def main(args: argparse.Namespace) -> int:
-    status, summaries, records = run_nested(args, "classical", "classical")
+    status, summaries, records = run_folds(args)
     theirs = {name: [cell[0] for cell in row] for name, row in CARBONNEAU.items()}
     rows = [[name, *(f"{value:.1f}" for value in row)] for name, row in theirs.items()]
     title = "Carbonneau et al. 2018 (theirs, 10 x 10-fold on folds of their own), accuracy %:"
@@ -79,8 +126,6 @@ def main(args: argparse.Namespace) -> int:
         "difference to the first row, by Nemenyi's test, and by Wilcoxon's with Holm's correction "
         "over\nall pairs."
     )
-    titles = {name: method.title for name, method in METHODS.items()}
-    print(f"plot:    {short_path(plot_ranks(ranks, titles, args.out / 'classical-ranks.png'))}")
     return status
 
 

@@ -27,15 +27,11 @@ from ..common.memory import Stopwatch
 from ..common.methods import METHODS
 from ..common.needles import DIGITS, REVIEWS, splits_of, why_not
 from ..common.nets import NETS, has_nets, make_nets
-from ..common.output import add_common_options, add_recorded, short_path
-from ..common.page import say, show
-from ..common.plots import plot_curves
+from ..common.output import Table, add_common_options, add_recorded, duration, say, show
 from ..common.protocol import recorded, run, scores_of
-from ..common.records import RecordFile, digest
+from ..common.records import RecordFile, digest, record_of
 from ..common.reports import finish, say_states
 from ..common.slides import CORE, GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell, half_of_seed
-from ..common.table import Table, duration
-from ..common.tasks import record_of
 
 HELP = "frozen features and few deciding instances: slides, digits, reviews; networks and means"
 
@@ -150,14 +146,6 @@ def main(args: argparse.Namespace) -> int:
         show_goals(results)
     show_starts(results)
     say_states(records, TITLES)
-    written = plot_curves(
-        curves_over_share(results),
-        args.out / "needles.png",
-        x="share of deciding instances, %",
-        y="AUC on new bags",
-    )
-    if written is not None:
-        print(f"plot:    {short_path(written)}")
     status = finish(records, complete, file, len(tasks))
     print(f"time:    {time.perf_counter() - start:.0f} s")
     return status
@@ -480,18 +468,3 @@ def _known(results: Results, dataset: str, method: str, name: str = "auc") -> fl
 
 def _ahead(results: Results, dataset: str, mine: str, other: str, behind: float) -> bool:
     return _known(results, dataset, mine) >= _known(results, dataset, other) - behind
-
-
-def curves_over_share(results: Results) -> dict[str, list[tuple[float, float]]]:
-    """AUC of each method over the share of deciding instances in percent."""
-    groups = same_shapes(results)
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for method in results.methods:
-        points = []
-        for share, names in groups.items():
-            values = [results.value(name, method) for name in names]
-            known = [value for value in values if value is not None]
-            if known and len(known) == len(values):
-                points.append((100 * share, float(np.mean(known))))
-        curves[TITLES[method]] = points
-    return curves

@@ -13,7 +13,6 @@ MODULES: tuple[str, ...] = (
     "andrews2003",
     "guo2009",
     "guo2009_bounds",
-    "baselines",
     "cheung2006",
     "zhang2009",
     "zhang2011",

@@ -9,13 +9,8 @@ from joblib import cpu_count
 
 from ..common.data import available
 from ..common.methods import select
-from ..common.output import (
-    add_common_options,
-    print_tables,
-    write_plot,
-)
-from ..common.page import say
-from ..common.protocol import run, summarise, tasks_for
+from ..common.output import add_common_options, say
+from ..common.protocol import print_tables, run, summarise, tasks_for
 from ..common.records import RecordFile
 from ..common.reports import finish
 from ._quick_others import run_others
@@ -59,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="tiny data and no search, a few seconds: only shows that everything runs",
     )
-    parser.add_argument("--no-plot", action="store_true", help="write no PNG")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -91,8 +85,5 @@ def main(args: argparse.Namespace) -> int:
             others, complete, n_others = run_others(file, args.jobs, args.fast)
         records, wanted = records | others, wanted + n_others
     status = finish(records, complete, file, wanted)
-    if not args.no_plot:
-        title = f"python -m benchmarks quick{' --fast' if args.fast else ''}"
-        write_plot(summaries, args.out / "quick.png", title=title, spread="sd over folds")
     print(f"time:    {time.perf_counter() - start:.0f} s")
     return status

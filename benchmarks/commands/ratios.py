@@ -29,9 +29,7 @@ from milearn.ensemble import DPBoost, LPBoost
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, BagSVC, CoupledMISVC, InstanceMISVC
 
-from ..common.output import RESULTS
-from ..common.page import SUFFIX, read_page, say, show
-from ..common.table import Table
+from ..common.output import RESULTS, SUFFIX, Table, read_page, say, show
 
 HELP = "fits of each family compared with plain scikit-learn, as ratios; CI prints them"
 

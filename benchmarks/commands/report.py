@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import html
 import platform
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from joblib import cpu_count
 
-from ..common.output import RESULTS, short_path
-from ..common.page import SUFFIX, Page, read_page
+from ..common.output import RESULTS, SUFFIX, Page, Table, read_page, short_path
 from ..common.reports import collect
-from ..common.table import Table
 from . import paper, scale
 
-HELP = "one HTML page with the tables and plots of every command that was run"
+HELP = "one HTML page with the tables of every command that was run"
 
 # Commands that print one table of their own, in the order of the page.
 _COMMANDS = {
     "quick": "Every family of classifiers on small data",
-    "nested": "Repeated nested cross-validation",
     "classical": "Every classifier on the classical sets",
     "stored-folds": "Ten sets with the folds that were published with them",
     "needles": "Frozen features and few deciding instances, compared with networks",
-    "minima": "Lower bounds compared with the objectives of several starts",
-    "assumption": "Which classifiers keep the multiple-instance assumption",
     "automatic": "The estimators that need no settings",
-    "selection": "One search over several estimators, compared with the best baseline",
-    "defaults": "Settings without a search, over many data sets",
     "speed": "Time and memory against baselines and peers",
-    "backends": "Backends of the quadratic programs",
     "ratios": "A fit of each family compared with plain scikit-learn",
-    "sites": "Folds that keep sites together",
     "survival": "Survival of bags, compared with scikit-survival on features of bags",
-    "ordinal": "Ordered classes",
     "goals": "Goals, and the values reached",
 }
 
@@ -46,7 +34,6 @@ _STYLE = """
 :root { --ink: #1c2430; --faint: #5d6875; --line: #d8dde3; --accent: #1f5f99; --paper: #ffffff; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e4e8ec; --faint: #9aa5b1; --line: #39424d; --accent: #7fb5e6; --paper: #14181d; }
-  img { background: #ffffff; }
 }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 68rem; margin: 0 auto; padding: 1rem; }
@@ -60,7 +47,7 @@ th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); white-spac
 th.text, td.text, caption { text-align: left; }
 caption { font-weight: 600; white-space: pre-line; }
 tbody tr:hover { background: color-mix(in srgb, var(--accent) 10%, transparent); }
-img { max-width: 100%; height: auto; } pre { white-space: pre-wrap; font-size: .85rem; }
+pre { white-space: pre-wrap; font-size: .85rem; }
 nav ul { columns: 18rem; padding-left: 1.2rem; } a { color: var(--accent); }
 @media (max-width: 40rem) { body { padding: .7rem; } th, td { padding: .2rem .45rem; } }
 """
@@ -68,12 +55,11 @@ nav ul { columns: 18rem; padding-left: 1.2rem; } a { color: var(--accent); }
 
 @dataclass(frozen=True)
 class Section:
-    """One run: its page, and the plots beside it."""
+    """One run and its page."""
 
     name: str
     title: str
     page: Page
-    plots: tuple[Path, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,23 +100,15 @@ def find_sections(folder: Path) -> list[Section]:
         path = folder / f"{name}{SUFFIX}"
         if not path.is_file():
             continue
-        # "name.png" and "name-anything.png", but not the plots of a longer name of another run.
-        others = [other for other in known if other != name and other.startswith(f"{name}-")]
-        plots = [
-            plot
-            for plot in sorted(folder.glob(f"{name}*.png"))
-            if re.match(rf"{re.escape(name)}([-_.])", plot.name)
-            and not any(plot.name.startswith(other) for other in others)
-        ]
         try:
-            sections.append(Section(name, title, read_page(path), tuple(plots)))
+            sections.append(Section(name, title, read_page(path)))
         except ValueError as error:
             print(f"left out: {error}")
     return sections
 
 
 def page(sections: Sequence[Section]) -> str:
-    """The whole page; style and plots are inside, nothing is loaded from anywhere."""
+    """The whole page; the style is inside, nothing is loaded from anywhere."""
     contents = "".join(
         f'<li><a href="#{item.name}">{html.escape(item.title)}</a></li>' for item in sections
     )
@@ -145,7 +123,7 @@ def page(sections: Sequence[Section]) -> str:
 </head>
 <body>
 <h1>milearn: what it reaches and what it costs</h1>
-<p>Tables and plots of the commands of <code>python -m benchmarks</code>; each section names its
+<p>Tables of the commands of <code>python -m benchmarks</code>; each section names its
 command and the versions that it ran with.</p>
 <p class="faint">{cpu_count()} processors, {html.escape(platform.machine())},
 {html.escape(platform.system())} when this page was written.</p>
@@ -164,10 +142,6 @@ def _section(item: Section) -> str:
         f"{html.escape(_provenance(item.page))}</p>",
         *_blocks(item.page),
     ]
-    for plot in item.plots:
-        data = base64.b64encode(plot.read_bytes()).decode("ascii")
-        name = html.escape(plot.stem)
-        parts.append(f'<p><img alt="{name}" src="data:image/png;base64,{data}"></p>')
     return "\n".join([*parts, "</section>"])
 
 

@@ -9,25 +9,7 @@ from ..common.reports import add_report_options, collect, run_reports
 
 HELP = "time and memory against the size of the data, with slopes"
 
-# One module per method, and one for all of them.
-MODULES: tuple[str, ...] = (
-    "estimators",
-    "approximate",
-    "automatic_limits",
-    "sizes",
-    "boosting",
-    "dpboost",
-    "linear",
-    "links",
-    "m3ic",
-    "misvc",
-    "out_of_core",
-    "passes",
-    "cohort",
-    "embeddings",
-    "sdpmil",
-    "dask",
-)
+MODULES: tuple[str, ...] = ("estimators", "sizes", "linear", "compared", "cohort", "dask")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,4 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    if args.recorded and args.names != ["estimators"]:
+        raise SystemExit(
+            "--recorded is an option of 'estimators': without it, recorded runs are not repeated."
+        )
     return run_reports(args, collect("scales", MODULES))

@@ -15,15 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..common import peers
-from ..common import weka as _weka
 from ..common.data import describe, load
 from ..common.fresh import in_fresh_process
-from ..common.output import add_common_options
-from ..common.page import say, show
+from ..common.output import Table, add_common_options, duration, megabytes, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest, source_digest
-from ..common.table import Table, duration, megabytes
-from ..common.tasks import record_of
+from ..common.records import RecordFile, digest, record_of, source_digest
 from ._speed_fit import BASELINE, OURS, TRAIN_SHARE
 
 HELP = "time and memory of fits and predictions, compared with one SVC and installed packages"
@@ -100,8 +96,6 @@ def rows_here(*, with_peers: bool = True) -> dict[str, Title]:
     if with_peers:
         for name, peer in peers.installed().items():
             others[name] = Title(peer.title, ("linear", "rbf"), peer.problem, True)
-        for name, item in _weka.installed().items():
-            others[name] = Title(item.title, item.kernels, item.problem, True)
     own = {name: Title(row.title, row.kernels, row.problem, False) for name, row in OURS.items()}
     return {**own, **others}
 
@@ -154,9 +148,6 @@ def main(args: argparse.Namespace) -> int:
                     for row in each.values()
                 )
     say(_legend())
-    reason = None if args.no_peers else _weka.missing()
-    if reason is not None:
-        say(reason)
     say(f"records: {file.path.name} ({len(records)} of {len(tasks)} rounds)")
     if not complete:
         return 130
@@ -169,7 +160,6 @@ def _legend() -> str:
         "own, rows in turn.\nCPU time: shortest of a fit, and of a prediction for all bags; "
         "ratio: to that of the baseline, shortest over\nshortest; rounds: median [least, largest] "
         "of the rounds' ratios; memory: peak above the process before,\nmedian of the rounds. "
-        "Java: in a running JVM, with the time and memory of its garbage collector."
         "\nobjective: recomputed here for another package; compared with ours: its time in ours "
         "for the same problem, where the\nvalues agree to 1 %. train, test: accuracy in percent of "
         f"one more fit on {100 * TRAIN_SHARE:.0f} % of the bags, without tuning:\nan indication. "
@@ -207,7 +197,7 @@ def run_round(
 
 def _fit(task: dict[str, Any], timeout: float) -> dict[str, Any]:
     try:
-        return in_fresh_process("benchmarks.commands._speed_fit", task, timeout=timeout)
+        return in_fresh_process("benchmarks.commands._speed_fit:measure", task, timeout=timeout)
     except TimeoutError as error:
         return {"error": str(error), "timeout": timeout}
     except RuntimeError as error:

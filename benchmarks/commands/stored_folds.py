@@ -22,12 +22,10 @@ from milearn.model_selection import rank_methods
 
 from ..common.data import STORED, load, stored_folds
 from ..common.methods import METHODS, select
-from ..common.output import add_common_options, add_recorded
-from ..common.page import say, show
+from ..common.output import Table, add_common_options, add_recorded, duration, say, show
 from ..common.protocol import FoldTask, recorded, run
 from ..common.records import RecordFile
 from ..common.reports import finish, say_states
-from ..common.table import Table, duration
 
 HELP = "AUC on ten sets with published folds (5 x 10), compared with BLRT, with mean ranks"
 

@@ -28,14 +28,11 @@ from milearn.preprocessing import BagStatistics, InstanceTransformer
 from milearn.survival import MICoxPH
 
 from ..common.memory import Stopwatch
-from ..common.output import add_common_options
-from ..common.page import say, show
+from ..common.output import Table, add_common_options, duration, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest
+from ..common.records import RecordFile, digest, record_of
 from ..common.reports import finish
 from ..common.survival import Cohort, Patients, draw_patients
-from ..common.table import Table, duration
-from ..common.tasks import record_of
 
 HELP = "survival of bags: MICoxPH compared with scikit-survival on means, maxima and statistics"
 

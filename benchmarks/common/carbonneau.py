@@ -8,8 +8,6 @@ with its standard deviation over repeats, and AUC times 100.
 
 from __future__ import annotations
 
-__all__ = ["PUBLISHED", "SETS", "column_bests"]
-
 SETS = ("musk1", "musk2", "elephant", "fox", "tiger")
 
 # Method: (accuracy, standard deviation, AUC) on each of SETS.

@@ -42,8 +42,6 @@ from milearn.preprocessing import InstanceTransformer
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, BagSVC, CoupledMISVC, InstanceMISVC, WellSVC
 
-__all__ = ["CLASSIFIERS", "Classifier"]
-
 
 @dataclass(frozen=True)
 class Classifier:

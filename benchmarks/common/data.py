@@ -8,23 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .further import FURTHER, file_of, load_further
-
 if TYPE_CHECKING:  # the tests' conftest only wants the folder: no reason to import a package for it
     import numpy as np
 
     from milearn import Bags
-
-__all__ = [
-    "STORED",
-    "DataSet",
-    "available",
-    "describe",
-    "find_data_dir",
-    "load",
-    "load_file",
-    "stored_folds",
-]
 
 EMBEDDED = ("digits", "concept", "digits-tiny", "concept-tiny")
 # Published with the folds of a cross-validation.
@@ -50,6 +37,19 @@ FILES = {
         *STORED,
     )
 }
+
+# Pages of a class and as many others that are drawn.
+PAGES = 150
+UNIVERSITIES = ("texas", "wisconsin")
+_WEBKB = ("course", "faculty", "student", "department", "project", "staff", *UNIVERSITIES)
+
+FURTHER = (
+    "trec9/tst4",
+    "trec9/tst9",
+    "trx_protein",
+    "corel1000_10class",
+    *(f"webkb:{kind}" for kind in _WEBKB),
+)
 
 
 def find_data_dir() -> Path | None:
@@ -149,6 +149,56 @@ def stored_folds(name: str) -> np.ndarray:
     n_bags = len(load(name).bags)
     with np.load(find_data_dir() / FILES[name]) as file:
         return np.unpackbits(file["folds"], axis=2, count=n_bags).astype(bool)
+
+
+def file_of(name: str) -> str:
+    """File of a data set: ``"webkb:student"`` is made of ``webkb.npz``."""
+    return name.partition(":")[0] + ".npz"
+
+
+def load_further(name: str) -> tuple[Bags, np.ndarray]:
+    """Bags and classes of one of ``FURTHER``."""
+    import numpy as np
+
+    file, _, kind = name.partition(":")
+    if kind:
+        return _pages(kind)
+    bunch = load_file(file)
+    return bunch.data, np.asarray(bunch.target).astype(int)
+
+
+@lru_cache(maxsize=1)
+def _web() -> tuple[Bags, np.ndarray, np.ndarray]:
+    """Pages, the name of the class of each, and the name of its university."""
+    import numpy as np
+
+    bunch = load_file("webkb")
+    kinds = np.array([str(name) for name in bunch.target_names])
+    places = np.array([str(name) for name in bunch.group_names])
+    return bunch.data, kinds[np.asarray(bunch.target).astype(int)], places[bunch.groups]
+
+
+def _pages(kind: str) -> tuple[Bags, np.ndarray]:
+    """Pages of one class and as many of the others, drawn with seed 0.
+
+    Those of a university are compared with those of the other three. Entries are log(1 + count),
+    which nothing has to be learnt for.
+    """
+    import numpy as np
+
+    pages, kinds, places = _web()
+    mine, others = kinds == kind, kinds != kind
+    if kind in UNIVERSITIES:
+        mine, others = places == kind, (places != kind) & (places != "misc")
+    rng = np.random.default_rng(0)
+    n_pages = min(PAGES, int(mine.sum()))
+    inside = rng.choice(np.flatnonzero(mine), n_pages, replace=False)
+    outside = rng.choice(np.flatnonzero(others), n_pages, replace=False)
+    chosen = rng.permutation(np.r_[inside, outside])
+    bags = pages[chosen]
+    counts = bags.instances.astype(np.float64)
+    counts.data = np.log1p(counts.data)
+    return bags.with_instances(counts), mine[chosen].astype(int)
 
 
 def _embedded(name: str) -> tuple[Bags, np.ndarray]:

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-__all__ = ["in_fresh_process"]
-
 _LOOK_EVERY = 0.2
 
 
 def in_fresh_process(
-    module: str,
+    function: str,
     task: dict[str, Any],
     *,
     timeout: float | None = None,
     cpu_timeout: float | None = None,
 ) -> dict[str, Any]:
-    """What ``python -m module '<task as JSON>'`` prints in its last line, as JSON; one thread.
+    """What ``benchmarks.measure`` prints of a function and a task; one thread.
 
     Parameters
     ----------
-    module : str
+    function : str
+        ``"benchmarks.scales.linear:ratios"``, which takes the task.
     task : dict
+        Can be written as JSON.
     timeout : float, default=None
         Wall time in seconds after which the process is ended.
     cpu_timeout : float, default=None
@@ -43,7 +47,7 @@ def in_fresh_process(
         When it fails, with the last line that it wrote on stderr.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", module, json.dumps(task)],
+        [sys.executable, "-m", "benchmarks.measure", function, json.dumps(task)],
         cwd=Path(__file__).resolve().parents[2],
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -103,3 +107,25 @@ def _end(process: subprocess.Popen[str]) -> None:
         except psutil.NoSuchProcess:
             continue
     process.communicate()
+
+
+@contextmanager
+def scratch_folder(needed: int) -> Iterator[Path]:
+    """A folder for so many bytes, which is removed in the end.
+
+    Raises
+    ------
+    OSError
+        Where the disk has too little room.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="milearn-scale-"))
+    try:
+        free = shutil.disk_usage(folder).free
+        if free < 1.2 * needed:
+            raise OSError(
+                f"{needed / 2**30:.1f} GiB are needed in {folder.parent} and {free / 2**30:.1f} "
+                "are free: set TMPDIR to a larger disk."
+            )
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -18,8 +18,6 @@ other corpus, but nobody had seen a figure of them.
 
 from __future__ import annotations
 
-__all__ = ["ASIDE", "FRESH", "GUIDE", "half_of"]
-
 # Names of files, without their ending; lj_*: regression.
 GUIDE = (
     "musk1",

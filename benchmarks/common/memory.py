@@ -12,16 +12,6 @@ from typing import Any
 
 import psutil
 
-__all__ = [
-    "PeakMemory",
-    "Stopwatch",
-    "anonymous",
-    "limit_cpu",
-    "limit_memory",
-    "measured",
-    "resident",
-]
-
 _LOOK_EVERY = 0.005
 
 
@@ -124,30 +114,38 @@ class Stopwatch:
         }
 
 
-def measured(work: Callable[[], Any], *, enough: float, most: int) -> tuple[dict[str, Any], Any]:
+def measured(
+    work: Callable[[], Any],
+    *,
+    enough: float,
+    most: int,
+    reading: Callable[[], float] = resident,
+) -> tuple[dict[str, Any], Any]:
     """Shortest CPU and wall time of some calls, peak memory of the first; and the last's result.
 
     A short call is repeated until ``enough`` seconds are spent, at most ``most`` times, and the
     shortest time counts: whatever else the computer does can only add to it.
     """
     times: list[dict[str, float]] = []
-    spent, above, value = 0.0, 0.0, None
+    spent, value = 0.0, None
+    memory = PeakMemory(reading)
     while spent < enough and len(times) < most:
         if times:
             watch = Stopwatch()
             value = work()
             times.append(watch.seconds())
         else:
-            with PeakMemory() as memory:
+            with memory:
                 watch = Stopwatch()
                 value = work()
                 times.append(watch.seconds())
-            above = memory.above
         spent += times[-1]["wall_seconds"]
     result = {
         **{name: min(each[name] for each in times) for name in times[0]},
         "fits": len(times),
-        "peak_mb": above / 2**20,
+        "peak_mb": memory.above / 2**20,
+        "before_mb": memory.before / 2**20,
+        "highest_mb": memory.peak / 2**20,
     }
     return result, value
 

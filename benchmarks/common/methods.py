@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
@@ -25,17 +23,12 @@ from sklearn.svm import SVC, LinearSVC
 
 from milearn import Bags
 from milearn.baselines import SingleInstance
-from milearn.ensemble import DPBoost, LPBoost
 from milearn.metrics import bag_kernel
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, ClippedScaler, InstanceTransformer
-from milearn.structured import MILSD
-from milearn.svm import MISVC, SDPMIL, CoupledMISVC, InstanceMISVC
+from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
 from .classifiers import CLASSIFIERS
-from .search import search_grid, search_pipeline, search_score
-
-__all__ = ["FIXED", "FIXED_C", "FIXED_GAMMA", "METHODS", "Method", "SetKernel", "gap_of", "select"]
 
 # Width of the search: C as it is, gamma as a multiple of 1 / n_features (of the matrix that the
 # kernel sees), the natural unit after standardisation. A linear kernel on standardised features
@@ -84,19 +77,9 @@ class Method:
     kernel : {"linear", "rbf", "boost", "mean", "none"}
         Which values of C are tried; only with "rbf" there is a gamma to choose, and with "none"
         nothing.
-    width : int, default=1
-        Features that the kernel sees for one feature of an instance.
-    gamma : str, default=None
-        Full name of the parameter gamma, where it does not stand beside C.
-    baseline : bool, default=False
-        Whether it is plain scikit-learn, to be beaten.
     search : callable, default=None
         ``search(n_features, level, text)`` makes the whole grid, for a method that is a choice
         among several.
-    scoring : str or callable, default="accuracy"
-        What the inner search maximises, as ``GridSearchCV`` takes it.
-    fixed : bool, default=False
-        Whether it is one setting without a search, for the comparison of defaults.
     """
 
     name: str
@@ -104,12 +87,7 @@ class Method:
     make: Callable[[bool], Pipeline]
     step: str
     kernel: str = "rbf"
-    width: int = 1
-    gamma: str | None = None
-    baseline: bool = False
     search: Callable[[int, str, bool], list[dict[str, list[Any]]]] | None = None
-    scoring: str | Callable[..., float] = "accuracy"
-    fixed: bool = False
 
     def build(self, text: bool = False) -> Pipeline:
         """The pipeline, with the scaling that suits the instances."""
@@ -126,43 +104,9 @@ class Method:
             )
         }
         if self.kernel == "rbf":
-            unit = 1.0 if text else 1.0 / (n_features * self.width)
-            name = self.gamma or f"{self.step}__gamma"
-            grid[name] = [factor * unit for factor in values["gamma"]]
+            unit = 1.0 if text else 1.0 / n_features
+            grid[f"{self.step}__gamma"] = [factor * unit for factor in values["gamma"]]
         return grid
-
-
-class SetKernel(TransformerMixin, BaseEstimator):
-    """Bags to rows of the normalised set kernel with the training bags.
-
-    k(A, B) = s(A, B) / sqrt(s(A, A) s(B, B)), s the sum of an RBF kernel over all pairs of
-    instances (Gaertner et al. 2002). A baseline in a few lines, not a part of the package.
-    """
-
-    def __init__(self, gamma: float = 1.0) -> None:
-        self.gamma = gamma
-
-    def fit(self, X: Bags, y: Any = None) -> SetKernel:
-        self.fit_transform(X)
-        return self
-
-    def fit_transform(self, X: Bags, y: Any = None) -> np.ndarray:
-        sums = _pair_sums(X.instances, X.instances, X, X, self.gamma)
-        self.bags_, self.norms_ = X, np.sqrt(np.diag(sums))
-        return sums / self.norms_[:, None] / self.norms_
-
-    def transform(self, X: Bags) -> np.ndarray:
-        sums = _pair_sums(X.instances, self.bags_.instances, X, self.bags_, self.gamma)
-        return sums / self._norms(X)[:, None] / self.norms_
-
-    def _norms(self, bags: Bags) -> np.ndarray:
-        # Bag by bag: the matrix of all pairs of instances is not needed for its diagonal blocks.
-        return np.sqrt([rbf_kernel(block, gamma=self.gamma).sum() for block in bags])
-
-
-def _pair_sums(left: Any, right: Any, rows: Bags, columns: Bags, gamma: float) -> np.ndarray:
-    by_row = np.add.reduceat(rbf_kernel(left, right, gamma=gamma), rows.offsets[:-1], axis=0)
-    return np.add.reduceat(by_row, columns.offsets[:-1], axis=1)
 
 
 def _scaler(text: bool) -> InstanceTransformer:
@@ -171,38 +115,6 @@ def _scaler(text: bool) -> InstanceTransformer:
 
 def _on_instances(*steps: Callable[[], Any]) -> Callable[[bool], Pipeline]:
     return lambda text: make_pipeline(_scaler(text), *(step() for step in steps))
-
-
-def _statistics(*names: str) -> Callable[[bool], Pipeline]:
-    def make(text: bool) -> Pipeline:
-        # Statistics of texts stay sparse, so they are scaled like the texts themselves.
-        if text:
-            rows = BagStatistics(names, sparse_output=True)
-            return make_pipeline(_scaler(text), rows, Normalizer(), SVC())
-        return make_pipeline(BagStatistics(names), StandardScaler(), SVC())
-
-    return make
-
-
-def _coupled(kernel: str) -> Method:
-    return Method(
-        f"misvc-l1-{kernel}",
-        f"CoupledMISVC, {kernel}",
-        _on_instances(lambda: CoupledMISVC(kernel=kernel)),
-        "coupledmisvc",
-        kernel,
-    )
-
-
-def _boost(booster: type[DPBoost] | type[LPBoost], learner: str) -> Method:
-    name = booster.__name__
-    return Method(
-        f"{name.lower()}-{learner}",
-        f"{name}, {learner}s",
-        _on_instances(lambda: booster(estimator=learner)),
-        name.lower(),
-        "boost",
-    )
 
 
 def _misvc(kernel: str, slack: str) -> Method:
@@ -239,11 +151,9 @@ def _nothing_to_set(n_features: int, level: str, text: bool) -> list[dict[str, l
     return [{}]
 
 
-def _plain_row(
-    name: str, title: str, make: Callable[[bool], BaseEstimator], baseline: bool = True
-) -> Method:
+def _plain_row(name: str, title: str, make: Callable[[bool], BaseEstimator]) -> Method:
     """A method that is fitted as it is: what it tunes, it tunes by itself."""
-    return Method(name, title, make, "", "none", search=_nothing_to_set, baseline=baseline)
+    return Method(name, title, make, "", "none", search=_nothing_to_set)
 
 
 def _tuned_svc(kernel: str = "rbf") -> GridSearchCV:
@@ -325,128 +235,19 @@ AUTOMATIC = (
         "SingleInstance(SVC())",
         lambda text: make_pipeline(_scaler(text), SingleInstance(SVC())),
     ),
-    _plain_row("misvc-linear", "MISVC, linear, clipped z-scores", _clipped_linear, False),
-    _plain_row("misvc-default", "MISVC()", lambda text: MISVC(), False),
-    _plain_row("misvc-calibrated", "CalibratedClassifierCV(MISVC())", _calibrated, False),
+    _plain_row("misvc-linear", "MISVC, linear, clipped z-scores", _clipped_linear),
+    _plain_row("misvc-default", "MISVC()", lambda text: MISVC()),
+    _plain_row("misvc-calibrated", "CalibratedClassifierCV(MISVC())", _calibrated),
 )
-
-# SVMs whose settings are compared as they are, at the costs and widths of FIXED_C, FIXED_GAMMA.
-FIXED: dict[str, Callable[..., BaseEstimator]] = {
-    "CoupledMISVC(coupling=0)": partial(CoupledMISVC, coupling=0.0),
-    "CoupledMISVC()": CoupledMISVC,
-    'CoupledMISVC(loss="l2")': partial(CoupledMISVC, loss="l2"),
-    'CoupledMISVC(loss="epsilon_insensitive")': partial(CoupledMISVC, loss="epsilon_insensitive"),
-    'CoupledMISVC(bag_kernel="minmax")': partial(CoupledMISVC, bag_kernel="minmax"),
-    "MISVC()": MISVC,
-    'MISVC(slack="instance")': partial(MISVC, slack="instance"),
-    "InstanceMISVC()": InstanceMISVC,
-    "SDPMIL()": SDPMIL,
-    'CoupledMISVC(coupling=0, kernel="laplacian")': partial(
-        CoupledMISVC, coupling=0.0, kernel="laplacian"
-    ),
-    'CoupledMISVC(coupling=0, kernel="laplacian", bag_kernel="minmax")': partial(
-        CoupledMISVC, coupling=0.0, kernel="laplacian", bag_kernel="minmax"
-    ),
-    'CoupledMISVC(kernel="laplacian")': partial(CoupledMISVC, kernel="laplacian"),
-    'MISVC(kernel="laplacian")': partial(MISVC, kernel="laplacian"),
-    'InstanceMISVC(kernel="laplacian")': partial(InstanceMISVC, kernel="laplacian"),
-    'SDPMIL(kernel="laplacian")': partial(SDPMIL, kernel="laplacian"),
-}
-FIXED_C = (1.0, 10.0, 100.0)
-FIXED_GAMMA = (0.3, 1.0)
-
-
-def _fixed(title: str, C: float, gamma: float) -> Method:
-    def one_candidate(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
-        unit = 1.0 if text else 1.0 / n_features
-        return [{"estimator__C": [C], "estimator__gamma": [gamma * unit]}]
-
-    return Method(
-        f"{title} C={C:g} gamma={gamma:g}",
-        title,
-        lambda text: Pipeline([("scale", _scaler(text)), ("estimator", FIXED[title]())]),
-        "estimator",
-        search=one_candidate,
-        fixed=True,
-    )
-
-
-def _search(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
-    if level == "tiny":
-        return search_grid(n_features, text, costs=(10.0,), gammas=(1.0,))
-    return search_grid(n_features, text)
-
 
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         *AUTOMATIC,
-        *(_plain_row(each.name, each.title, each.build, False) for each in CLASSIFIERS),
-        Method(
-            "baseline-minmax",
-            "baseline: min/max + SVC",
-            _statistics("min", "max"),
-            "svc",
-            width=2,
-            baseline=True,
-        ),
-        Method("baseline-mean", "baseline: mean + SVC", _statistics("mean"), "svc", baseline=True),
-        Method(
-            "baseline-setkernel",
-            "baseline: set kernel + SVC",
-            _on_instances(SetKernel, lambda: SVC(kernel="precomputed")),
-            "svc",
-            gamma="setkernel__gamma",
-            baseline=True,
-        ),
-        Method(
-            "single-rbf",
-            "SingleInstance(SVC), rbf",
-            _on_instances(lambda: SingleInstance(SVC())),
-            "singleinstance__estimator",
-        ),
-        Method(
-            "selected",
-            "milearn, chosen by the search",
-            search_pipeline,
-            "estimator",
-            search=_search,
-            scoring=search_score,
-        ),
-        _coupled("rbf"),
-        Method(
-            "misvc-l1-minmax",
-            "CoupledMISVC, min/max kernel",
-            _on_instances(lambda: CoupledMISVC(bag_kernel="minmax")),
-            "coupledmisvc",
-        ),
-        Method(
-            "misvc-laplacian",
-            "CoupledMISVC, coupling 0, laplacian",
-            _on_instances(lambda: CoupledMISVC(coupling=0.0, kernel="laplacian")),
-            "coupledmisvc",
-        ),
-        Method(
-            "misvc-minmax-laplacian",
-            "CoupledMISVC, coupling 0, min/max, laplacian",
-            _on_instances(
-                lambda: CoupledMISVC(coupling=0.0, kernel="laplacian", bag_kernel="minmax"),
-            ),
-            "coupledmisvc",
-        ),
+        *(_plain_row(each.name, each.title, each.build) for each in CLASSIFIERS),
         *(_misvc(kernel, slack) for slack in ("bag", "instance") for kernel in ("linear", "rbf")),
         *(_instance_misvc(kernel) for kernel in ("linear", "rbf")),
         *(_sdpmil(kernel, polish) for polish in (False, True) for kernel in ("linear", "rbf")),
-        Method(
-            "milsd-knn",
-            "MILSD, neighbour graph",
-            _on_instances(lambda: MILSD(mu=0.1, graph="knn")),
-            "milsd",
-            "mean",
-        ),
-        _boost(DPBoost, "stump"),
-        _boost(LPBoost, "stump"),
-        *(_fixed(title, C, gamma) for title in FIXED for C in FIXED_C for gamma in FIXED_GAMMA),
     )
 }
 
@@ -459,7 +260,7 @@ def select(names: list[str]) -> list[Method]:
     SystemExit
         For an unknown name.
     """
-    known = [name for name, method in METHODS.items() if not method.fixed]
+    known = list(METHODS)
     for name in names:
         if name not in METHODS:
             raise SystemExit(f"There is no method {name!r}: choose from {', '.join(known)}.")

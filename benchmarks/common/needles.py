@@ -20,8 +20,6 @@ from milearn.model_selection import StratifiedBagKFold
 from .data import find_data_dir
 from .slides import Cell, draw_slides, oracle_scores
 
-__all__ = ["DIGITS", "REVIEWS", "Split", "splits_of", "why_not"]
-
 DIGITS = tuple(f"digits28-{n_bags}" for n_bags in (50, 100, 200, 400))
 REVIEWS = ("reviews-complaint", "reviews-mood")
 

@@ -23,8 +23,6 @@ from sklearn.pipeline import make_pipeline
 from milearn import Bags
 from milearn.preprocessing import ClippedScaler
 
-__all__ = ["NETS", "N_NETS", "NetClassifier", "has_nets", "make_nets"]
-
 NETS = {"gated-attention": "gated attention", "dsmil": "DSMIL"}
 # Nets of different seeds; their AUCs are averaged.
 N_NETS = 3

@@ -16,8 +16,6 @@ import numpy as np
 
 from milearn import Bags
 
-__all__ = ["BAG_PROBLEMS", "PEERS", "Peer", "hinge_objective", "installed"]
-
 # Problems of one SVM on bags, whose scores are those of bags: with the set kernel of
 # Gaertner et al. (2002), normalised or not.
 BAG_PROBLEMS = ("setkernel", "setkernel-sum")

@@ -20,27 +20,18 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid
+from tqdm import tqdm
 
 from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold
 
-from .data import load
+from .data import describe, load
 from .memory import Stopwatch
 from .methods import METHODS, Method
-from .page import note_sources
-from .progress import progress_bar
-from .records import RecordFile, digest, mixed_sources
-from .tasks import SCHEMA, record_of
+from .output import Table, duration, note_sources, percent, show
+from .records import SCHEMA, RecordFile, digest, mixed_sources, record_of
 
-__all__ = [
-    "FoldTask",
-    "Summary",
-    "recorded",
-    "run",
-    "run_fold",
-    "scores_of",
-    "summarise",
-    "tasks_for",
-]
+# Seconds between two states of a bar in a log, which has no lines that can be overwritten.
+_EVERY_IN_A_LOG = 5.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +83,7 @@ class FoldTask:
             "grid": grid,
             "outer": self._outer_text(),
             "inner": f"StratifiedBagKFold({self.n_inner}, shuffle=True, random_state=repeat)",
-            "selected_by": getattr(method.scoring, "__name__", method.scoring),
+            "selected_by": "accuracy",
         }
 
     def _outer_text(self) -> str:
@@ -171,7 +162,7 @@ def _result(task: FoldTask) -> dict[str, Any]:
             pipeline,
             candidates.param_grid,
             cv=StratifiedBagKFold(task.n_inner, shuffle=True, random_state=task.repeat),
-            scoring=method.scoring,
+            scoring="accuracy",
             refit=False,
             error_score="raise",
         )
@@ -242,7 +233,15 @@ def run(
 
     records = finished()
     todo = [task for key, task in wanted.items() if key not in records]
-    with progress_bar(len(wanted), done=len(records), label=label) as bar:
+    terminal = sys.stderr.isatty()
+    with tqdm(
+        total=len(wanted),
+        initial=len(records),
+        desc=label,
+        file=sys.stderr,
+        dynamic_ncols=terminal,
+        mininterval=0.1 if terminal else _EVERY_IN_A_LOG,
+    ) as bar:
 
         def write(message: str) -> None:
             bar.write(message, file=sys.stderr)
@@ -363,3 +362,27 @@ def _accuracies(records: Iterable[dict[str, Any]], over: str) -> list[float]:
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
+
+
+def print_tables(summaries: Sequence[Summary]) -> None:
+    """One table per data set; incomplete and troubled rows say so."""
+    for dataset in dict.fromkeys(item.dataset for item in summaries):
+        rows = [_row(item) for item in summaries if item.dataset == dataset]
+        columns = ["method", "accuracy %", "AUC", "fit, CPU time", "fit, wall time", ""]
+        show(Table(columns, rows, "lrrrrl", title=describe(load(dataset))))
+
+
+def _row(item: Summary) -> list[str]:
+    remarks = []
+    if item.missing:
+        remarks.append(f"{item.missing} folds missing")
+    if item.failed:
+        remarks.append(f"{item.failed} folds FAILED")
+    if item.warned:
+        remarks.append(f"warnings in {item.warned} folds")
+    title = METHODS[item.method].title
+    if not item.folds:
+        return [title, "-", "-", "-", "-", ", ".join(remarks)]
+    accuracy = percent(item.accuracy, item.sd if item.sd == item.sd else None)
+    times = [duration(item.fit_cpu_seconds), duration(item.fit_wall_seconds)]
+    return [title, accuracy, f"{item.auc:.3f}", *times, ", ".join(remarks)]

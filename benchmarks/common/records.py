@@ -14,7 +14,11 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,8 +26,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-__all__ = ["RecordFile", "commit", "digest", "environment", "mixed_sources", "source_digest"]
+from .memory import Stopwatch
+from .output import UNKNOWN, Page, kept_page
 
+# 3: "cpu_seconds" and "wall_seconds", in the record and in its result.
+SCHEMA = 3
 _PACKAGES = ("milearn", "scikit-learn", "numpy", "scipy", "qpsolvers", "osqp", "joblib")
 
 
@@ -162,3 +169,57 @@ def mixed_sources(records: Iterable[dict[str, Any]]) -> int:
     """How many records were made by another state of the package than the present one."""
     now = source_digest()
     return sum(record.get("versions", {}).get("milearn_source") != now for record in records)
+
+
+def record_of(task: Any, work: Callable[[Any], dict[str, Any]], **fields: Any) -> dict[str, Any]:
+    """Do the work of a task and make its record.
+
+    An exception becomes part of the record: one task that fails must neither end a night's run
+    nor vanish from its table.
+
+    Parameters
+    ----------
+    task : dataclass with a ``key``
+        Its fields enter the record.
+    work : callable
+        ``work(task)`` returns the result, which can be written as JSON.
+    **fields
+        Further fields of the record.
+
+    Returns
+    -------
+    dict
+        ``schema``, ``key``, the task's fields and the further ones, ``versions``; ``result``, or
+        ``error`` in words; ``cpu_seconds`` and ``wall_seconds`` of the work in this process, and
+        ``warnings``, counted by category.
+    """
+    record = {
+        "schema": SCHEMA,
+        "key": task.key,
+        **asdict(task),
+        **fields,
+        "versions": environment(),
+    }
+    watch = Stopwatch()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            record["result"] = work(task)
+        except Exception as error:
+            record["error"] = f"{type(error).__name__}: {error}"
+    record.update(watch.seconds())
+    record["warnings"] = dict(Counter(item.category.__name__ for item in caught))
+    return record
+
+
+@contextmanager
+def recorded_page(path: Path, command: str) -> Iterator[None]:
+    """What is shown and said inside is kept for ``report``, with the state that it comes from."""
+    page = Page(command=f"python -m benchmarks {command}", commit=commit())
+    page.versions = {
+        name: value for name, value in environment().items() if name != "milearn_source"
+    }
+    with kept_page(path, page):
+        yield
+        if page.milearn_source == UNKNOWN:
+            page.milearn_source = source_digest()

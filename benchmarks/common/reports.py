@@ -14,18 +14,8 @@ from typing import Any
 
 from joblib import cpu_count
 
-from .output import add_common_options, recorded_page
-from .page import SUFFIX, UNKNOWN, say
-from .records import RecordFile
-
-__all__ = [
-    "Report",
-    "add_report_options",
-    "collect",
-    "finish",
-    "run_reports",
-    "say_states",
-]
+from .output import SUFFIX, UNKNOWN, add_common_options, say
+from .records import RecordFile, recorded_page
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Selections of one instance of each positive bag: the best one, and one found by annealing.
+"""Selections of one instance of each positive bag, enumerated.
 
 The problem is that of linear ``MISVC(slack="instance")``, of ``SDPMIL`` and of ``WellSVC``, written
 as a minimum over selections h of support vector machines,
@@ -18,8 +18,6 @@ import numpy as np
 from sklearn.svm import SVC
 
 from milearn import Bags
-
-__all__ = ["Branched", "Selections", "annealed", "branch_and_bound"]
 
 # Of the support vector machines, and the relative gap at which the search ends.
 _TOL, _GAP = 1e-4, 1e-4
@@ -82,44 +80,11 @@ class Selections:
         """Row with the highest score in each positive bag."""
         return np.array([bag[scores[bag].argmax()] for bag in map(self.span, range(self.n_bags))])
 
-    def first(self) -> np.ndarray:
-        """The instance of each positive bag that is nearest to the mean of the bag."""
-        found = []
-        for bag in range(self.n_bags):
-            rows = self.rows[self.span(bag)]
-            found.append(self.offsets[bag] + ((rows - rows.mean(axis=0)) ** 2).sum(axis=1).argmin())
-        return np.array(found)
 
+def lowest(problem: Selections, max_solved: int = 20_000) -> float:
+    """A lower bound of the optimum over all selections, which is tight where the search ends.
 
-@dataclass(frozen=True)
-class Branched:
-    """Bounds of the optimum over all selections, and the best selection that was met.
-
-    Attributes
-    ----------
-    lower, upper : float
-        The optimum is between them. ``upper`` is the objective of a known solution.
-    selection : ndarray of shape (n_positive,), or None
-        Rows of that solution; None if none is below the one that was passed.
-    n_solved : int
-        Support vector machines.
-    """
-
-    lower: float
-    upper: float
-    selection: np.ndarray | None
-    n_solved: int
-
-    @property
-    def closed(self) -> bool:
-        """Whether both are the optimum up to the tolerance of the search."""
-        return self.lower >= (1 - 2 * _GAP) * self.upper
-
-
-def branch_and_bound(
-    problem: Selections, upper: float = np.inf, max_solved: int = 20_000
-) -> Branched:
-    """Enumerate selections, but none whose first choices alone cost more than a known solution.
+    Selections are enumerated, but none whose first choices alone cost more than a known solution.
 
     A node has chosen an instance of some of the positive bags. Its support vector machine ignores
     the other positive bags, so its value is a lower bound of all selections that complete the node.
@@ -128,13 +93,11 @@ def branch_and_bound(
     Parameters
     ----------
     problem : Selections
-    upper : float, default=inf
-        Objective of a known solution.
     max_solved : int, default=20000
         Support vector machines after which the search ends with its bounds. The node that reaches
         this number is finished.
     """
-    n_solved, selection = 0, None
+    n_solved, upper = 0, np.inf
     # Bound, number of the node, chosen rows, bag to branch on.
     heap = [(0.0, 0, np.zeros(0, dtype=np.intp), int(np.argmin(np.diff(problem.offsets))))]
     # The lowest bound of nodes that are complete, or not below ``upper``.
@@ -149,8 +112,7 @@ def branch_and_bound(
             highest = problem.highest(found.scores)
             losses = problem.C * np.maximum(0.0, 1.0 - found.scores)
             value = found.upper - losses[rows].sum() + losses[highest].sum()
-            if value < upper:
-                upper, selection = value, highest
+            upper = min(upper, value)
             below = max(bound, found.lower)
             at = np.searchsorted(problem.offsets, rows, side="right") - 1
             others = np.delete(np.arange(problem.n_bags), at)
@@ -160,38 +122,4 @@ def branch_and_bound(
             else:
                 branch = int(others[np.argmax(open_losses)])
                 heapq.heappush(heap, (below, n_solved, rows, branch))
-    lower = min([upper, left, *(each[0] for each in heap[:1])])
-    return Branched(float(lower), float(upper), selection, n_solved)
-
-
-def annealed(
-    problem: Selections,
-    n_steps: int,
-    rng: np.random.RandomState,
-    temperatures: tuple[float, float] = (0.1, 1e-4),
-) -> np.ndarray:
-    """Simulated annealing: one positive bag at a time gets another instance.
-
-    A selection with a higher objective is accepted with probability exp(-increase / T). T decreases
-    geometrically between the two temperatures, in units of the first objective.
-
-    Returns
-    -------
-    ndarray of shape (n_positive,)
-        The rows of the best selection that was met, in the order of the positive bags.
-    """
-    chosen = problem.first()
-    value = problem.solved(chosen).lower
-    best, lowest = chosen, value
-    movable = np.flatnonzero(np.diff(problem.offsets) > 1)
-    for temperature in value * np.geomspace(*temperatures, n_steps):
-        bag = movable[rng.randint(len(movable))]
-        changed = chosen.copy()
-        span = problem.span(bag)
-        changed[bag] = rng.choice(span[span != chosen[bag]])
-        other = problem.solved(changed).lower
-        if rng.random_sample() < np.exp(min(0.0, value - other) / temperature):
-            chosen, value = changed, other
-        if value < lowest:
-            best, lowest = chosen, value
-    return best
+    return float(min([upper, left, *(each[0] for each in heap[:1])]))

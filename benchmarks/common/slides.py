@@ -26,20 +26,6 @@ from sklearn.linear_model import LogisticRegression
 
 from milearn import Bags
 
-__all__ = [
-    "CORE",
-    "GRID",
-    "GUIDE_SEEDS",
-    "KEPT_SEEDS",
-    "KINDS",
-    "Cell",
-    "Part",
-    "Slides",
-    "draw_slides",
-    "half_of_seed",
-    "oracle_scores",
-]
-
 GUIDE_SEEDS = (0, 1, 2)
 KEPT_SEEDS = (100, 101, 102)
 

@@ -19,8 +19,6 @@ from scipy.optimize import brentq
 from milearn import Bags
 from milearn.survival import survival_outcomes
 
-__all__ = ["Cohort", "Patients", "draw_patients"]
-
 N_TISSUES, N_DIRECTIONS = 6, 4
 COMMON, NOISE, STAIN = 0.7, 0.7, 0.3
 # Length of the move at the highest severity, and logarithm of the hazard there.

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["permuted_nodes", "permuted_positions"]
-
 
 def permuted_nodes(graph: Any, rng: np.random.Generator) -> sparse.csr_array:
     """The graph after its nodes were permuted: its degrees, weights and groups, at other nodes."""

@@ -10,8 +10,6 @@ import numpy as np
 
 from ..common.data import load_file
 
-__all__ = ["CATEGORIES", "Pages", "pages_of", "with_graph"]
-
 CATEGORIES = ("course", "faculty", "student")
 
 

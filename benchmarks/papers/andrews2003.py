@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,10 @@ from milearn.model_selection import StratifiedBagKFold
 
 from ..common.data import load
 from ..common.memory import PeakMemory, Stopwatch
-from ..common.output import short_path
-from ..common.page import say, show
+from ..common.output import Table, duration, percent, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest
+from ..common.records import RecordFile, digest, record_of
 from ..common.reports import Report, finish
-from ..common.table import Table, duration, percent
-from ..common.tasks import record_of
-
-__all__ = ["REPORTS"]
 
 # Accuracy in percent in the paper's Figure 2: lambda = 3, 20 ambiguous bags.
 PUBLISHED = {"naive": 53.3, "DPBoost": 85.3, "perfect selector": 86.6, "perfect knowledge": 92.7}
@@ -149,9 +143,6 @@ def figure1(args: argparse.Namespace) -> int:
         + ", ".join(f"{key} {value}" for key, value in PUBLISHED.items())
     )
     status = finish(records, complete, file, len(tasks))
-    path = plot_figure1(cells, args.out / f"{name}.png", repeats)
-    if path is not None:
-        print(f"plot:    {short_path(path)}")
     return status
 
 
@@ -180,48 +171,6 @@ def figure1_table(cells: dict[tuple[int, int], list[Any]]) -> Table:
     return Table(columns, rows, "r" * len(columns))
 
 
-def plot_figure1(cells: dict[tuple[int, int], list[Any]], path: Path, repeats: int) -> Path | None:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return None
-    counts = sorted({count for count, _ in cells})
-    if not counts:
-        return None
-    figure = Figure(figsize=(4.0 * len(counts), 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
-    styles = {"naive": "-.", "DPBoost": "--", "perfect selector": ":", "perfect knowledge": "-"}
-    for panel, count in zip(panels, counts, strict=True):
-        here = sorted(ambiguity for each, ambiguity in cells if each == count)
-        for k, (name, style) in enumerate(styles.items()):
-            values = [
-                [100 * result["accuracy"][name] for result in cells[count, each]] for each in here
-            ]
-            # Moved apart a little: the bars of three of them would hide each other.
-            panel.errorbar(
-                np.array(here) + 0.08 * (k - 1.5),
-                [np.mean(each) for each in values],
-                yerr=[np.std(each) for each in values],
-                linestyle=style,
-                marker="o",
-                markersize=4,
-                capsize=3,
-                label=name,
-            )
-        panel.set_title(f"|I| = {count}")
-        panel.set_xlabel("lambda")
-        panel.set_xticks(here)
-        panel.grid(alpha=0.3)
-    panels[0].set_ylabel("accuracy on the grid, %")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    figure.suptitle(f"andrews2003-figure1: {repeats} plane(s) x {N_FOLDS} folds, bar: sd")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
-    return path
-
-
 def figure2(args: argparse.Namespace) -> int:
     X, y, labels = make_ambiguous_plane(
         20, ambiguity=3, random_state=0, return_instance_labels=True
@@ -244,47 +193,7 @@ def figure2(args: argparse.Namespace) -> int:
         f"dual variables above zero: of {ours.n_active_reductions_} of {ours.n_reductions_} "
         f"reductions in the program\nand of {ours.n_active_margins_} of {X.n_instances} margins."
     )
-    path = plot_figure2(models, X, y, args.out / "andrews2003-figure2.png")
-    if path is not None:
-        print(f"plot:    {short_path(path)}")
     return 0
-
-
-def plot_figure2(models: dict[str, Any], X: Bags, y: np.ndarray, path: Path) -> Path | None:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return None
-    line = np.linspace(0.0, 1.0, 151)
-    points = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
-    figure = Figure(figsize=(9.6, 9.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    ambiguous = (X.sizes > 1)[X.bag_index]
-    positive = (y == 1)[X.bag_index]
-    shade = None
-    for panel, (name, model) in zip(figure.subplots(2, 2).ravel(), models.items(), strict=True):
-        scores = model.instance_decision_function(points).reshape(151, 151)
-        shade = panel.pcolormesh(
-            line, line, np.clip(scores, -3, 3), cmap="RdBu_r", vmin=-3, vmax=3, alpha=0.7
-        )
-        panel.contour(line, line, scores, levels=[1e-9], colors="black", linewidths=1.5)
-        margin = plane_side(points).reshape(151, 151)
-        panel.contour(line, line, margin, levels=[-0.5, 0.5], colors="grey", linewidths=0.8)
-        for chosen, marker, colour in (
-            (ambiguous, "o", "none"),
-            (~ambiguous & positive, "x", "darkred"),
-            (~ambiguous & ~positive, "x", "darkblue"),
-        ):
-            style = {"edgecolors": "black"} if marker == "o" else {}
-            panel.scatter(*X.instances[chosen].T, s=28, marker=marker, c=colour, **style)
-        panel.set_title(f"{name}: {100 * grid_accuracy(model):.1f} %")
-        panel.set_aspect("equal")
-    figure.colorbar(shade, ax=figure.axes, shrink=0.6, label="F, cut at -3 and 3")
-    figure.suptitle("andrews2003-figure2: o ambiguous, x single; grey: the true margin")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    return path
 
 
 # -- real sets -------------------------------------------------------------------------------------

@@ -24,14 +24,10 @@ from milearn.model_selection import BagShuffleSplit
 from milearn.svm import CoupledMISVC, CoupledMISVR
 
 from ..common.data import load_file
-from ..common.page import say, show
+from ..common.output import Table, percent, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest
+from ..common.records import RecordFile, digest, record_of
 from ..common.reports import Report, finish
-from ..common.table import Table, percent
-from ..common.tasks import record_of
-
-__all__ = ["REPORTS"]
 
 # Table 1. Widths of kernels between standardised instances of nine features.
 SPLITS = 50

@@ -7,7 +7,7 @@ import math
 
 from ..common.data import load
 from ..common.methods import METHODS
-from ..common.page import say, show
+from ..common.output import Table, percent, say, show
 from ..common.protocol import (
     Summary,
     run,
@@ -16,9 +16,6 @@ from ..common.protocol import (
 )
 from ..common.records import RecordFile
 from ..common.reports import Report, finish
-from ..common.table import Table, percent
-
-__all__ = ["REPORTS"]
 
 # Accuracy in percent of the paper's SDP, MI-SVM and mi-SVM, and the share of training bags.
 PUBLISHED: dict[str, tuple[float, float, float, float]] = {

@@ -18,12 +18,10 @@ from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import BagStatistics
 
 from ..common.data import find_data_dir, load, load_file
-from ..common.page import say, show
+from ..common.output import Table, duration, percent, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest
+from ..common.records import RecordFile, digest, record_of
 from ..common.reports import Report, finish
-from ..common.table import Table, duration, percent
-from ..common.tasks import record_of
 
 # The paper's grid.
 COSTS = tuple(2.0**power for power in range(-4, 5))

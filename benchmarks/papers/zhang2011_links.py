@@ -11,17 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..common.memory import Stopwatch
-from ..common.page import say, show
+from ..common.output import Table, duration, percent, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest
+from ..common.records import RecordFile, digest, record_of
 from ..common.reports import Report, finish
-from ..common.table import Table, duration, percent
-from ..common.tasks import record_of
 from ._controls import permuted_nodes
 from ._webkb import CATEGORIES, Pages, pages_of
 from .zhang2011 import WebTask, known_labels, labelled
-
-__all__ = ["REPORTS", "LinkTask", "holm", "run_link"]
 
 UNITS = {"pages": "whole pages, bags of one", "passages": "passages"}
 DRAWS = 20

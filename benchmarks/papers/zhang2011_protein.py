@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,15 +12,11 @@ import numpy as np
 from ..common.data import load_file
 from ..common.fresh import in_fresh_process
 from ..common.memory import Stopwatch
-from ..common.page import say, show
+from ..common.output import Table, duration, percent, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest
+from ..common.records import RecordFile, digest, record_of
 from ..common.reports import Report, finish
-from ..common.table import Table, duration, percent
-from ..common.tasks import record_of
 from .zhang2011 import known_labels
-
-__all__ = ["REPORTS"]
 
 PUBLISHED = {
     "milsd-knn": (96.2, 1.7),
@@ -147,11 +141,16 @@ def _protein_result(task: ProteinTask) -> dict[str, Any]:
     }
 
 
+def in_time(task: dict[str, Any]) -> dict[str, Any]:
+    """The result of a task, in the process that is ended."""
+    return _protein_result(ProteinTask(**task))
+
+
 def _limited(task: ProteinTask) -> dict[str, Any]:
     """The result of a process that is ended after ``MAX_CPU_SECONDS``."""
-    module = "benchmarks.papers.zhang2011_protein"
     try:
-        return in_fresh_process(module, asdict(task), cpu_timeout=MAX_CPU_SECONDS)
+        function = "benchmarks.papers.zhang2011_protein:in_time"
+        return in_fresh_process(function, asdict(task), cpu_timeout=MAX_CPU_SECONDS)
     except TimeoutError:
         return {"unfinished_cpu_seconds": MAX_CPU_SECONDS}
 
@@ -226,7 +225,3 @@ def run_protein(args: argparse.Namespace) -> int:
 REPORTS = (
     Report("zhang2011-protein", "Table 2: thioredoxin-fold proteins, surrogate graph", run_protein),
 )
-
-
-if __name__ == "__main__":
-    print(json.dumps(_protein_result(ProteinTask(**json.loads(sys.argv[1])))))

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
+import csv
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
-from ..common.fresh import in_fresh_process
-from ..common.page import say, show
+from milearn import MISVC, Bags, MIClassifier
+from milearn.datasets import load_bag_folder, load_bags
+from milearn.model_selection import StratifiedBagKFold
+
+from ..common.fresh import in_fresh_process, scratch_folder
+from ..common.memory import PeakMemory, Stopwatch, anonymous, limit_memory
+from ..common.output import Table, duration, megabytes, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest, source_digest
+from ..common.records import RecordFile, digest, record_of, source_digest
 from ..common.reports import Report, finish
-from ..common.table import Table, duration, megabytes
-from ..common.tasks import record_of
-from ._cohort_fit import LARGER_STEPS, STEPS, read_cohort, write_cohort
-
-__all__ = ["REPORTS", "CohortTask"]
 
 # Bags, instances of each, and features; and of a look.
 SIZES, FAST_SIZES = (1_000, 1_000, 1_024), (100, 200, 256)
@@ -30,6 +30,22 @@ SIZES, FAST_SIZES = (1_000, 1_000, 1_024), (100, 200, 256)
 LARGER = 10
 # Data that a step may allocate, and CPU time after which it is ended.
 LIMIT_MB, LIMIT_SECONDS, LARGER_SECONDS = 8_192.0, 600.0, 1_800.0
+_OF_A_PART = "MIClassifier, a tenth of the bags"
+_FOLD = "MISVC, one of five folds"
+_FOLDS = "MISVC, five folds"
+STEPS = ("load", "map", "MISVC", _FOLDS, "MIClassifier", _OF_A_PART)
+# The files and a map of them would be twice the data: this map is written as the data are drawn.
+LARGER_STEPS = ("draw and write", _FOLD)
+# Folds that each step fits.
+_N_FITTED = {_FOLD: 1, _FOLDS: 5}
+# Proportion of instances that decide, of bags with the wrong label, and slides of a patient.
+_DECIDING, _NOISE, _SLIDES = 0.02, 0.1, 2
+_DISTANCE = 4.0
+# The cost of a bag for instances whose squared norm is about 2,000.
+_COST = 1e-3
+_TISSUES = 12
+# One bag in so many is fitted where all are too many.
+_PART = 10
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,7 @@ class CohortTask:
 
 
 def measure(task: CohortTask, folder: Path) -> dict[str, Any]:
-    """What ``_cohort_fit`` measures in a fresh process."""
+    """What :func:`timed_step` measures in a fresh process."""
     stated = {
         "folder": str(folder),
         "step": task.method,
@@ -58,7 +74,7 @@ def measure(task: CohortTask, folder: Path) -> dict[str, Any]:
     }
     try:
         return in_fresh_process(
-            "benchmarks.scales._cohort_fit", stated, cpu_timeout=task.limit_seconds
+            "benchmarks.scales.cohort:timed_step", stated, cpu_timeout=task.limit_seconds
         )
     except TimeoutError:
         # This tells how far a step goes, and is not an error, which would be tried again.
@@ -74,11 +90,13 @@ def run_cohort(args: argparse.Namespace) -> int:
         raise SystemExit(f"The steps are {', '.join(STEPS)}.")
     tasks = [CohortTask("cohort", step, sizes, limit_seconds=seconds) for step in steps]
 
-    with RecordFile(args.out / "cohort.jsonl", fresh=args.fresh) as file, _folder() as folder:
+    with (
+        RecordFile(args.out / "cohort.jsonl", fresh=args.fresh) as file,
+        scratch_folder(2 * _bytes(sizes)) as folder,
+    ):
         known = file.read()
         missing = [task.method for task in tasks if "result" not in known.get(task.key, {})]
         if missing:
-            _check_room(folder, 2 * _bytes(sizes))
             write_cohort(folder, *sizes)
             if "map" not in missing:
                 read_cohort(folder, mmap=True)
@@ -117,8 +135,7 @@ def run_larger(args: argparse.Namespace) -> int:
     def function(each: CohortTask) -> dict[str, Any]:
         # One record: the map of an earlier run is gone.
         steps = [replace(each, method=step) for step in LARGER_STEPS]
-        with _folder() as folder:
-            _check_room(folder, _bytes(sizes))
+        with scratch_folder(_bytes(sizes)) as folder:
             return record_of(each, lambda _: {step.method: measure(step, folder) for step in steps})
 
     with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
@@ -134,15 +151,6 @@ def run_larger(args: argparse.Namespace) -> int:
     return finish(records, complete, file, 1)
 
 
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="milearn-scale-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _bytes(sizes: tuple[int, int, int]) -> int:
     return 2 * sizes[0] * sizes[1] * sizes[2]
 
@@ -152,15 +160,6 @@ def _words(sizes: tuple[int, int, int]) -> str:
         f"{sizes[0]:,} bags of {sizes[1]:,} instances with {sizes[2]:,} float16 features "
         f"({_bytes(sizes) / 2**20:,.0f} MB)"
     )
-
-
-def _check_room(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < 1.2 * needed:
-        raise OSError(
-            f"{needed / 2**30:.1f} GiB are needed in {folder.parent} and {free / 2**30:.1f} are "
-            "free: set TMPDIR to a larger disk."
-        )
 
 
 def _table(found: dict[str, dict[str, Any]], *, extrapolated: bool) -> Table:
@@ -197,6 +196,132 @@ def _remark(result: dict[str, Any]) -> str:
         spread = f" ({min(aucs):.3f} to {max(aucs):.3f})" if len(aucs) > 1 else ""
         remarks.append(f"AUC {np.mean(aucs):.3f}{spread}")
     return ", ".join(remarks)
+
+
+# -- steps, each in a fresh process ---------------------------------------------------------------
+
+
+@dataclass
+class _Cohort:
+    """Labels, patients, and the instances of one bag after the other.
+
+    Instances are around the centres of a few tissues. In positive bags some are at another centre.
+    """
+
+    labels: np.ndarray
+    patients: np.ndarray
+    bags: Iterator[np.ndarray]
+
+
+def _draw(n_bags: int, bag_size: int, n_features: int) -> _Cohort:
+    rng = np.random.default_rng(0)
+    tissues = rng.standard_normal((_TISSUES, n_features), dtype=np.float32)
+    concept = rng.standard_normal(n_features, dtype=np.float32)
+    concept *= _DISTANCE / np.linalg.norm(concept)
+    patients = np.arange(n_bags) // _SLIDES
+    classes = patients % 2
+    wrong = rng.random(n_bags) < _NOISE
+
+    def bags() -> Iterator[np.ndarray]:
+        for label in classes:
+            rows = rng.standard_normal((bag_size, n_features), dtype=np.float32)
+            rows += tissues[rng.integers(_TISSUES, size=bag_size)]
+            if label:
+                rows[: max(1, round(_DECIDING * bag_size))] += concept
+            yield rows.astype(np.float16)
+
+    return _Cohort(np.where(wrong, 1 - classes, classes), patients, bags())
+
+
+def write_cohort(folder: Path, n_bags: int, bag_size: int, n_features: int) -> None:
+    """One .h5 of float16 features per bag, and a table with labels and patients."""
+    import h5py  # an extra that other benchmarks do without
+
+    cohort = _draw(n_bags, bag_size, n_features)
+    (folder / "slides").mkdir()
+    names = [f"s{bag:05}" for bag in range(n_bags)]
+    for name, rows in zip(names, cohort.bags, strict=True):
+        with h5py.File(folder / "slides" / f"{name}.h5", "w") as file:
+            file["features"] = rows
+    columns = zip(names, cohort.labels.tolist(), cohort.patients.tolist(), strict=True)
+    with (folder / "slides.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["slide_id", "label", "patient"])
+        writer.writerows(columns)
+
+
+def read_cohort(folder: Path, *, mmap: bool) -> Any:
+    """The files of :func:`write_cohort` in memory, or in a map, which the other steps open."""
+    target = folder / "map" if mmap else False
+    return load_bag_folder(folder / "slides", folder / "slides.csv", mmap=target)
+
+
+def _write_map(folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any]:
+    """The instances of all bags in one file."""
+    n_bags, bag_size, n_features = sizes
+    header = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)),
+        "fortran_order": False,
+        "shape": (n_bags * bag_size, n_features),
+    }
+    with (folder / "instances.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for rows in _draw(*sizes).bags:
+            file.write(rows.data)
+    return {"n_instances": n_bags * bag_size}
+
+
+def _model(name: str) -> Any:
+    if name.startswith("MIClassifier"):
+        return MIClassifier(random_state=0)
+    return MISVC(kernel="linear", C=_COST)
+
+
+def _done(step: str, folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any]:
+    if step in LARGER_STEPS:
+        if step != _FOLD:
+            return _write_map(folder, sizes)
+        instances = np.load(folder / "instances.npy", mmap_mode="r")
+        cohort = _draw(*sizes)
+        bags = Bags(instances, sizes[1] * np.arange(sizes[0] + 1))
+        return _folds(step, bags, cohort.labels, cohort.patients)
+    if step in ("load", "map"):
+        return {"n_instances": read_cohort(folder, mmap=step == "map").data.n_instances}
+    data = load_bags(folder / "map", mmap=True)
+    if step == _FOLDS:
+        return _folds(step, data.data, data.target, data.groups)
+    every = slice(None, None, _PART if step == _OF_A_PART else None)
+    model = _model(step).fit(data.data[every], data.target[every])
+    return {"passes": _passes(model)}
+
+
+def _passes(model: Any) -> list[int]:
+    """Passes of the fit; none for an estimator that does not count them."""
+    return [int(np.max(model.n_passes_))] if hasattr(model, "n_passes_") else []
+
+
+def _folds(step: str, bags: Bags, y: np.ndarray, patients: np.ndarray) -> dict[str, Any]:
+    """Passes of each fold of the step, and areas under the curve of the bags that it leaves out."""
+    found: dict[str, Any] = {"passes": [], "auc": []}
+    for train, test in islice(StratifiedBagKFold(5).split(bags, y, patients), _N_FITTED[step]):
+        model = _model(step).fit(bags[train], y[train])
+        found["passes"] += _passes(model)
+        found["auc"].append(float(roc_auc_score(y[test], model.decision_function(bags[test]))))
+    return found
+
+
+def timed_step(task: dict[str, Any]) -> dict[str, Any]:
+    """Time and peak anonymous memory of a step; a step beyond the limit is refused."""
+    folder, step = Path(task["folder"]), task["step"]
+    limit_memory(task["limit_mb"] or None)
+    with PeakMemory(anonymous) as memory:
+        watch = Stopwatch()
+        try:
+            found = _done(step, folder, tuple(task["sizes"]))
+        except MemoryError as error:
+            found = {"refused": f"MemoryError: {error}"}
+        seconds = watch.seconds()
+    return {**seconds, **found, "before_mb": memory.before / 2**20, "peak_mb": memory.peak / 2**20}
 
 
 REPORTS = (

@@ -1,90 +1,30 @@
-"""Distributed bags: two worker processes against two threads, a killed worker, bytes of a pass."""
+"""Distributed bags: two worker processes against two threads, and the bytes of a pass."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from typing import Any
 
-from ..common.fresh import in_fresh_process
-from ..common.page import say, show
-from ..common.protocol import run
-from ..common.records import RecordFile, source_digest
-from ..common.reports import Report, finish
-from ..common.table import Table, duration
-from ..common.tasks import record_of
+from ..common.output import Table, duration, say, show
+from .series import Report, found_of, task_of
 
-__all__ = ["REPORTS"]
-
-# Bags of 20 instances on average, by what is measured: in full, and with --fast.
-SIZES = {
-    "workers": (50_000, 2_000),
-    "killed": (2_000, 300),
-    "search": (300, 100),
-    "clusters": (10_000, 1_000),
-    "refused": (100, 100),
-}
-TIME_GOAL = 1.5
-PASS_GOAL = 2**20
-GAP = 1e-3
-
-
-@dataclass(frozen=True)
-class DaskTask:
-    """One measurement in a process of its own."""
-
-    report: str
-    dataset: str
-    method: str
-    size: int
-    seed: int
-
-    @property
-    def key(self) -> str:
-        """Of the code too: a ratio of times needs both of one state."""
-        return f"{self.report}/{self.dataset}/{self.method}/{self.size}@{source_digest()}"
-
-
-def run_task(task: DaskTask) -> dict[str, Any]:
-    return record_of(task, in_process)
-
-
-def in_process(task: DaskTask) -> dict[str, Any]:
-    """What ``_dask_fit`` measures in a fresh process."""
-    stated = {"kind": task.method, "n_bags": task.size}
-    return in_fresh_process("benchmarks.scales._dask_fit", stated)
+# Of instances; bags have 20 on average.
+N_BAGS, FAST = 50_000, 300
+TIME_GOAL, PASS_GOAL, GAP = 1.5, 2**20, 1e-3
 
 
 def run_dask(args: argparse.Namespace) -> int:
-    tasks = [
-        DaskTask("dask", "concepts", kind, sizes[1 if args.fast else 0], 0)
-        for kind, sizes in SIZES.items()
-    ]
-    with RecordFile(args.out / "dask.jsonl", fresh=args.fresh) as file:
-        records, complete = run(tasks, file, jobs=1, label="dask", function=run_task)
-    found = {
-        task.method: records[task.key]["result"]
-        for task in tasks
-        if "result" in records.get(task.key, {})
-    }
-    if "workers" in found:
-        _show_times(found["workers"])
-    if "killed" in found:
-        _say_killed(found["killed"])
-    if "search" in found:
-        _say_search(found["search"])
-    if "clusters" in found:
-        result = found["clusters"]
-        say(
-            f"M3IC, {result['n_instances']:,} instances: objective {result['here']:.6f} here, "
-            f"{result['workers']:.6f} over the workers."
-        )
-    if "refused" in found:
-        say(f"The error of a kernel: {found['refused']['sentence']}")
-    return finish(records, complete, file, len(tasks))
+    """Wall times and bytes of a fit."""
+    n_bags = FAST if args.fast else N_BAGS
+    task = task_of("concepts", "workers", "benchmarks.scales._workers:workers", n_bags=n_bags)
+    found, end = found_of(args, "dask", [task])
+    for _, result in found:
+        _show_times(result)
+    return end()
 
 
 def _show_times(found: dict[str, Any]) -> None:
+    """Both fits, and what a pass sends."""
     local, workers = found["here"], found["workers"]
     header = ["", "wall time", "CPU time here", "passes", "objective", "gap"]
     rows = [
@@ -112,29 +52,6 @@ def _show_times(found: dict[str, Any]) -> None:
         f"sent to the workers and {found['largest_up']:,} are sent back;\nlargest working set: "
         f"{found['largest_rows'] / 2**20:.1f} MiB. {found['n_partitions']} partitions, sent "
         f"once in {duration(found['send_seconds'])}. Times are the shorter of two, in turn."
-    )
-
-
-def _say_killed(result: dict[str, Any]) -> None:
-    calm, disturbed = result["undisturbed"], result["disturbed"]
-    apart = abs(disturbed["objective"] / calm["objective"] - 1.0)
-    fate = "was replaced" if result["replaced"] else "WAS NOT REPLACED"
-    say(
-        f"A worker killed (SIGKILL) in round {result['round']} of a fit of "
-        f"{duration(calm['wall_seconds'])} ({result['n_instances']:,} instances): the fit took "
-        f"{duration(disturbed['wall_seconds'])}, objectives differ by {apart:.0e}, the worker "
-        f"{fate}."
-    )
-
-
-def _say_search(result: dict[str, Any]) -> None:
-    pairs = zip(result["workers"]["scores"], result["here"]["scores"], strict=True)
-    apart = max(abs(there - here) for there, here in pairs)
-    say(
-        f"GridSearchCV of two C and three folds, {result['n_instances']:,} instances: "
-        f"{duration(result['workers']['wall_seconds'])} over the workers, "
-        f"{duration(result['here']['wall_seconds'])} here; scores differ by {apart:.0e}, best C "
-        f"{result['workers']['best']:g} and {result['here']['best']:g}."
     )
 
 

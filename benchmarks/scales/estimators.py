@@ -10,21 +10,27 @@ import argparse
 import json
 import signal
 import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from sklearn.base import is_regressor
+
+from milearn import Bags
+from milearn.survival import survival_outcomes
 from milearn.utils import all_estimators
 
 from ..common.fresh import in_fresh_process
-from ..common.page import say, show
+from ..common.memory import PeakMemory, Stopwatch, limit_cpu, limit_memory
+from ..common.output import Table, say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest, source_digest
+from ..common.records import RecordFile, digest, record_of, source_digest
 from ..common.reports import Report, finish, say_states
-from ..common.table import Table
-from ..common.tasks import record_of
-
-__all__ = ["PAIRS", "REPORTS", "SIZES", "DefaultTask", "Pair", "run_defaults", "run_pairs"]
+from .series import estimator_of, generated
 
 # Bags, instances of a bag, features.
 SIZES = ((2000, 10, 20), (300, 300, 50), (20_000, 10, 50))
@@ -39,6 +45,9 @@ _AT_ONCE = 0.1
 _OUT_OF_TIME = f"exit status {-getattr(signal, 'SIGXCPU', 0)}"
 # Seconds beyond the limits of the fit and the prediction: data, imports and a first fit.
 _AROUND = 60.0
+# Bags of a first fit, which imports the libraries of the solvers, and instances of a bag: more
+# might be refused there.
+_WARM_UP_BAGS, _WARM_UP_SIZE = 40, 10
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,6 @@ class DefaultTask:
     size: tuple[int, int, int]
     seconds: float
     memory: float
-    settings: tuple[tuple[str, Any], ...] = ()
 
     @property
     def key(self) -> str:
@@ -62,7 +70,7 @@ def run_task(task: DefaultTask) -> dict[str, Any]:
 
 
 def measure(task: DefaultTask) -> dict[str, Any]:
-    """What ``_estimator_fit`` measures in a fresh process, or how it ended."""
+    """What :func:`limited` measures in a fresh process, or how it ended."""
     n_bags, bag_size, n_features = task.size
     with tempfile.TemporaryDirectory() as folder:
         progress = Path(folder) / "progress.json"
@@ -75,11 +83,9 @@ def measure(task: DefaultTask) -> dict[str, Any]:
             "memory": _ROOM * task.memory,
             "progress": str(progress),
         }
-        if task.settings:
-            stated["settings"] = dict(task.settings)
         try:
             return in_fresh_process(
-                "benchmarks.scales._estimator_fit",
+                "benchmarks.scales.estimators:limited",
                 stated,
                 cpu_timeout=2 * task.seconds + _AROUND,
             )
@@ -231,86 +237,74 @@ def _cells(record: dict[str, Any] | None, seconds: float) -> list[str]:
     return [*cells, f"{max(peaks):.0f}" if peaks else "-", "; ".join(remarks)]
 
 
-# -- exact against approximate ---------------------------------------------------------------------
+# -- in a fresh process ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Pair:
-    """An estimator at a size at which both settings end."""
-
-    name: str
-    size: tuple[int, int, int]
-    exact: tuple[tuple[str, Any], ...]
-    approximate: tuple[tuple[str, Any], ...]
-
-
-_SAMPLED = (("max_instances", 30_000),)
-_ALL_INSTANCES = (("max_instances", None),)
-_EXACT_CUTS = (("max_bins", None), ("n_estimators", 1000))
-_FEW_CUTS = (("max_bins", 256), ("n_estimators", 100))
-
-PAIRS = (
-    Pair("BLRT", (4000, 10, 20), (("max_samples", None),), (("max_samples", 2000),)),
-    Pair("CitationKNN", (2000, 10, 20), (("n_prototypes", None),), (("n_prototypes", 1000),)),
-    Pair("DDSVM", (5000, 10, 20), _ALL_INSTANCES, _SAMPLED),
-    Pair("DPBoost", (300, 10, 20), _EXACT_CUTS, _FEW_CUTS),
-    Pair("DiverseDensity", (5000, 10, 20), _ALL_INSTANCES, _SAMPLED),
-    Pair("EMDD", (5000, 10, 20), _ALL_INSTANCES, _SAMPLED),
-    Pair("LPBoost", (150, 10, 20), _EXACT_CUTS, _FEW_CUTS),
-    Pair("MIForest", (2000, 10, 20), (("max_samples", None),), (("max_samples", "auto"),)),
-    Pair("MILBoost", (2000, 10, 20), (("max_bins", None),), (("max_bins", 256),)),
-    Pair("MILES", (2000, 10, 20), (("n_prototypes", None),), (("n_prototypes", 2000),)),
-)
-_PAIR_SECONDS = 120.0
+def target_of(estimator: Any, labels: np.ndarray) -> np.ndarray:
+    """Classes, three grades, noisy numbers or survival times, as the estimator needs."""
+    rng = np.random.default_rng(0)
+    if hasattr(estimator, "predict_survival_function"):
+        times = rng.exponential(np.where(labels == 1, 1.0, 3.0))
+        return survival_outcomes(rng.random(len(labels)) < 0.7, times)
+    if is_regressor(estimator):
+        return labels + 0.3 * rng.normal(size=len(labels))
+    if type(estimator).__name__ == "OrdinalMISVC":
+        return labels + (rng.random(len(labels)) < 0.3)
+    return labels
 
 
-def run_pairs(args: argparse.Namespace) -> int:
-    """What the remedies for large data cost."""
-    only = getattr(args, "only", None)
-    pairs = [pair for pair in PAIRS if not only or pair.name in only]
-    seconds = getattr(args, "seconds", None) or _PAIR_SECONDS
-    tasks = {
-        (pair.name, which): DefaultTask(
-            _words(pair.size), pair.name, pair.size, seconds, 2 * MEMORY, getattr(pair, which)
-        )
-        for pair in (pairs[:1] if args.fast else pairs)
-        for which in ("exact", "approximate")
-    }
-    with RecordFile(args.out / "estimators-exact.jsonl", fresh=args.fresh) as file:
-        records, complete = run(
-            list(tasks.values()), file, jobs=1, label="estimators-exact", function=run_task
-        )
-    rows = []
-    for (name, which), task in tasks.items():
-        if task.key not in records:
-            continue
-        first = which == "exact"
-        settings = ", ".join(f"{key}={value!r}" for key, value in task.settings)
-        cells = _compared(records[task.key], seconds)
-        rows.append([name if first else "", task.dataset if first else "", settings, *cells])
-    columns = ["estimator", "bags x instances x features", "settings", "fit", "objective"]
-    columns += ["lower bound", "accuracy %"]
-    show(Table(columns, rows, "lllrrrr"))
-    say(
-        "\nCPU seconds of a fit; value of the objective, and lower bound, where there is one; "
-        f"accuracy on 1,000 fresh bags, of whose labels a tenth is flipped.\nAt most {seconds:g} "
-        "CPU seconds; bags of make_bags(concept_distance=3, flip_y=0.1); random_state=0."
-    )
-    return finish(records, complete, file, len(tasks))
+def limited(task: dict[str, Any]) -> dict[str, Any]:
+    """CPU time and peak memory of a fit and of a prediction for the same bags.
+
+    The task names the ``estimator``, the sizes ``n_bags``, ``bag_size`` and ``n_features``, and
+    perhaps the limits ``seconds`` (CPU time of the fit, and of the prediction), ``memory`` (MiB of
+    memory that is not backed by files) and the file ``progress``.
+    """
+    known: dict[str, Any] = {"stage": "data"}
+    sizes = {name: task[name] for name in ("n_bags", "bag_size", "n_features")}
+    bags, labels = generated({**sizes, "data": "overlapping"})
+    model = estimator_of(task["estimator"], {})
+    y = target_of(model, labels)
+    known["data_mib"] = bags.instances.nbytes / 2**20
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        few = [bag[:_WARM_UP_SIZE] for bag in bags[:_WARM_UP_BAGS]]
+        estimator_of(task["estimator"], {}).fit(Bags.from_list(few), y[: len(few)])
+        caught.clear()
+        limit_memory(task.get("memory"))
+        work: list[tuple[str, Callable[[], Any]]] = [("fit", lambda: model.fit(bags, y))]
+        apply = getattr(model, "predict", None) or getattr(model, "transform", None)
+        if apply is not None:
+            work.append(("predict", lambda: apply(bags)))
+        for stage, call in work:
+            _report(task, known, stage)
+            limit_cpu(task.get("seconds"))
+            if not _timed(stage, call, known):
+                break
+        else:
+            known["stage"] = "done"
+    known["warnings"] = dict(Counter(item.category.__name__ for item in caught))
+    return known
 
 
-def _compared(record: dict[str, Any], seconds: float) -> list[str]:
-    """Fit, objective, bound and accuracy of a record."""
-    result = record.get("result", {})
-    if "accuracy" not in result:
-        return [f"> {seconds:g}" if result.get("ended") == "time" else "failed", "", "", ""]
-    values = [
-        f"{result[name]:.6g}" if name in result else "" for name in ("objective_", "lower_bound_")
-    ]
-    return [f"{result['fit_seconds']:.1f}", *values, f"{100 * result['accuracy']:.1f}"]
+def _timed(stage: str, call: Callable[[], Any], known: dict[str, Any]) -> bool:
+    """Measure a call; whether it was not refused."""
+    with PeakMemory() as memory:
+        watch = Stopwatch()
+        try:
+            call()
+        except (MemoryError, ValueError) as error:
+            known["refusal"] = f"{type(error).__name__}: {error}"
+        spent = watch.seconds()["cpu_seconds"]
+    known[f"{stage}_seconds"] = spent
+    known[f"{stage}_peak_mib"] = memory.peak / 2**20
+    return "refusal" not in known
 
 
-REPORTS = (
-    Report("estimators", "every estimator with its defaults at three sizes", run_defaults),
-    Report("estimators-exact", "defaults for large data against exact settings", run_pairs),
-)
+def _report(task: dict[str, Any], known: dict[str, Any], stage: str) -> None:
+    known["stage"] = stage
+    if "progress" in task:
+        Path(task["progress"]).write_text(json.dumps(known))
+
+
+REPORTS = (Report("estimators", "every estimator with its defaults at three sizes", run_defaults),)

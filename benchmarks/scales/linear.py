@@ -1,42 +1,41 @@
-"""Linear models by passes: time against ``LinearSVC()``, slopes, and the dual's objectives."""
+"""Linear models by passes: against ``LinearSVC()``, slopes, memory maps, products with the data."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable
 from typing import Any
 
-from ..common.data import available
-from ..common.fresh import in_fresh_process
-from ..common.page import say, show
-from ..common.protocol import run
-from ..common.records import RecordFile, digest, source_digest
-from ..common.reports import Report, finish
-from ..common.table import Table, duration
-from ..common.tasks import record_of
-from ._linear_fit import OTHERS
-from .sizes import slope
+import numpy as np
 
-__all__ = ["REPORTS", "LinearTask"]
+from milearn.svm import MISVC
+
+from ..common.output import Table, duration, megabytes, say, show
+from .series import Report, Series, SizeTask, found_of, gap_of, mapped, slope, task_of, warm_up
 
 SLACKS = ("bag", "instance")
 COSTS = (0.1, 1.0, 10.0)
-GAP_GOAL, PASSES_GOAL = 1e-3, 20
-REAL = ("musk1", "elephant", "fox", "trec9/tst1")
+GAP_GOAL, PASSES_GOAL, MEMORY_GOAL_MB = 1e-3, 20, 1024.0
 
 # Title, sizes, and how many times LinearSVC() a fit may take; None for a goal in seconds.
 POINTS: dict[str, tuple[str, dict[str, Any], float | None]] = {
-    "small": ("9,874 x 10", {"n_bags": 1000, "n_features": 10, "bag_size": [5, 15]}, None),
-    "middle": ("200,595 x 100", {"n_bags": 10_000, "n_features": 100, "bag_size": [10, 30]}, 3.0),
-    "large": ("1,001,008 x 100", {"n_bags": 50_000, "n_features": 100, "bag_size": [10, 30]}, 3.0),
-    "sparse": (
-        "1,000,000 x 50,000, CSR",
-        {"n_bags": 50_000, "n_features": 50_000, "bag_size": 20, "sparse": True},
-        5.0,
-    ),
+    "small": ("9,874 x 10", {"n_bags": 1000, "n_features": 10, "bag_size": (5, 15)}, None),
+    "middle": ("200,595 x 100", {"n_bags": 10_000, "n_features": 100, "bag_size": (10, 30)}, 3.0),
+    "large": ("1,001,008 x 100", {"n_bags": 50_000, "n_features": 100, "bag_size": (10, 30)}, 3.0),
+    "sparse": ("1,000,000 x 50,000, CSR", {"n_bags": 50_000, "n_features": 50_000}, 5.0),
 }
 SECONDS_GOAL, OTHERS_GOAL = 0.1, 10.0
-
+# Models beside MI-SVM that can be solved by passes.
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{
+        f"CoupledMISVC, {loss}": ("CoupledMISVC", {"loss": loss})
+        for loss in ("l1", "l2", "epsilon_insensitive")
+    },
+    "CoupledMISVR, l1": ("CoupledMISVR", {}),
+    "MISVR": ("MISVR", {}),
+    "InstanceMISVC": ("InstanceMISVC", {}),
+}
 # What grows, its values, the other sizes, and the goal for the slope.
 SLOPES: dict[str, tuple[str, tuple[int, ...], dict[str, int], float]] = {
     "bags": ("n_bags", (1000, 3162, 10_000, 31_623), {"bag_size": 20, "n_features": 20}, 1.1),
@@ -50,224 +49,321 @@ SLOPES: dict[str, tuple[str, tuple[int, ...], dict[str, int], float]] = {
 }
 
 
-@dataclass(frozen=True)
-class LinearTask:
-    """One process: a point, a size of a slope, another model or a real set.
-
-    Attributes
-    ----------
-    dataset : str
-        A name of ``POINTS`` or ``SLOPES``, or a real set.
-    method : str
-        The slack, or the name of another model.
-    stated : tuple of (name, value)
-        What the process is asked for.
-    """
-
-    dataset: str
-    method: str
-    stated: tuple[tuple[str, Any], ...]
-
-    @classmethod
-    def of(cls, dataset: str, method: str, /, **stated: Any) -> LinearTask:
-        def plain(value: Any) -> Any:
-            return tuple(value) if isinstance(value, list) else value
-
-        return cls(dataset, method, tuple((name, plain(value)) for name, value in stated.items()))
-
-    @property
-    def key(self) -> str:
-        return f"{self.dataset}/{self.method}@{digest([asdict(self), source_digest()])}"
-
-
-def run_task(task: LinearTask) -> dict[str, Any]:
-    return record_of(task, measure)
-
-
-def measure(task: LinearTask) -> dict[str, Any]:
-    """What ``_linear_fit`` measures in a fresh process."""
-    return in_fresh_process("benchmarks.scales._linear_fit", dict(task.stated))
-
-
-def run_points(args: argparse.Namespace) -> int:
-    names = ("small",) if args.fast else tuple(POINTS)
-    tasks = [
-        LinearTask.of(name, slack, kind="ratio", slack=slack, costs=_costs(name), **POINTS[name][1])
-        for name in names
-        for slack in SLACKS
-    ]
-    records, complete, file = _run(args, "linear", tasks)
-    rows = []
-    for task in tasks:
-        result = records.get(task.key, {}).get("result")
-        if result is not None:
-            rows += [_point_row(task, C, result) for C in _costs(task.dataset)]
-    header = ["instances x features", "slack", "C", "LinearSVC()", "MISVC", "ratio", "passes"]
-    show(Table([*header, "gap", "", "missed"], rows, "llrrrrrrll"))
-    say(
-        "\nMISVC(kernel='linear') and LinearSVC() on the instances with inherited "
-        "labels in one process,\nCPU time with one thread, shortest of several where one is short; "
-        "gap: of the last convex step, relative."
+def _beside_linear_svc(
+    dataset: str, method: str, estimator: str, parameters: dict[str, Any], sizes: dict[str, Any]
+) -> SizeTask:
+    return task_of(
+        dataset,
+        method,
+        data="texts" if dataset == "sparse" else "easy",
+        estimator=estimator,
+        parameters={"kernel": "linear", **parameters},
+        beside={"name": "LinearSVC"},
+        **sizes,
     )
-    return finish(records, complete, file, len(tasks))
 
 
-def _costs(point: str) -> tuple[float, ...]:
-    return (1.0,) if point == "sparse" else COSTS
-
-
-def _point_row(task: LinearTask, C: float, result: dict[str, Any]) -> list[str]:
-    title, _, goal = POINTS[task.dataset]
-    found, svc = result[str(C)], result["linear_svc"]
-    ratio = found["cpu_seconds"] / svc
-    missed = []
-    if goal is None and found["cpu_seconds"] > SECONDS_GOAL:
-        missed.append(f"{SECONDS_GOAL:g} s")
-    if goal is not None and ratio > goal:
-        missed.append(f"{goal:g} x")
-    if found["passes"] > PASSES_GOAL:
-        missed.append(f"{PASSES_GOAL} passes")
-    if found["gap"] > GAP_GOAL:
-        missed.append(f"gap {GAP_GOAL:g}")
+def _points(args: argparse.Namespace) -> list[SizeTask]:
     return [
-        title,
-        task.method,
-        f"{C:g}",
-        duration(svc),
-        duration(found["cpu_seconds"]),
-        f"{ratio:.2f}",
-        str(found["passes"]),
-        f"{found['gap']:.0e}",
-        "converged" if found["converged"] else "NOT CONVERGED",
-        ", ".join(missed),
+        _beside_linear_svc(name, slack, "MISVC", {"slack": slack, "C": C}, POINTS[name][1])
+        for name in (("small",) if args.fast else POINTS)
+        for slack in SLACKS
+        for C in ((1.0,) if name == "sparse" else COSTS)
     ]
 
 
-def run_slopes(args: argparse.Namespace) -> int:
-    tasks = {
-        (name, slack, size): LinearTask.of(
-            name, slack, kind="time", slack=slack, **{**fixed, grows: size}
+def _others(args: argparse.Namespace) -> list[SizeTask]:
+    sizes = {"n_bags": 300, "n_features": 10, "bag_size": (10, 30)}
+    return [
+        _beside_linear_svc(
+            "others", name, *(OTHERS[name][0], OTHERS[name][1] | {"C": C}), sizes=chosen
         )
-        for name, (grows, sizes, fixed, _) in SLOPES.items()
-        for slack in SLACKS
-        for size in (sizes[:2] if args.fast else sizes)
-    }
-    records, complete, file = _run(args, "linear-slopes", list(tasks.values()))
-    for name, (_, sizes, fixed, goal) in SLOPES.items():
-        sizes = sizes[:2] if args.fast else sizes
-        rows = []
-        for slack in SLACKS:
-            found = [records.get(tasks[name, slack, size].key, {}).get("result") for size in sizes]
-            known = {
-                size: each["cpu_seconds"]
-                for size, each in zip(sizes, found, strict=True)
-                if each is not None
-            }
-            exponent = slope(list(known), list(known.values()))
-            cells = [duration(known[size]) if size in known else "-" for size in sizes]
-            missed = "MISSED" if exponent > goal else ""
-            rows.append([slack, *cells, f"{exponent:.2f}", missed])
-        others = ", ".join(f"{value} {other[2:]}" for other, value in fixed.items())
-        header = [name, *(f"{size:,}" for size in sizes), "slope", ""]
-        show(Table(header, rows, "l" + "r" * (len(header) - 2) + "l"))
-        say(f"{others.replace('g_size', 'instances per bag')}; goal for the slope {goal:g}\n")
-    say("C=1, CPU time with one thread; slope: of log over log, last three sizes.")
-    return finish(records, complete, file, len(tasks))
-
-
-def run_others(args: argparse.Namespace) -> int:
-    sizes = {"n_bags": 300, "n_features": 10, "bag_size": [10, 30]} if args.fast else {}
-    sizes = sizes or POINTS["middle"][1]
-    tasks = [
-        LinearTask.of("others", name, kind="others", model=name, C=C, **sizes)
+        for chosen in (sizes if args.fast else POINTS["middle"][1],)
         for name in OTHERS
         for C in COSTS
     ]
-    records, complete, file = _run(args, "linear-others", tasks)
-    rows = []
-    for task in tasks:
-        record, C = records.get(task.key, {}), f"{dict(task.stated)['C']:g}"
-        if "result" not in record:
-            rows.append([task.method, C, "-", "-", "-", "-", "-", record.get("error", "")[:60]])
-            continue
-        result = record["result"]
-        ratio = result["cpu_seconds"] / result["linear_svc"]
-        remark = "" if result["converged"] else "NOT CONVERGED"
-        rows.append(
-            [
-                task.method,
-                C,
-                duration(result["linear_svc"]),
-                duration(result["cpu_seconds"]),
-                f"{ratio:.1f}",
-                str(result["passes"]),
-                f"{result['gap']:.0e}",
-                remark + (f" {OTHERS_GOAL:g} x MISSED" if ratio > OTHERS_GOAL else ""),
-            ]
-        )
-    header = ["", "C", "LinearSVC()", "CPU time", "ratio", "passes", "gap", ""]
-    show(Table(header, rows, "lrrrrrrl"))
-    say(f"\n{sizes['n_bags']:,} bags of 10 to 30 instances, {sizes['n_features']} features.")
-    return finish(records, complete, file, len(tasks))
 
 
-def run_real(args: argparse.Namespace) -> int:
-    names = [name for name in (REAL[:1] if args.fast else REAL) if available(name)]
+def _cost(task: SizeTask) -> str:
+    return f"{task['parameters']['C']:g}"
+
+
+def _ratio(result: dict[str, Any]) -> float:
+    return result["cpu_seconds"] / result["beside_cpu_seconds"]
+
+
+def _missed(task: SizeTask, result: dict[str, Any]) -> str:
+    goal = OTHERS_GOAL if task.dataset == "others" else POINTS[task.dataset][2]
+    missed = [] if result["converged"] else ["NOT CONVERGED"]
+    if goal is None and result["cpu_seconds"] > SECONDS_GOAL:
+        missed.append(f"{SECONDS_GOAL:g} s missed")
+    if goal is not None and _ratio(result) > goal:
+        missed.append(f"{goal:g} x missed")
+    if task.dataset != "others" and result["n_passes"] > PASSES_GOAL:
+        missed.append(f"{PASSES_GOAL} passes missed")
+    if task.dataset != "others" and gap_of(result) > GAP_GOAL:
+        missed.append(f"gap {GAP_GOAL:g} missed")
+    return ", ".join(missed)
+
+
+_FIGURES: dict[str, Callable[[SizeTask, dict[str, Any]], str]] = {
+    "ratio": lambda task, result: f"{_ratio(result):.2f}",
+    "passes": lambda task, result: f"{result['n_passes']:.0f}",
+    "gap": lambda task, result: f"{gap_of(result):.0e}",
+    "": _missed,
+}
+
+
+def _times(own: str) -> dict[str, Callable[[SizeTask, dict[str, Any]], str]]:
+    return {
+        "LinearSVC()": lambda task, result: duration(result["beside_cpu_seconds"]),
+        own: lambda task, result: duration(result["cpu_seconds"]),
+        **_FIGURES,
+    }
+
+
+def run_slopes(args: argparse.Namespace) -> int:
+    """A table for each size that grows."""
+    grown = {name: sizes[:2] if args.fast else sizes for name, (_, sizes, _, _) in SLOPES.items()}
     tasks = [
-        LinearTask.of(name, slack, kind="real", dataset=name, slack=slack, C=C)
-        for name in names
+        task_of(
+            name,
+            slack,
+            data="easy",
+            estimator="MISVC",
+            parameters={"kernel": "linear", "slack": slack, "C": 1.0},
+            **{**SLOPES[name][2], SLOPES[name][0]: size},
+        )
+        for name, sizes in grown.items()
         for slack in SLACKS
-        for C in COSTS
+        for size in sizes
     ]
-    records, complete, file = _run(args, "linear-real", tasks)
-    same, own = [], []
-    for task in tasks:
-        result = records.get(task.key, {}).get("result")
-        if result is None:
-            continue
-        named = [task.dataset, task.method, f"{dict(task.stated)['C']:g}"]
-        dual, primal = result["dual-mean"], result["primal-mean"]
-        apart = abs(dual["objective"] - primal["objective"])
-        within = apart <= max(dual["gap"], 0.0) + primal["gap"] + 1e-9 * dual["objective"]
-        same.append(
-            [
-                *named,
-                *(f"{each['objective']:.6f}" for each in (dual, primal)),
-                f"{apart / dual['objective']:.0e}",
-                *(duration(each["cpu_seconds"]) for each in (dual, primal)),
-                "" if within else "another minimum",
-            ]
-        )
-        dual, primal = result["dual-auto"], result["primal-auto"]
-        ratio = primal["objective"] / dual["objective"]
-        own.append(
-            [
-                *named,
-                *(f"{each['objective']:.6f}" for each in (dual, primal)),
-                f"{ratio:.5f}",
-                *(duration(each["cpu_seconds"]) for each in (dual, primal)),
-                "" if ratio <= 1 + 1e-5 else "HIGHER",
-            ]
-        )
-    header = ["data set", "slack", "C", "dual", "primal"]
-    times = ["dual, CPU time", "primal"]
-    show(Table([*header, "apart", *times, ""], same, "llrrrrrrl", title="from the means"))
-    show(Table([*header, "ratio", *times, ""], own, "llrrrrrrl", title="each from its own start"))
-    say("\nObjectives; standardised instances, texts of unit length.")
-    return finish(records, complete, file, len(tasks))
+    found, end = found_of(args, "linear-slopes", tasks)
+    for name, (grows, _, fixed, goal) in SLOPES.items():
+        rows = []
+        for slack in SLACKS:
+            known = {
+                task[grows]: result["cpu_seconds"]
+                for task, result in found
+                if (task.dataset, task.method) == (name, slack)
+            }
+            exponent = slope(list(known), list(known.values()))
+            cells = [duration(known[size]) if size in known else "-" for size in grown[name]]
+            missed = "MISSED" if exponent > goal else ""
+            rows.append([slack, *cells, f"{exponent:.2f}", missed])
+        header = [name, *(f"{size:,}" for size in grown[name]), "slope", ""]
+        show(Table(header, rows, "l" + "r" * (len(header) - 2) + "l"))
+        others = ", ".join(f"{value} {other[2:]}" for other, value in fixed.items())
+        say(f"{others.replace('g_size', 'instances per bag')}; goal for the slope {goal:g}\n")
+    say("C=1, CPU time with one thread; slope: of log over log, last three sizes.")
+    return end()
 
 
-def _run(
-    args: argparse.Namespace, name: str, tasks: list[LinearTask]
-) -> tuple[dict[str, dict[str, Any]], bool, RecordFile]:
-    with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
-        records, complete = run(tasks, file, jobs=1, label=name, function=run_task)
-    return records, complete, file
+# -- memory maps -----------------------------------------------------------------------------------
+
+LARGE, N_FEATURES = 10_000_000, 100
+# Instances of a bag, and parameters.
+ON_A_MAP: dict[str, tuple[int, dict[str, Any]]] = {
+    "M3IC": (20, {"n_clusters": 2, "init": "random", "n_init": 1}),
+    "BagStatistics": (1000, {"statistics": ("mean", "std", "max")}),
+    "BagOfWords": (1000, {}),
+    "VLAD": (1000, {}),
+    "FisherVector": (1000, {}),
+}
 
 
-REPORTS = (
-    Report("linear", "MISVC by passes against LinearSVC(): 10^4 to 10^6 instances", run_points),
+def _on_a_map(method: str, estimator: str, bag_size: int, fast: bool, **parameters: Any) -> Any:
+    shape = (LARGE // 1000 if fast else LARGE, N_FEATURES, bag_size)
+    return task_of(
+        "map", method, data="map", shape=shape, estimator=estimator, parameters=parameters
+    )
+
+
+def _map_tasks(args: argparse.Namespace) -> list[SizeTask]:
+    return [
+        _on_a_map(slack, "MISVC", 20, args.fast, kernel="linear", slack=slack, C=1.0)
+        for slack in SLACKS
+    ]
+
+
+def _other_maps(args: argparse.Namespace) -> list[SizeTask]:
+    return [
+        _on_a_map(name, name, size, args.fast, **parameters)
+        for name, (size, parameters) in ON_A_MAP.items()
+    ]
+
+
+def _transform(task: SizeTask, result: dict[str, Any]) -> str:
+    return duration(result["transform_cpu_seconds"]) if "transform_cpu_seconds" in result else ""
+
+
+def _map_remark(task: SizeTask, result: dict[str, Any]) -> str:
+    missed = [] if result.get("converged", True) else ["NOT CONVERGED"]
+    if result["highest_mb"] > MEMORY_GOAL_MB:
+        missed.append(f"{MEMORY_GOAL_MB:g} MB missed")
+    return ", ".join(missed)
+
+
+def _mapped_series(
+    name: str, title: str, tasks: Callable[[argparse.Namespace], list[SizeTask]], method: str
+) -> Series:
+    return Series(
+        name,
+        title,
+        tasks,
+        {method: lambda task: task.method, "instances": lambda task: f"{task['shape'][0]:,}"},
+        {
+            "passes": lambda task, result: f"{result.get('n_passes', 0):.0f}",
+            "wall time": lambda task, result: duration(result["wall_seconds"]),
+            "CPU time": lambda task, result: duration(result["cpu_seconds"]),
+            "transform": _transform,
+            "gap": lambda task, result: f"{gap_of(result):.0e}" if "dual_gap" in result else "",
+            "before": lambda task, result: megabytes(result["before_mb"]),
+            "peak": lambda task, result: megabytes(result["highest_mb"]),
+            "": _map_remark,
+        },
+        f"\n{N_FEATURES} float32 features from a memory map, 20 instances per bag (1,000 where "
+        "bags become rows), each fit in a process\nof its own with one thread; before, peak: "
+        "anonymous memory before and in the fit. Pages of the memory\nmap itself are not counted: "
+        "the system may take them back.",
+    )
+
+
+# -- products --------------------------------------------------------------------------------------
+
+# Instances, features, instances of a bag; type; whether they are in memory.
+STORAGES: dict[str, tuple[tuple[int, int, int], str, bool]] = {
+    "float64 in memory": ((1_000_000, 100, 20), "float64", True),
+    "float32 mapped": ((10_000_000, 100, 20), "float32", False),
+    "float16 in memory": ((1_000_000, 1_024, 1_000), "float16", True),
+    "float16, a tenth": ((100_000, 1_024, 100), "float16", True),
+}
+_ROWS_AT_ONCE = 10_000
+RATIO_GOAL, THREADS_GOAL, LIMIT_SECONDS = 3.0, 1.6, 3_600.0
+
+
+def product(task: dict[str, Any]) -> Callable[[], None]:
+    """A function that multiplies all rows with a vector, as one does it with NumPy alone."""
+    n, d, _ = task["shape"]
+    w = np.random.default_rng(0).normal(size=d)
+    held = np.load(task["path"]) if task["in_memory"] else None
+    if held is not None and held.dtype == np.float64:
+        return lambda: held @ w
+    single = w.astype(np.float32)
+
+    def multiply() -> None:
+        # A map of its own, whose pages are not there yet.
+        rows = np.load(task["path"], mmap_mode="r") if held is None else held
+        for first in range(0, n, _ROWS_AT_ONCE):
+            rows[first : first + _ROWS_AT_ONCE].astype(np.float32, copy=False) @ single
+
+    return multiply
+
+
+def _shortest(work: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    """Shortest CPU and wall time."""
+    found = []
+    for _ in range(repeats):
+        cpu, wall = time.process_time(), time.perf_counter()
+        work()
+        found.append((time.process_time() - cpu, time.perf_counter() - wall))
+    return min(each[0] for each in found), min(each[1] for each in found)
+
+
+def passes(task: dict[str, Any]) -> dict[str, Any]:
+    """CPU and wall time of a product, of a fit, and of the same fit with two threads."""
+    bags, y = mapped(task)
+    model, two = (
+        MISVC(kernel="linear", slack=task["slack"], n_jobs=n_jobs) for n_jobs in (None, 2)
+    )
+    warm_up(model, bags, y, y)
+    once = _shortest(product(task), 3)
+    cpu, wall = _shortest(lambda: model.fit(bags, y), task["repeats"])
+    return {
+        "product": once[0],
+        "cpu_seconds": cpu,
+        "wall_seconds": wall,
+        "two_wall_seconds": _shortest(lambda: two.fit(bags, y), task["repeats"])[1],
+        "n_passes": int(model.n_passes_),
+        "converged": bool(model.converged_),
+    }
+
+
+def _pass_tasks(args: argparse.Namespace) -> list[SizeTask]:
+    wanted = list(getattr(args, "only", None) or STORAGES)
+    if not set(wanted) <= set(STORAGES):
+        raise SystemExit(f"The storages are {', '.join(STORAGES)}.")
+    seconds = getattr(args, "seconds", None) or LIMIT_SECONDS
+    tasks = []
+    for name in wanted:
+        (n, d, size), dtype, in_memory = STORAGES[name]
+        shape = (1_000, 50, 20) if args.fast else (n, d, size)
+        stated = {"shape": shape, "dtype": dtype, "in_memory": in_memory}
+        stated["repeats"] = args.repeats or 2
+        tasks += [
+            task_of(name, slack, "benchmarks.scales.linear:passes", seconds, slack=slack, **stated)
+            for slack in SLACKS
+        ]
+    return tasks
+
+
+def _products(task: SizeTask, result: dict[str, Any]) -> str:
+    spent = result["n_passes"] * result["product"]
+    return f"{result['cpu_seconds'] / spent:.1f}" if spent else "-"
+
+
+REPORTS: tuple[Report, ...] = (
+    Series(
+        "linear",
+        "MISVC by passes against LinearSVC(): 10^4 to 10^6 instances",
+        _points,
+        {
+            "instances x features": lambda task: POINTS[task.dataset][0],
+            "slack": lambda task: task.method,
+            "C": _cost,
+        },
+        _times("MISVC"),
+        "\nMISVC(kernel='linear') and LinearSVC() on the instances with inherited labels in one "
+        "process,\nCPU time with one thread, shortest of several where one is short; gap: of the "
+        "last convex step, relative.",
+    ).report(),
     Report("linear-slopes", "MISVC by passes: time against the sizes", run_slopes),
-    Report("linear-others", "CoupledMISVC, MISVR, InstanceMISVC by passes", run_others),
-    Report("linear-real", "primal and dual on real sets: objectives", run_real),
+    Series(
+        "linear-others",
+        "CoupledMISVC, MISVR, InstanceMISVC by passes",
+        _others,
+        {"model": lambda task: task.method, "C": _cost},
+        _times("CPU time"),
+        "\n10,000 bags of 10 to 30 instances, 100 features (--fast: 300 bags, 10 features).",
+    ).report(),
+    _mapped_series(
+        "out-of-core", "MISVC: 10^7 x 100 float32 (4 GB) from a memory map", _map_tasks, "slack"
+    ).report(),
+    _mapped_series(
+        "memory-map", "M3IC and embeddings: the same memory map", _other_maps, "estimator"
+    ).report(),
+    Series(
+        "passes",
+        "MISVC by passes over the time of products with the data",
+        _pass_tasks,
+        {
+            "storage": lambda task: task.dataset,
+            "instances": lambda task: f"{task['shape'][0]:,} x {task['shape'][1]:,}",
+            "slack": lambda task: task.method,
+        },
+        {
+            "product": lambda task, result: duration(result["product"]),
+            "passes": lambda task, result: str(result["n_passes"]),
+            "fit": lambda task, result: duration(result["cpu_seconds"]),
+            "ratio": _products,
+            "two threads": lambda task, result: (
+                f"{result['wall_seconds'] / result['two_wall_seconds']:.2f}"
+            ),
+            "": lambda task, result: "" if result["converged"] else "NOT CONVERGED",
+        },
+        "\nCPU time of MISVC(1.0, kernel='linear').fit and of one product of all instances with a "
+        "vector by NumPy, conversion of\nfloat16 included and a new memory map, the shortest of "
+        f"several; ratio: fit over passes x product (goal {RATIO_GOAL:g}); two threads:\nwall time "
+        f"of one over that of two (goal {THREADS_GOAL}), which an occupied computer lowers.",
+    ).report(),
 )

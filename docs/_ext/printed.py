@@ -18,8 +18,11 @@ from docutils.statemachine import StringList
 DOCS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(DOCS.parent))
 
-from benchmarks.common.page import SUFFIX, read_page  # noqa: E402 (the path comes first)
-from benchmarks.common.table import Table  # noqa: E402
+from benchmarks.common.output import (  # noqa: E402 (the path comes first)
+    SUFFIX,
+    Table,
+    read_page,
+)
 
 # A number with its unit or deviation, such as "89.6 +- 1.8" or "0.52 s".
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?( ?(%|\w{1,4}))?( \+- +[\d.]+)?( ?\S{1,4})?")

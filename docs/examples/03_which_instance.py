@@ -28,11 +28,11 @@ print(f"accuracy on new bags: {model.score(X[test], y[test]):.3f}")
 # %%
 # One bag
 # -------
-# The first positive bag of the test set, with one bar per digit and its image below.
+# The first positive bag of the test set, with one bar per digit.
 from milearn.inspection import InstanceScoresDisplay
 
 bag = test[y[test] == 1][0]
-_ = InstanceScoresDisplay.from_estimator(model, X, bag=bag, instance_shape=(8, 8))
+_ = InstanceScoresDisplay.from_estimator(model, X, bag=bag)
 
 # %%
 # Many bags

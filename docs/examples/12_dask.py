@@ -62,9 +62,8 @@ import matplotlib.pyplot as plt
 from milearn.inspection import BagScoresDisplay, WitnessDisplay
 
 figure, axes = plt.subplots(2, 1, figsize=(7.0, 7.4), layout="constrained")
-BagScoresDisplay.from_predictions(
-    data.target, model.decision_function(data.data), threshold=0.0, bins=30, ax=axes[0]
-)
+scores = model.decision_function(data.data)
+BagScoresDisplay(scores=scores, labels=data.target, threshold=0.0).plot(axes[0], bins=30)
 _ = WitnessDisplay.from_estimator(model, data.data[:60].compute(), data.target[:60], ax=axes[1])
 
 # %%

@@ -47,9 +47,9 @@ print(site_label_test(y, site, random_state=0))
 # %%
 # Two kinds of folds
 # ------------------
-# ``SiteKFold`` keeps hospitals together, with class counts that are as equal as possible. The deviation is the
-# proportion of the bags of a class that would have to change fold for equal counts, and the bound is that of the
-# integer program.
+# ``SiteKFold`` keeps hospitals together, with class counts that exchanges of hospitals make more equal. The deviation is the
+# proportion of the bags of a class that would have to change fold for equal counts, and the bound is the deviation if
+# single bags were assigned to folds.
 from milearn.model_selection import SiteKFold, StratifiedBagKFold
 
 folds = SiteKFold(n_splits=5).assign(X, y, site)
@@ -87,7 +87,7 @@ for name, values in auc.items():
 # --------
 # Left: the areas under the ROC curve, with a point for each fold. Right: the patients of each class in the folds of
 # ``StratifiedBagKFold`` with groups, which is greedy, and of ``SiteKFold``. With many small hospitals both are nearly
-# equal, and only ``SiteKFold`` proves it.
+# equal, and ``SiteKFold`` compares them with the bound.
 import matplotlib.pyplot as plt
 
 greedy = np.array(

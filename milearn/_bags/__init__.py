@@ -1,5 +1,3 @@
 """The container of bags, the coercion of input to it, and reductions per bag."""
 
-from .container import Bags
-
-__all__ = ["Bags"]
+from .container import Bags as Bags

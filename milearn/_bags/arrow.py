@@ -5,33 +5,17 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .coerce import CATEGORY_ADVICE, check_columns, is_missing, listed
+from .canonical import CATEGORY_ADVICE, check_choice, check_columns, is_missing, listed
 from .segments import offsets_of
-
-__all__ = ["NestedTable", "arrow_table", "has_lists", "need_module", "read_nested", "table_of"]
 
 # Key of the names of features in the metadata of a schema.
 _METADATA = b"milearn"
 _SHOWN = 5
-
-
-@dataclass
-class NestedTable:
-    """The parts of a container from a table with one row per bag."""
-
-    instances: np.ndarray
-    offsets: np.ndarray
-    feature_names: list[str] | None
-    instance_data: dict[str, np.ndarray]
-    bag_data: dict[str, np.ndarray]
-    labels: np.ndarray | None
-    ids: np.ndarray
 
 
 def need_module(name: str, what: str) -> Any:
@@ -50,48 +34,32 @@ def need_module(name: str, what: str) -> Any:
 def arrow_table(data: Any) -> Any:
     """Convert anything that Arrow can read to a table with one column per part of the bags."""
     pa = need_module("pyarrow", "Bags.from_arrow")
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if not isinstance(data, (pa.Table, pa.Array, pa.ChunkedArray)):
-        data = _array_or_table(pa, data)
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.Array):
-        data = pa.chunked_array([data])
-    if pa.types.is_struct(data.type):
-        return pa.Table.from_struct_array(data)
-    return pa.table({"instances": data})
-
-
-def _array_or_table(pa: Any, data: Any) -> Any:
     if hasattr(data, "reset_index"):
         # pandas, of which Arrow would make a column of an index that is not a range.
-        flat = data.reset_index(drop=True)
-        return pa.Table.from_pandas(flat) if hasattr(data, "columns") else pa.array(flat)
-    if hasattr(data, "to_arrow"):
-        return data.to_arrow()
-    if hasattr(data, "__arrow_array__") or hasattr(data, "__arrow_c_array__"):
-        return pa.array(data)
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data) if hasattr(data, "columns") else pa.chunked_array(data)
-    raise TypeError(
-        f"{type(data).__name__} is not an Arrow table or array: convert it with pyarrow, or "
-        "use Bags.from_list."
-    )
+        data = data.reset_index(drop=True)
+        data = pa.Table.from_pandas(data) if hasattr(data, "columns") else pa.array(data)
+    elif hasattr(data, "to_arrow"):
+        data = data.to_arrow()
+    elif hasattr(data, "__arrow_array__"):
+        data = pa.array(data)
+    if isinstance(data, (pa.Array, pa.ChunkedArray)):
+        return pa.table({"instances": data})
+    if not isinstance(data, (pa.Table, pa.RecordBatch)):
+        raise TypeError(
+            f"{type(data).__name__} is not an Arrow table or array: convert it with pyarrow, or "
+            "use Bags.from_list."
+        )
+    return data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
 
 
-def _kinds() -> Any:
-    return need_module("pyarrow.types", "Bags.from_arrow")
-
-
-def holds_lists(kind: Any) -> bool:
-    kinds = _kinds()
+def _holds_lists(kind: Any) -> bool:
+    kinds = need_module("pyarrow.types", "Bags.from_arrow")
     return kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
 
 
 def has_lists(table: Any) -> bool:
     """Whether a column contains lists, so that a row is a bag and not an instance."""
-    return any(holds_lists(field.type) for field in table.schema)
+    return any(_holds_lists(field.type) for field in table.schema)
 
 
 def read_nested(
@@ -103,106 +71,80 @@ def read_nested(
     instance_data: Mapping[str, Any] | None,
     bag_data: Mapping[str, str] | None,
     empty: str,
-) -> NestedTable:
-    """The parts of a table with one row per bag, see :meth:`milearn.Bags.from_arrow`."""
-    if empty not in ("raise", "drop"):
-        raise ValueError(f"empty={empty!r} is unknown: choose 'raise' or 'drop'.")
+) -> tuple[dict[str, Any], np.ndarray | None, np.ndarray]:
+    """The arguments of a container from a table with one row per bag, the labels and the ids.
+
+    See :meth:`milearn.Bags.from_arrow`.
+    """
+    check_choice("empty", empty, ("raise", "drop"))
     noted = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
     if features is None and instance_data is None and noted:
         features, instance_data = noted["features"], noted["instance_data"]
         bag_data = noted.get("bag_data") if bag_data is None else bag_data
-    bag_data = bag_data or {}
+    bag_data, data = bag_data or {}, instance_data or {}
     scalars = [name for name in (bag, label, *bag_data.values()) if name is not None]
-    data = {name: listed(chosen) for name, chosen in (instance_data or {}).items()}
-    taken = {name for chosen in data.values() for name in chosen}
-    wanted = _wanted(table, scalars, None if features is None else {*features, *taken})
-    table = table.select([*dict.fromkeys(scalars), *wanted])
-    table = _without_nulls(table, wanted, bag, empty)
-    ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
-    labels = None if label is None else table.column(label).to_numpy()
-    of_bags = {name: _scalars(table, column) for name, column in bag_data.items()}
-    offsets, columns = _flat_columns(table, wanted, ids)
-    full = np.diff(offsets) > 0
-    if not full.all():
-        _check_dropped(ids[~full], "without an instance", empty)
-        offsets, ids = offsets_of(np.diff(offsets)[full]), ids[full]
-        labels = None if labels is None else labels[full]
-        of_bags = {name: values[full] for name, values in of_bags.items()}
-    _check_ids(ids.tolist(), bag)
-    chosen = features or [name for name in columns if name not in taken]
-    check_columns("table", [*taken, *chosen], list(columns))
-    arrays = {
-        name: _data_array({part: columns[part] for part in parts}, instance_data[name])
-        for name, parts in data.items()
-        if instance_data is not None
-    }
-    if not chosen:
+    taken = [name for chosen in data.values() for name in listed(chosen)]
+    if features is None:
+        features = [name for name in table.column_names if name not in (*scalars, *taken)]
+    if not features:
         raise ValueError("The table has no column of features: bags need at least one.")
-    matrices = [_matrix(columns[name], name) for name in chosen]
-    names = noted.get("feature_names") if len(chosen) == 1 else None
-    if names is None and all(matrix.shape[1] == 1 for matrix in matrices) and "" not in chosen:
-        names = None if chosen == ["instances"] else list(chosen)
-    matrix = matrices[0] if len(matrices) == 1 else np.concatenate(matrices, axis=1)
-    return NestedTable(matrix, offsets, names, arrays, of_bags, labels, ids)
+    names = [*dict.fromkeys([*taken, *features])]
+    check_columns("table", [*scalars, *names], table.column_names)
+    table = _without_empty(table, names, bag, empty)
+    ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
+    _check_ids(ids.tolist(), bag)
+    offsets, columns = _flat_columns(table, names, ids)
+    feature_names = noted.get("feature_names") if len(features) == 1 else None
+    matrices = [_matrix(columns[name], name) for name in features]
+    if feature_names is None and all(matrix.shape[1] == 1 for matrix in matrices):
+        feature_names = None if list(features) == ["instances"] else list(features)
+    parts = {
+        "instances": matrices[0] if len(matrices) == 1 else np.concatenate(matrices, axis=1),
+        "offsets": offsets,
+        "feature_names": feature_names,
+        "instance_data": {name: _data_array(columns, chosen) for name, chosen in data.items()},
+        "bag_data": {name: _scalars(table, column) for name, column in bag_data.items()},
+    }
+    return parts, None if label is None else table.column(label).to_numpy(), ids
 
 
 def _scalars(table: Any, name: str) -> np.ndarray:
     """The entries of a column that becomes a column of the bags; missing ones are None."""
     column = table.column(name)
-    if holds_lists(column.type):
+    if _holds_lists(column.type):
         raise ValueError(f"The column {name!r} holds lists: bag_data has one entry per bag.")
-    if column.null_count:
-        return np.array(column.to_pylist(), dtype=object)
-    return column.to_numpy()
+    return np.array(column.to_pylist(), object) if column.null_count else column.to_numpy()
 
 
-def _wanted(table: Any, scalars: list[str], named: set[str] | None) -> list[str]:
-    """Columns of lists to read; a name may also refer to a field of their structs."""
-    check_columns("table", scalars, table.column_names)
-    names = {
-        field.name: {field.name, *_fields_of(field.type)}
-        for field in table.schema
-        if field.name not in scalars
-    }
-    if named is not None:
-        names = {name: known for name, known in names.items() if named & known}
-        unknown = named.difference(*names.values())
-        check_columns("table", sorted(unknown), table.column_names)
-    check_columns("table", list(names), table.column_names)
+def _sizes(column: Any) -> np.ndarray:
+    """The lengths of lists, of which missing ones have no entry."""
+    compute = need_module("pyarrow.compute", "Bags.from_arrow")
+    return compute.fill_null(compute.list_value_length(column), 0).to_numpy()
+
+
+def _without_empty(table: Any, names: Sequence[str], bag: str | None, empty: str) -> Any:
+    """The rows in which no list is missing or empty."""
+    full = np.ones(len(table), dtype=bool)
     for name in names:
-        kind = table.schema.field(name).type
-        if not holds_lists(kind):
+        column = table.column(name)
+        if not _holds_lists(column.type):
             raise ValueError(
-                f"The column {name!r} holds {kind} and no lists: name it as bag or label, or "
-                "choose the columns by features."
+                f"The column {name!r} holds {column.type} and no lists: name it as bag or label, "
+                "or choose the columns by features."
             )
-    return list(names)
-
-
-def _fields_of(kind: Any) -> list[str]:
-    inner = kind.value_type if holds_lists(kind) else kind
-    return [field.name for field in inner] if _kinds().is_struct(inner) else []
-
-
-def _without_nulls(table: Any, wanted: list[str], bag: str | None, empty: str) -> Any:
-    """The rows in which no list is missing."""
-    if not any(table.column(name).null_count for name in wanted):
+        full &= _sizes(column) > 0
+    if full.all():
         return table
-    valid = [table.column(name).is_valid().to_numpy() for name in wanted]
-    found = np.logical_and.reduce(valid)
     ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
-    _check_dropped(ids[~found], "missing (null)", empty)
-    return table.filter(found)
-
-
-def _check_dropped(ids: np.ndarray, what: str, empty: str) -> None:
     if empty == "raise":
-        shown = ", ".join(repr(key) for key in ids[:_SHOWN].tolist())
-        more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+        shown = ", ".join(repr(key) for key in ids[~full][:_SHOWN].tolist())
+        n_empty = len(full) - int(full.sum())
+        more = f" and {n_empty - _SHOWN} more" if n_empty > _SHOWN else ""
         raise ValueError(
-            f"{len(ids)} bag(s) are {what}: {shown}{more}. Every bag needs at least one instance; "
-            "remove them, or pass empty='drop'."
+            f"{n_empty} bag(s) are without an instance: {shown}{more}. Every bag needs at least "
+            "one instance; remove them, or pass empty='drop'."
         )
+    return table.filter(full)
 
 
 def _check_ids(ids: list[Any], bag: str | None) -> None:
@@ -214,89 +156,54 @@ def _check_ids(ids: list[Any], bag: str | None) -> None:
 
 
 def _flat_columns(
-    table: Any, wanted: list[str], ids: np.ndarray
+    table: Any, names: Sequence[str], ids: np.ndarray
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The common offsets of all columns, and the values of each column or field of a struct."""
-    if not wanted:
-        raise ValueError("The table has no column of lists: pass bag= for one row per instance.")
-    columns: dict[str, Any] = {}
-    lists = {name: _unnested(_one_chunk(table.column(name))) for name in wanted}
-    offsets, _ = lists[wanted[0]]
-    for name, (firsts, values) in lists.items():
-        differ = np.flatnonzero(np.diff(offsets) != np.diff(firsts))
+    """The common offsets of all columns of lists, and the entries of the lists of each column."""
+    sizes = _sizes(table.column(names[0]))
+    for name in names:
+        found = _sizes(table.column(name))
+        differ = np.flatnonzero(sizes != found)
         if len(differ):
             row = int(differ[0])
             raise ValueError(
-                f"Bag {ids.tolist()[row]!r} has {np.diff(offsets)[row]} instances in "
-                f"{wanted[0]!r} but {np.diff(firsts)[row]} in {name!r}: all lists of a bag must "
-                "have one length."
+                f"Bag {ids.tolist()[row]!r} has {sizes[row]} instances in {names[0]!r} but "
+                f"{found[row]} in {name!r}: all lists of a bag must have one length."
             )
-        parts = {name: values}
-        if _kinds().is_struct(values.type):
-            _refuse_nulls(values, name)
-            parts = dict(zip(_fields_of(values.type), values.flatten(), strict=True))
-        for part, value in parts.items():
-            if columns.setdefault(part, value) is not value:
-                raise ValueError(f"Two columns of the table are named {part!r}: rename one.")
-    return offsets, columns
-
-
-def _refuse_nulls(values: Any, name: str) -> None:
-    if values.null_count:
-        raise ValueError(f"The column {name!r} has an instance that is missing (null).")
+    return offsets_of(sizes), {name: _one_chunk(table.column(name)).flatten() for name in names}
 
 
 def _one_chunk(column: Any) -> Any:
-    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if hasattr(whole, "chunks"):
-        # Some versions return a chunked array for no chunks and for very long ones.
-        whole = need_module("pyarrow", "Bags.from_arrow").concat_arrays(whole.chunks)
-    return _stored(whole)
-
-
-def _stored(array: Any) -> Any:
-    """The storage of an array with an extension type."""
-    return array.storage if hasattr(array, "storage") else array
-
-
-def _unnested(array: Any) -> tuple[np.ndarray, Any]:
-    """Offsets from 0 and the values of an array of lists without nulls."""
-    if _kinds().is_fixed_size_list(array.type):
-        return np.arange(len(array) + 1) * array.type.list_size, _stored(array.flatten())
-    offsets = np.asarray(array.offsets).astype(np.intp)
-    values = array.values.slice(offsets[0], offsets[-1] - offsets[0])
-    return offsets - offsets[0], _stored(values)
+    # combine_chunks copies a single chunk, too.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _matrix(values: Any, name: str) -> np.ndarray:
     """Values of instances as a matrix with one row per instance."""
-    if not holds_lists(values.type):
+    if not _holds_lists(values.type):
         return _numbers(values, name).reshape(-1, 1)
-    _refuse_nulls(values, name)
-    offsets, inner = _unnested(values)
-    sizes = np.diff(offsets)
-    width = getattr(values.type, "list_size", sizes[0] if len(sizes) else 0)
-    differ = np.flatnonzero(sizes != width)
+    if values.null_count:
+        raise ValueError(f"The column {name!r} has an instance that is missing (null).")
+    sizes = _sizes(values)
+    differ = np.flatnonzero(sizes != sizes[:1])
     if len(differ):
         row = int(differ[0])
         raise ValueError(
             f"Instance {row} of {name!r} has {sizes[row]} features but the first has {sizes[0]}: "
             "every instance must have the same features."
         )
-    return _numbers(inner, name).reshape(len(sizes), int(width))
+    return _numbers(values.flatten(), name).reshape(len(sizes), -1)
 
 
 def _numbers(values: Any, name: str) -> np.ndarray:
-    kinds, kind = _kinds(), values.type
+    kinds, kind = need_module("pyarrow.types", "Bags.from_arrow"), values.type
     if not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)):
         advice = "" if kinds.is_temporal(kind) else f", {CATEGORY_ADVICE}"
         raise ValueError(
             f"The column {name!r} holds {kind} values: encode them as numbers first{advice}."
         )
-    if values.null_count:
-        wide = kind if kinds.is_floating(kind) else "float64"
-        return values.cast(wide).to_numpy(zero_copy_only=False)
-    return values.to_numpy(zero_copy_only=not kinds.is_boolean(kind))
+    if values.null_count and not kinds.is_floating(kind):
+        values = values.cast("float64")
+    return values.to_numpy(zero_copy_only=False)
 
 
 def _data_array(columns: dict[str, Any], chosen: Any) -> np.ndarray:
@@ -304,7 +211,7 @@ def _data_array(columns: dict[str, Any], chosen: Any) -> np.ndarray:
     if isinstance(chosen, (list, tuple)):
         return np.concatenate([_matrix(columns[name], name) for name in chosen], axis=1)
     values = columns[chosen]
-    if holds_lists(values.type):
+    if _holds_lists(values.type):
         return _matrix(values, chosen)
     if values.null_count:
         raise ValueError(f"The column {chosen!r} has missing values: instance data has none.")

@@ -10,27 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from .coerce import row_range
-from .pieces import Buffer, StoredRows, pieces_of
+from .canonical import row_range
+from .rows_on_disk import LazyRows, computed_in, pieces_of
 from .segments import bag_ranges
-from .threads import ONE_BLAS_THREAD, in_threads, working_threads
-
-__all__ = [
-    "BLOCK_BYTES",
-    "ArraySource",
-    "Block",
-    "PassSource",
-    "computed_in",
-    "stacked",
-    "width_of",
-]
-
-Matrix = Any  # an ndarray or a CSR matrix
+from .threads import in_threads, one_blas_thread, working_threads
+from .types import Matrix
 
 # Bytes of a block of instances in float64.
 BLOCK_BYTES = 32 * 2**20
@@ -53,10 +43,10 @@ class Block:
     # Number of instances of the bag of which the block is a part.
     whole_size: int | None = None
 
-    @property
+    @cached_property
     def instances(self) -> Matrix:
         """All rows in the type of the block, shape (n_rows, n_features)."""
-        return self.stored.whole if isinstance(self.stored, StoredRows) else self.stored
+        return self.stored[:] if isinstance(self.stored, LazyRows) else self.stored
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -104,9 +94,7 @@ class Block:
 
     def take(self, rows: np.ndarray, dtype: Any = np.float64) -> Matrix:
         """A copy of rows of the block in a type."""
-        stored = self.stored
-        taken = stored.take(rows) if isinstance(stored, StoredRows) else stored[rows]
-        return taken.astype(dtype, copy=False)
+        return self.stored[rows].astype(dtype, copy=False)
 
     def weighted_sum(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The weighted sum of rows of the block, shape (n_features,)."""
@@ -117,7 +105,7 @@ class Block:
             return np.asarray(self.take(rows, self.dtype).T @ weights, dtype=np.float64)
         spread = np.bincount(rows, weights=weights, minlength=n_rows)
         if not self._is_dense:
-            return np.asarray(self.stored.T @ spread, dtype=np.float64)
+            return np.asarray(spread @ self.stored, dtype=np.float64)
         total, first = np.zeros(n_features), 0
         for piece in pieces_of(self.stored, np.float64):
             total += spread[first : first + len(piece)] @ piece
@@ -127,7 +115,7 @@ class Block:
     @property
     def _is_dense(self) -> bool:
         """Whether the rows are values, and not sparse or computed."""
-        return isinstance(self.stored, (np.ndarray, StoredRows))
+        return isinstance(self.stored, (np.ndarray, LazyRows))
 
 
 class PassSource(Protocol):
@@ -194,7 +182,6 @@ class ArraySource:
         self.n_instances, self.n_features = (int(size) for size in instances.shape)
         self.n_bags, self.dtype = len(offsets) - 1, instances.dtype
         self.block_dtype = computed_in(instances.dtype) if dtype is None else np.dtype(dtype)
-        self._buffer = Buffer()
         self.limit = max(1, block_bytes // (8 * max(1, int(width_of(instances)))))
 
     @property
@@ -214,7 +201,7 @@ class ArraySource:
         def at(place: tuple[int, int, int, int]) -> Any:
             return function(self._block(*place), *arguments)
 
-        with ONE_BLAS_THREAD, working_threads(self.n_jobs):
+        with one_blas_thread(), working_threads(self.n_jobs):
             return in_threads(at, self._places(in_parts))
 
     def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
@@ -250,11 +237,13 @@ class ArraySource:
 
     def _rows_of(self, start: int, stop: int) -> Matrix:
         rows, dtype = self.instances, self.block_dtype
-        if sparse.issparse(rows):
-            return row_range(rows, start, stop).astype(dtype, copy=False)
-        if isinstance(rows, np.ndarray) and rows.dtype == dtype:
-            return row_range(rows, start, stop)
-        return StoredRows(rows, start, stop, dtype, self._buffer)
+        if isinstance(rows, np.ndarray) and rows.dtype != dtype:
+            rows = LazyRows.of_matrix(rows, dtype)
+        if isinstance(rows, LazyRows):
+            return rows.within(start, stop, dtype)
+        if isinstance(rows, np.ndarray):
+            return rows[start:stop]
+        return row_range(rows, start, stop).astype(dtype, copy=False)
 
 
 def width_of(instances: Any) -> float:
@@ -269,8 +258,3 @@ def stacked(parts: list[Matrix]) -> Matrix:
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def computed_in(dtype: Any) -> np.dtype:
-    # float16 is only used for storage.
-    return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)

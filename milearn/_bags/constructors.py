@@ -7,23 +7,26 @@ from typing import Any, Self
 
 import numpy as np
 
+from .annotations import (
+    bag_columns,
+    canonical_data,
+    constant_data,
+    data_of_blocks,
+    frame_data,
+    taken_rows,
+)
 from .arrow import arrow_table, has_lists, need_module, read_nested
-from .bag_data import bag_columns, canonical_rows, frame_bag_data
-from .coerce import canonical_matrix, frame_names, id_array, listed
-from .instance_data import canonical_data, data_of_blocks, frame_data, taken_rows
-from .raw import RawConstructors
+from .canonical import canonical_matrix, frame_names, id_array
+from .cutting import RawConstructors
+from .rows_on_disk import holds_text
 from .stack import (
-    block_column,
     frame_features,
     frame_labels,
+    has_list_cells,
     joined_parts,
-    list_columns,
     rows_by_bag,
     stack_blocks,
 )
-from .text import holds_text
-
-__all__ = ["BagConstructors"]
 
 
 class BagConstructors(RawConstructors):
@@ -133,7 +136,7 @@ default=None
         matrix = canonical_matrix(instances)
         order, offsets, names = rows_by_bag(bag_ids, matrix.shape[0])
         data = canonical_data(instance_data, matrix.shape[0])
-        columns = canonical_rows(bag_data, order, offsets, names)
+        columns = constant_data(bag_data, order, offsets, names)
         bags = cls(
             matrix if order is None else matrix[order],
             offsets,
@@ -161,7 +164,7 @@ default=None
 
         In a long frame each row is an instance and the column ``bag`` names its bag. Where the
         features are columns of lists each row is a bag: a column holds the values of one feature,
-        or whole instances as lists of lists or 2-D arrays (see :meth:`from_arrow`).
+        or whole instances as lists of lists (see :meth:`from_arrow`).
 
         Parameters
         ----------
@@ -212,14 +215,20 @@ default=None
         if not hasattr(df, "columns"):
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
         columns = bag_columns(bag_data)
-        if list_columns(df, features):
-            return cls._from_list_columns(
-                df, bag, label, features, instance_data, columns, return_ids
+        if has_list_cells(df):
+            return cls.from_arrow(
+                df,
+                bag,
+                label=label,
+                features=features,
+                instance_data=instance_data,
+                bag_data=columns or None,
+                return_ids=return_ids,
             )
         if bag is None:
             raise ValueError("bag=None is for columns of lists: name the column of the bags.")
-        data = frame_data(df, instance_data)
-        of_bags = frame_bag_data(df, columns)
+        data = frame_data(df, instance_data, "instance_data")
+        of_bags = frame_data(df, columns, "bag_data")
         values, feature_names = frame_features(
             df, bag, label, features, [*(instance_data or {}).values(), *columns.values()]
         )
@@ -233,38 +242,6 @@ default=None
             bag_data=of_bags,
         )
         labels = None if label is None else frame_labels(df, label, keys)
-        return _given(bags, label is not None, labels, return_ids, ids)
-
-    @classmethod
-    def _from_list_columns(
-        cls,
-        df: Any,
-        bag: Any,
-        label: Any,
-        features: Sequence[Any] | None,
-        instance_data: Mapping[str, Any] | None,
-        columns: dict[str, Any],
-        return_ids: bool,
-    ) -> Any:
-        if features is None and columns:
-            taken = {bag, label, *columns.values()}
-            features = [name for name in df.columns if name not in taken]
-            for chosen in (instance_data or {}).values():
-                features = [name for name in features if name not in listed(chosen)]
-        blocks = block_column(df, bag, label, features, instance_data)
-        if blocks is None:
-            return cls.from_arrow(
-                df,
-                bag,
-                label=label,
-                features=features,
-                instance_data=instance_data,
-                bag_data=columns or None,
-                return_ids=return_ids,
-            )
-        ids = np.arange(len(blocks)) if bag is None else id_array(df[bag].to_list())
-        labels = None if label is None else df[label].to_numpy()
-        bags = cls.from_list(blocks, bag_data=frame_bag_data(df, columns))
         return _given(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
@@ -285,19 +262,19 @@ default=None
         Parameters
         ----------
         data : pyarrow array or table, polars or pandas frame or series, or awkward array
-            An array of lists holds the instances of each bag: as lists of fixed size, as structs
-            with one field per feature, as lists of equal length, or, for one feature, as numbers.
-            Of a table each row is a bag, and its columns are such arrays, whose features are
-            joined. A table without lists is long: each row is an instance, and ``bag`` is
-            needed. A nested Parquet file is read by :func:`pyarrow.parquet.read_table` first.
+            An array of lists holds the instances of each bag: as lists of fixed size, as lists of
+            equal length, or, for one feature, as numbers. Of a table each row is a bag, and its
+            columns are such arrays, whose features are joined. A table without lists is long: each
+            row is an instance, and ``bag`` is needed. A nested Parquet file is read by
+            :func:`pyarrow.parquet.read_table` first.
         bag : column name, default=None
             The column of the identifiers of the bags.
         label : column name, default=None
             The column of their labels; if given, the labels are also returned.
         features : sequence of column names, default=None
-            Columns, or fields of their structs, that are features; by default, all others.
+            Columns that are features; by default, all others.
         instance_data : mapping of str to column name or list of column names, default=None
-            Columns, or fields of their structs, that become arrays of the instances.
+            Columns that become arrays of the instances.
         bag_data : list of column names, or mapping of str to column name, default=None
             Columns of numbers or strings that become columns of the bags. By default, those of a
             table of :meth:`to_arrow`.
@@ -351,7 +328,7 @@ default=None
                 bag_data=bag_data,
                 return_ids=return_ids,
             )
-        parts = read_nested(
+        parts, labels, ids = read_nested(
             table,
             bag=bag,
             label=label,
@@ -360,14 +337,7 @@ default=None
             bag_data=None if bag_data is None else bag_columns(bag_data),
             empty=empty,
         )
-        bags = cls(
-            parts.instances,
-            parts.offsets,
-            feature_names=parts.feature_names,
-            instance_data=parts.instance_data,
-            bag_data=parts.bag_data,
-        )
-        return _given(bags, label is not None, parts.labels, return_ids, parts.ids)
+        return _given(cls(**parts), label is not None, labels, return_ids, ids)
 
     @classmethod
     def singletons(

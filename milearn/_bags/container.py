@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .bag_data import canonical_bag_data
+from .annotations import canonical_data, taken_rows
 from .blocks import BLOCK_BYTES, ArraySource
-from .coerce import (
+from .canonical import (
     canonical_csr,
     canonical_graph,
     canonical_matrix,
@@ -23,17 +23,12 @@ from .coerce import (
     row_range,
 )
 from .constructors import BagConstructors
-from .exports import BagExports
-from .html import bags_html
-from .index import bag_positions, column_key, compact, composed, is_full
-from .instance_data import canonical_data, taken_rows
-from .mapped import MappedRows, held_bytes, is_mapped, note_file, pack, refers_to_file, unpack
+from .export import BagExports, bags_html
+from .index import bag_positions, column_key, is_full
 from .merge import BagMerging
+from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, segment_index
 from .stack import stack_features
-from .text import holds_text
-
-__all__ = ["Bags"]
 
 _ADVICE = (
     "Bags cannot be turned into one array because bags differ in size: use bags.instances for "
@@ -113,9 +108,10 @@ class Bags(BagConstructors, BagMerging, BagExports):
     float16 is only used for storage. Estimators that read in blocks
     (:class:`~milearn.preprocessing.BagStatistics`,
     :class:`~milearn.preprocessing.InstanceTransformer`, :class:`~milearn.cluster.M3IC`) convert
-    block by block, and so does :class:`~milearn.MIClassifier` on large data. Other estimators
-    convert all instances: to float32, with twice the memory of the float16 instances, or to
-    float64, with four times, if they only support float64.
+    block by block. So do linear models by passes, and :class:`~milearn.MIClassifier` and
+    :class:`~milearn.MIRegressor` on large data. Other estimators convert all instances: to float32,
+    with twice the memory of the float16 instances, or to float64, with four times, if they only
+    support float64.
 
     Examples
     --------
@@ -158,7 +154,7 @@ class Bags(BagConstructors, BagMerging, BagExports):
             links,
             canonical_names(feature_names, n_features),
             canonical_data(instance_data, n_instances),
-            canonical_bag_data(bag_data, len(firsts) - 1),
+            canonical_data(bag_data, len(firsts) - 1, "bag_data", "bag"),
         )
 
     def _keep(
@@ -173,15 +169,15 @@ class Bags(BagConstructors, BagMerging, BagExports):
     ) -> None:
         # The rows of a mapped matrix are read on demand; a selection that is not one range is
         # gathered when ``instances`` is used.
-        self._rows: MappedRows | None = None
+        self._rows: LazyRows | None = None
         self._instances: Any = None
-        if isinstance(instances, MappedRows):
+        if isinstance(instances, LazyRows):
             self._rows = instances
         else:
             self._instances = read_only(instances)
             if is_mapped(instances):
                 note_file(instances)
-                self._rows = MappedRows(self._instances, offsets[:-1], offsets)
+                self._rows = LazyRows(self._instances, offsets[:-1], offsets)
         self._offsets = read_only(offsets)
         self._bag_graph = read_only(bag_graph)
         self._instance_graph = read_only(instance_graph)
@@ -189,7 +185,6 @@ class Bags(BagConstructors, BagMerging, BagExports):
         self._instance_data = {name: read_only(data) for name, data in instance_data.items()}
         self._bag_data = {name: read_only(data) for name, data in bag_data.items()}
         self._bag_index: np.ndarray | None = None
-        self._origin: tuple[Bags, Any] | None = None
 
     def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
         """The same bags, graphs and data over another instance matrix, row for row.
@@ -219,15 +214,8 @@ class Bags(BagConstructors, BagMerging, BagExports):
                 f"The new matrix has {matrix.shape[0]} rows for {self.n_instances} instances: "
                 "an instance matrix can only be replaced row for row."
             )
-        return Bags(
-            matrix,
-            self.offsets,
-            bag_graph=self.bag_graph,
-            instance_graph=self.instance_graph,
-            feature_names=feature_names,
-            instance_data=self.instance_data,
-            bag_data=self.bag_data,
-        )
+        names = canonical_names(feature_names, matrix.shape[1])
+        return self._changed(instances=matrix, feature_names=names)
 
     def with_instance_graph(self, instance_graph: Any) -> Bags:
         """The same bags with another graph of the instances.
@@ -276,7 +264,7 @@ class Bags(BagConstructors, BagMerging, BagExports):
         --------
         milearn.preprocessing.BagData : The columns as rows for estimators.
         """
-        return self._changed(bag_data=canonical_bag_data(bag_data, len(self)))
+        return self._changed(bag_data=canonical_data(bag_data, len(self), "bag_data", "bag"))
 
     def _changed(self, **parts: Any) -> Bags:
         kept = {
@@ -483,18 +471,18 @@ class Bags(BagConstructors, BagMerging, BagExports):
         return self._derived(instances, offsets, bags, slice(first, last))
 
     def _take(self, positions: np.ndarray) -> Bags:
-        rows, offsets = gather_rows(self.offsets, positions)
-        if self._rows is None:
-            return self._derived(self.instances[rows], offsets, positions, rows)
         if len(positions) and (np.diff(positions) == 1).all():
             return self._take_range(int(positions[0]), int(positions[-1]) + 1)
-        return self._derived(self._rows.selected(positions, offsets), offsets, positions, rows)
+        rows, offsets = gather_rows(self.offsets, positions)
+        stored = self._rows
+        instances = self.instances[rows] if stored is None else stored.selected(positions, offsets)
+        return self._derived(instances, offsets, positions, rows)
 
     def _derived(self, instances: Any, offsets: np.ndarray, bags: Any, rows: Any) -> Bags:
         """The bags at the positions ``bags``, whose instances are at the positions ``rows``."""
         bag_graph, links = self.bag_graph, self.instance_graph
-        derived = object.__new__(type(self))
-        derived._keep(
+        made = object.__new__(type(self))
+        made._keep(
             canonical_matrix(instances) if sparse.issparse(instances) else instances,
             offsets,
             None if bag_graph is None else canonical_csr(bag_graph[bags][:, bags]),
@@ -503,10 +491,7 @@ class Bags(BagConstructors, BagMerging, BagExports):
             taken_rows(self._instance_data, rows),
             taken_rows(self._bag_data, bags),
         )
-        if self._rows is not None:
-            root, chosen = (self, bags) if self._origin is None else self._origin
-            derived._origin = root, chosen if root is self else composed(chosen, bags)
-        return derived
+        return made
 
     def _take_columns(self, columns: Any) -> Bags:
         columns = column_key(columns, self.feature_names)
@@ -538,46 +523,27 @@ class Bags(BagConstructors, BagMerging, BagExports):
         raise TypeError(f"numpy.{func.__name__} does not take Bags. {_ADVICE}")
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._origin is None:
-            return self._own_state()
-        # Bags that were selected from a mapped container are stored as that container and the
-        # selection, unless its arrays in memory are larger.
-        root, chosen = self._origin
-        whole = root._own_state()
-        if refers_to_file(whole["instances"]):
-            selected = {"root": whole, "bags": compact(chosen)}
-            if self._instances is None or held_bytes(selected) < held_bytes(self._own_state()):
-                return selected
-        return self._own_state()
-
-    def _own_state(self) -> dict[str, Any]:
         # CSR as bare arrays: SciPy sets flags lazily on its matrices, and joblib.hash of the
         # same bags would change with them.
         return {
-            "instances": pack(self._stored),
-            "offsets": pack(self.offsets),
-            "bag_graph": pack(self.bag_graph),
-            "instance_graph": pack(self.instance_graph),
+            "instances": packed(self._stored),
+            "offsets": packed(self.offsets),
+            "bag_graph": packed(self.bag_graph),
+            "instance_graph": packed(self.instance_graph),
             "feature_names": self.feature_names,
-            "instance_data": {name: pack(data) for name, data in self.instance_data.items()},
-            "bag_data": {name: pack(data) for name, data in self.bag_data.items()},
+            "instance_data": {name: packed(data) for name, data in self.instance_data.items()},
+            "bag_data": {name: packed(data) for name, data in self.bag_data.items()},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "root" in state:
-            root = object.__new__(type(self))
-            root.__setstate__(state["root"])
-            self.__dict__.update(root[state["bags"]].__dict__)
-            return
         self._keep(
-            unpack(state["instances"]),
-            unpack(state["offsets"]),
-            unpack(state["bag_graph"]),
-            unpack(state["instance_graph"]),
+            unpacked(state["instances"]),
+            unpacked(state["offsets"]),
+            unpacked(state["bag_graph"]),
+            unpacked(state["instance_graph"]),
             state["feature_names"],
-            {name: unpack(data) for name, data in state["instance_data"].items()},
-            # Absent in pickles of older versions.
-            {name: unpack(data) for name, data in state.get("bag_data", {}).items()},
+            {name: unpacked(data) for name, data in state["instance_data"].items()},
+            {name: unpacked(data) for name, data in state["bag_data"].items()},
         )
 
     def __sklearn_clone__(self) -> Bags:

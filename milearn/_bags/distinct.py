@@ -9,7 +9,6 @@ order of their hashes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -18,21 +17,7 @@ from sklearn.utils import gen_batches
 
 from .blocks import Block
 from .container import Bags
-
-__all__ = [
-    "MergedBags",
-    "PointBags",
-    "bag_fingerprints",
-    "distinct_points",
-    "distinct_rows",
-    "instance_ranks",
-    "merge_bags",
-    "row_hashes",
-    "row_ranks",
-    "rows_per_block",
-]
-
-Matrix = Any  # an ndarray or a CSR matrix
+from .types import Matrix
 
 # Significant digits by which rows are ranked.
 _RANK_DIGITS = 10
@@ -203,11 +188,7 @@ class MergedBags:
     @property
     def distinct(self) -> Bags:
         """Bags that differ in their instances."""
-        return (
-            self.bags
-            if len(self.distinct_positions) == len(self.bags)
-            else self.bags[self.distinct_positions]
-        )
+        return self.bags[self.distinct_positions]
 
 
 def merge_bags(
@@ -239,10 +220,9 @@ def merge_bags(
         back = np.argsort(kept)
         kept, summed, order = kept[back], summed[back], np.argsort(back)
     positions = used[kept]
-    whole = len(positions) == len(bags) and (np.diff(positions) == 1).all()
     first, inverse = distinct_rows(marks[kept])
     return MergedBags(
-        bags=bags if whole else bags[positions],
+        bags=bags[positions],
         positions=positions,
         weights=summed,
         order=order,

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["bag_positions", "column_key", "compact", "composed", "is_full"]
-
 
 def is_full(key: Any) -> bool:
     """Whether a key selects all items."""
@@ -46,22 +44,3 @@ def column_key(columns: Any, names: np.ndarray | None) -> Any:
                 raise IndexError(f"The bags have no feature named {str(name)!r}.")
         return np.array([known[name] for name in columns], dtype=np.intp)
     return columns.astype(np.intp) if columns.size == 0 else columns
-
-
-def composed(first: Any, second: Any) -> Any:
-    """Positions that ``second`` selects from the selection ``first``, slices with step 1 or arrays.
-
-    The bounds of the slices are within their source.
-    """
-    if not isinstance(first, slice):
-        return first[second]
-    if isinstance(second, slice):
-        return slice(first.start + second.start, first.start + second.stop)
-    return first.start + second
-
-
-def compact(key: Any) -> Any:
-    """Positions as 32-bit integers if these are large enough."""
-    if isinstance(key, slice) or (key.size and key.max() > np.iinfo(np.int32).max):
-        return key
-    return key.astype(np.int32)

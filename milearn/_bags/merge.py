@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .bag_data import differing_row
-from .coerce import canonical_csr, first_text, id_array, is_missing
-from .instance_data import canonical_array, taken_rows
-from .mapped import MappedRows
+from .annotations import canonical_array, differing_row, taken_rows
+from .canonical import canonical_csr, check_choice, first_text, id_array, is_missing
+from .rows_on_disk import LazyRows
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
-
-__all__ = ["LABEL_RULES", "BagMerging", "group_labels", "grouped"]
 
 LABEL_RULES = ("equal", "any", "max", "mean")
 _DIFFERING = ("raise", "instance_data")
@@ -96,9 +93,8 @@ class BagMerging:
         array([0, 0, 2, 1])
         """
         bags: Any = self
-        for name, value, known in (("how", how, LABEL_RULES), ("differing", differing, _DIFFERING)):
-            if value not in known:
-                raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(known)}.")
+        check_choice("how", how, LABEL_RULES)
+        check_choice("differing", differing, _DIFFERING)
         names, codes, order, ends = grouped(groups, len(bags))
         first = order[ends[:-1]]
         columns, moved = {}, {}
@@ -168,7 +164,7 @@ def _merged(
     in_order = bool((np.diff(order) == 1).all())
     rows, offsets = gather_rows(bags.offsets, order)
     stored, graph, links = bags._stored, bags.bag_graph, bags.instance_graph
-    if not in_order or isinstance(stored, MappedRows):
+    if not in_order or isinstance(stored, LazyRows):
         # Rows in a file are not read.
         stored = stored[rows] if bags._rows is None else bags._rows.merged(order, ends)
     if graph is not None:

@@ -9,8 +9,6 @@ import numpy as np
 from .container import Bags
 from .distinct import bag_fingerprints, distinct_points
 
-__all__ = ["PrototypeLimits", "drawn_bags", "drawn_points"]
-
 
 @dataclass(frozen=True)
 class PrototypeLimits:

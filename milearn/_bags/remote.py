@@ -13,8 +13,6 @@ from .blocks import BLOCK_BYTES, Block, PassSource, stacked
 from .container import Bags
 from .index import bag_positions, is_full
 
-__all__ = ["RemoteBags", "by_blocks", "check_takes_remote", "over_blocks"]
-
 Method = Callable[..., Any]
 
 

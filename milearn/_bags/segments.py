@@ -14,22 +14,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = [
-    "bag_ranges",
-    "gather_rows",
-    "group_by_id",
-    "offsets_of",
-    "pooling_matrix",
-    "segment_argmax",
-    "segment_index",
-    "segment_max",
-    "segment_mean",
-    "segment_min",
-    "segment_rank",
-    "segment_sum",
-]
-
-
 # Mean bag size and number of columns from which one call per bag is faster than a single call.
 _LARGE_BAG, _WIDE = 8, 32
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .bag_data import joined_bag_data
-from .coerce import (
+from .annotations import joined_data
+from .canonical import (
     block_diagonal,
     canonical_block,
     check_columns,
@@ -20,22 +20,7 @@ from .coerce import (
     same_label,
     same_names,
 )
-from .instance_data import joined_data
 from .segments import group_by_id, offsets_of
-from .series import series_advice
-
-__all__ = [
-    "block_column",
-    "first_conflict",
-    "frame_features",
-    "frame_labels",
-    "joined_parts",
-    "list_columns",
-    "rows_by_bag",
-    "stack_blocks",
-    "stack_features",
-    "stack_matrices",
-]
 
 
 def stack_matrices(matrices: Sequence[Any]) -> Any:
@@ -75,7 +60,7 @@ def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | No
         if width != widths[0]:
             raise ValueError(
                 f"Bag {position} has {width} features but bag 0 has {widths[0]}: every bag "
-                f"must have the same features.{series_advice(arrays)}"
+                f"must have the same features.{_series_advice(arrays)}"
             )
     return stack_matrices(arrays), offsets_of([array.shape[0] for array in arrays]), columns
 
@@ -98,8 +83,8 @@ def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
         "feature_names": names
         if all(same_names(names, part.feature_names) for part in parts)
         else None,
-        "instance_data": joined_data([part.instance_data for part in parts]),
-        "bag_data": joined_bag_data([part.bag_data for part in parts]),
+        "instance_data": joined_data([part.instance_data for part in parts], "instance_data"),
+        "bag_data": joined_data([part.bag_data for part in parts], "bag_data"),
     }
 
 
@@ -153,41 +138,20 @@ def frame_features(
     return values, chosen if all(isinstance(name, str) for name in chosen) else None
 
 
-def list_columns(df: Any, features: Sequence[Any] | None) -> list[Any]:
-    """The columns of a data frame, among the features if these are given, whose cells are lists."""
-    columns = list(df.columns) if features is None else list(features)
-    known = [name for name in columns if list(df.columns).count(name) == 1]
-    return [name for name in known if is_list(first_cell(df, name))]
+def has_list_cells(df: Any) -> bool:
+    """Whether the cells of a column of a data frame are lists."""
+    return any(_is_list(_first_cell(df[name])) for name in set(df.columns))
 
 
-def first_cell(df: Any, name: Any) -> Any:
-    """The first cell of a column that is not missing; None for columns of numbers."""
-    if getattr(df[name].dtype, "kind", "O") in "biufcmM":
+def _first_cell(column: Any) -> Any:
+    """The first cell that is not missing; None for columns of numbers."""
+    if getattr(column, "ndim", 1) > 1 or getattr(column.dtype, "kind", "O") in "biufcmM":
         return None
-    return next((cell for cell in df[name] if is_list(cell) or not is_missing(cell)), None)
+    return next((cell for cell in column if _is_list(cell) or not is_missing(cell)), None)
 
 
-def is_list(cell: Any) -> bool:
+def _is_list(cell: Any) -> bool:
     return hasattr(cell, "__len__") and not isinstance(cell, (str, bytes, dict))
-
-
-def block_column(
-    df: Any,
-    bag: Any,
-    label: Any,
-    features: Sequence[Any] | None,
-    instance_data: Mapping[str, Any] | None,
-) -> list[Any] | None:
-    """The cells of the only feature column if they are 2-D arrays, which Arrow does not support."""
-    if features is None:
-        features = [name for name in df.columns if name not in (bag, label)]
-    if len(features) != 1 or getattr(first_cell(df, features[0]), "ndim", 0) != 2:
-        return None
-    if instance_data:
-        raise ValueError(
-            "instance_data cannot be taken from a frame of 2-D arrays: use Bags.from_list."
-        )
-    return df[features[0]].to_list()
 
 
 def frame_labels(df: Any, label: Any, keys: Sequence[Hashable]) -> np.ndarray:
@@ -224,3 +188,18 @@ def first_conflict(labels: Any, codes: np.ndarray, first: np.ndarray) -> tuple[i
         if not same_label(labels[row], labels[start]):
             return start, row
     return None
+
+
+def _series_advice(blocks: Sequence[Any]) -> str:
+    """Text added to the error for blocks of different widths that may be series.
+
+    Series of different lengths, as (channels, time), have the same small number of rows in every
+    block and more columns than rows. This is rare for bags with wrong features.
+    """
+    rows = {block.shape[0] for block in blocks}
+    if len(rows) > 1 or min(block.shape[1] for block in blocks) <= max(rows):
+        return ""
+    return (
+        f" All blocks have {rows.pop()} row(s): if they are time series of shape (channels, time), "
+        "cut them into windows by Bags.from_series(X, length)."
+    )

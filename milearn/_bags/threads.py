@@ -11,15 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, wraps
-from threading import Lock
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
-
-__all__ = ["ONE_BLAS_THREAD", "controller", "in_threads", "one_blas_thread", "working_threads"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 # The threads of the fit in this thread, and whether this thread is one of them.
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
@@ -35,63 +30,11 @@ def controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _take_control() -> None:
-    """Let this thread set the number of BLAS threads.
-
-    From threadpoolctl 3.8 on, the first thread that sets it is the only one that can, until it has
-    restored it.
-    """
-    for library in controller().lib_controllers:
-        release = getattr(library, "clear_controlling_thread", None)
-        if release is not None:
-            release(force=True)
-
-
-def _limit_blas(n_threads: int | None = 1) -> Any:
-    """Limit the threads of BLAS, until ``restore_original_limits`` of what is returned."""
-    return controller().limit(limits=n_threads, user_api="blas")
-
-
-class _OneBlasThread:
-    """Context with one BLAS thread, until the last of several concurrent fits has left it.
-
-    The number of BLAS threads belongs to the process. Fits in several threads do not wait for each
-    other: only their number is kept under a lock. Concurrent fits end in any order, so the first
-    one to enter stores the number of threads and the last one to leave restores it. If each of them
-    restored what it found, as the limits of scikit-learn's k-means do, one thread could remain.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._limit = _limit_blas()
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                _take_control()
-                self._limit.restore_original_limits()
-
-
-ONE_BLAS_THREAD = _OneBlasThread()
-
-
-def one_blas_thread(function: F) -> F:
-    """The same function, within :data:`ONE_BLAS_THREAD`."""
-
-    @wraps(function)
-    def limited(*args: Any, **kwargs: Any) -> Any:
-        with ONE_BLAS_THREAD:
-            return function(*args, **kwargs)
-
-    return limited  # type: ignore[return-value]
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Context, and decorator of functions, with one thread of BLAS."""
+    with controller().limit(limits=1, user_api="blas"):
+        yield
 
 
 # -- threads of a fit ------------------------------------------------------------------------------
@@ -126,5 +69,5 @@ def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any
     pool, items = _pool.get(), list(items)
     if pool is None or len(items) == 1:
         return [function(item) for item in items]
-    with ONE_BLAS_THREAD:
+    with one_blas_thread():
         return list(pool.map(function, items))

@@ -7,15 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "AUTO",
-    "BagLimits",
-    "ComponentLimits",
-    "RelaxationLimits",
-    "StoredLimits",
-    "auto_components",
-]
-
 AUTO = "auto"
 
 
@@ -23,8 +14,7 @@ AUTO = "auto"
 class ComponentLimits:
     """Sizes up to which a kernel between instances is exact, and the landmarks beyond.
 
-    Up to these sizes exact fits take less than a minute and 2 GB on overlapping classes, see
-    ``python -m benchmarks scale approximate``.
+    Up to these sizes exact fits take less than a minute and 2 GB on overlapping classes.
 
     Attributes
     ----------

@@ -22,15 +22,6 @@ from sklearn.exceptions import EfficiencyWarning
 
 from .warn import warn_user
 
-__all__ = [
-    "duration",
-    "features_seconds",
-    "kernel_seconds",
-    "mixture_seconds",
-    "relaxation_seconds",
-    "warn_if_long",
-]
-
 # Seconds times the square of the number of instances, and times the cube of the number of bags.
 _KERNEL_RATES = {"maximum": (3e-7, 3e-8), "coupled": (1.5e-7, 0.0), "labels": (4e-7, 0.0)}
 _FEATURE_RATE = 5e-10

@@ -8,9 +8,7 @@ from sklearn import get_config
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.pieces import pieces_of
-
-__all__ = ["check_finite"]
+from .._bags.rows_on_disk import pieces_of
 
 # Bits of infinity and of the sign of a float16.
 _HALF_INFINITY, _HALF_SIGN = 0x7C00, 0x8000

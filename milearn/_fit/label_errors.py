@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._bags.coerce import is_missing
-
-__all__ = ["check_label_types", "numbered_advice", "unknown_label"]
+from .._bags.canonical import is_missing
 
 
 def check_label_types(y: Any) -> None:

@@ -14,17 +14,6 @@ from .._bags.threads import working_threads
 from .._compat import FitTask
 from .warn import warn_user
 
-__all__ = [
-    "MultiStart",
-    "attributes_of",
-    "drawn_rows",
-    "given_rows",
-    "relative_gap",
-    "values_of",
-    "warn_of_gaps",
-    "warn_of_stops",
-]
-
 
 class MultiStart:
     """Loop over problems and starts: jobs, progress, reports, and the best start of each problem.

@@ -10,8 +10,6 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from .._bags import Bags
 from .validation import validate_labels
 
-__all__ = ["has_outcomes", "outcome_fields", "survival_outcomes", "validate_outcomes"]
-
 
 def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     """Outcomes of bags as estimators of survival expect them.

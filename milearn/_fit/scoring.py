@@ -6,8 +6,6 @@ from typing import Any
 
 from sklearn.metrics import check_scoring
 
-__all__ = ["single_scorer"]
-
 
 def single_scorer(estimator: Any, scoring: Any) -> Any:
     """The callable ``scorer(estimator, X, y)`` of one score, or an error.

@@ -23,8 +23,6 @@ from __future__ import annotations
 import re
 import textwrap
 
-__all__ = ["with_shared_docs"]
-
 # Entries of sections, and paragraphs, which have a name and no indented text.
 _TEXTS = """
 bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"

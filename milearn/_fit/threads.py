@@ -9,9 +9,7 @@ from functools import wraps
 from typing import Any
 
 from .. import _compat
-from .._bags.threads import ONE_BLAS_THREAD, controller
-
-__all__ = ["fit_context"]
+from .._bags.threads import controller, one_blas_thread
 
 # Up to this number of instances the products of a fit take less time than starting more threads,
 # which also use processors in busy waiting.
@@ -21,7 +19,7 @@ _FEW_INSTANCES = 3_000
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One thread of BLAS, and one of OpenMP, whose number belongs to the calling thread."""
-    with ONE_BLAS_THREAD, controller().limit(limits=1, user_api="openmp"):
+    with one_blas_thread(), controller().limit(limits=1, user_api="openmp"):
         yield
 
 

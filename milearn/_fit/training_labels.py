@@ -11,8 +11,6 @@ from .._bags import Bags
 from .validation import bag_weights, encode_classes, validate_labels, validate_sample_weight
 from .warn import warn_user
 
-__all__ = ["TrainingLabels", "warn_of_unnamed_positive"]
-
 
 def warn_of_unnamed_positive(estimator: Any, classes: np.ndarray, positive: int) -> None:
     """Warn if two classes have names and ``pos_label`` is None."""

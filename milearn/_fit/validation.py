@@ -14,24 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
-from .._bags.coerce import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, is_missing
+from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, is_missing
 from .._bags.remote import RemoteBags, check_takes_remote
-from .._bags.storage import converted
-from .._bags.text import holds_text
+from .._bags.rows_on_disk import converted, holds_text
 from .finite import check_finite
 from .label_errors import check_label_types, unknown_label
-
-__all__ = [
-    "as_bags",
-    "bag_weights",
-    "check_bags",
-    "encode_classes",
-    "missing_labels",
-    "validate_bags",
-    "validate_labels",
-    "validate_sample_weight",
-    "warn_of_matrix",
-]
 
 _FLOATS = (np.float64, np.float32)
 # For estimators that read the instances in blocks, where float16 is converted.

@@ -11,8 +11,6 @@ import joblib
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["warn_of_indefinite", "warn_of_limit", "warn_user"]
-
 # Packages whose frames are between the user's line and the warning: decorators of scikit-learn,
 # meta-estimators and pipelines, joblib's loops.
 _INSIDE = tuple(

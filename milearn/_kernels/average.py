@@ -8,8 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["AverageKernel", "FittedKernels", "ScaledKernels", "average_kernel"]
-
 # A centred matrix is zero up to rounding if its trace is below this fraction of the trace before.
 _CONSTANT = 1e-12
 

@@ -24,19 +24,6 @@ from scipy import sparse
 from .._bags.segments import bag_ranges, segment_index, segment_max, segment_min
 from .memory import block_bytes as default_block_bytes
 
-__all__ = [
-    "BAG_KERNELS",
-    "bag_scales",
-    "instance_scales",
-    "minmax_bytes",
-    "minmax_vectors",
-    "normalising_scales",
-    "pair_sums",
-    "row_sums",
-    "self_sums",
-    "symmetric_row_sums",
-]
-
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
 # Number of rows of a block for the self-similarities of bags.

@@ -12,22 +12,12 @@ from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.preprocessing import normalize
 
 from .._bags.blocks import BLOCK_BYTES
-from .._bags.coerce import canonical_csr
+from .._bags.canonical import canonical_csr
 from .._bags.distinct import row_ranks
 from .._bags.segments import bag_ranges, pooling_matrix, segment_index, segment_mean
 from .bag import minmax_vectors
 from .memory import block_bytes
 from .squares import block_shape, columns_of, rows_of, squares
-
-__all__ = [
-    "bag_vectors",
-    "cosines",
-    "l1_distances",
-    "median_of_pairs",
-    "median_of_rows",
-    "squared_distances",
-    "unit_rows",
-]
 
 # Above these numbers of bags and of instances, medians are computed from the pairs of a sample. For
 # bags, unlike instances, all distances are already known.
@@ -45,8 +35,8 @@ def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
     Parameters
     ----------
     name : {"mean", "minmax", "statistics"}
-        "minmax" is minimum and maximum, "statistics" minimum, mean, maximum and standard
-        deviation.
+        "minmax" is minimum and maximum, "statistics" minimum, maximum, mean and standard
+        deviation, in this order.
     instances : ndarray, CSR or rows of a file, of shape (n_instances, n_features)
         Rows that are not in memory are read in blocks of bags.
     offsets : ndarray of shape (n_bags + 1,)

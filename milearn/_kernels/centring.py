@@ -13,8 +13,6 @@ import numpy as np
 
 from .._bags import Bags
 
-__all__ = ["centre_of", "centred", "exact_factors", "subtracted"]
-
 
 def centre_of(instances: Any, *, deviations: float = 10.0, n_rows: int = 1000) -> np.ndarray | None:
     """The point to subtract from instances, or None if no feature is far from zero.

@@ -13,8 +13,6 @@ from .centring import exact_factors
 from .memory import require_memory
 from .squares import Side, block_shape, squares
 
-__all__ = ["earth_movers", "require_pot"]
-
 # Maximum number of pivots of the network simplex, far more than bags of thousands need.
 _MAX_PIVOTS = 10_000_000
 

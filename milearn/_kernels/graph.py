@@ -22,8 +22,6 @@ from sklearn.metrics.pairwise import euclidean_distances
 from .._bags.segments import bag_ranges
 from .memory import block_bytes, require_memory
 
-__all__ = ["WeightedBags", "degree_weights", "graph_kernel", "weighted_bags"]
-
 # Distances that exceed the mean by less than this are equal to it, as in bags of two instances.
 _EQUAL = 1e-6
 # Number of matrices of pairs of instances that are in memory at the same time.

@@ -10,8 +10,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 
-__all__ = ["KERNELS", "instance_kernel", "resolve_gamma", "takes_sparse"]
-
 # scikit-learn's names of kernels between rows.
 KERNELS = tuple(sorted(kernel_metrics()))
 

@@ -52,8 +52,6 @@ from .memory import block_bytes, require_memory
 from .pairs import PairSums, own_sums, pair_reductions
 from .squares import BLOCKS_HELD, Side, columns_of, rows_of
 
-__all__ = ["LEARNED_KERNELS", "LearnedBagKernels", "learn_bag_kernel", "learn_bag_kernels"]
-
 # Standardised rows of distances are clipped at this value. A bag that is far from all training bags
 # differs from them in every column, and its kernel would vanish. Similarities are already bounded.
 _ROW_CLIP = 3.0

@@ -8,8 +8,6 @@ from pathlib import Path
 import psutil
 from sklearn import get_config
 
-__all__ = ["available_memory", "block_bytes", "require_memory"]
-
 # A block of this size fits into the processor's cache. Larger blocks are not faster.
 _CACHED_BYTES = 8 * 2**20
 

@@ -21,8 +21,6 @@ from joblib import Parallel, delayed
 from .._bags.segments import bag_ranges, segment_mean
 from .squares import Side, block_shape, squares
 
-__all__ = ["Block", "PairSums", "Wanted", "over_blocks", "own_sums", "pair_reductions"]
-
 # Number of instances of a block of bags whose pairs within each bag are computed.
 _OWN_ROWS = 64
 

@@ -10,8 +10,6 @@ from scipy import sparse
 
 from .memory import block_bytes
 
-__all__ = ["BLOCKS_HELD", "Side", "block_shape", "columns_of", "rows_of", "squares"]
-
 # Ratio of rows to columns of a block of pairs of instances.
 _COLUMNS_PER_ROW = 4
 # A block is in memory several times: as squares, and as the values they are compared with.

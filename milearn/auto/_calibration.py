@@ -11,15 +11,6 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from ..base import highest_class
 
-__all__ = [
-    "Calibration",
-    "calibrate",
-    "calibrate_values",
-    "class_measures",
-    "not_calibrated",
-    "probabilities",
-]
-
 # Out-of-fold scores with a smaller slope are considered uninformative.
 _SMALLEST_SLOPE = 1e-6
 _LARGEST_C = 1e6

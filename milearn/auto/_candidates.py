@@ -6,8 +6,8 @@ the result. Scores have one column for two classes or for regression, otherwise 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,12 +19,16 @@ from sklearn.svm import SVC, LinearSVC, NuSVR
 
 from .._bags import Bags
 from .._bags.blocks import BLOCK_BYTES
-from .._bags.computed import computed_when_read
-from .._bags.segments import bag_ranges, segment_argmax
-from .._bags.storage import compute_dtype, converted, is_read_in_blocks, without_names
+from .._bags.rows_on_disk import (
+    compute_dtype,
+    computed_when_read,
+    converted,
+    is_read_in_blocks,
+    without_names,
+)
+from .._bags.segments import bag_ranges
 from .._kernels.instance import instance_kernel, resolve_gamma
-from .._solvers.common.nystroem import FeatureMap
-from .._solvers.common.passes import instance_scores
+from .._solvers.common.features import FeatureMap
 from ..preprocessing import BagStatistics
 from ..preprocessing._clipped import ScaledInPlace
 from ..svm._bag_svm import BagRows
@@ -32,23 +36,7 @@ from ..svm._formulations import kernel_features
 from ..svm._kernel import Kernel
 from ..svm._kernel_average import as_kind
 
-__all__ = [
-    "BagCandidate",
-    "Candidate",
-    "FoldFit",
-    "InstanceCandidate",
-    "LandmarkFeatures",
-    "ScaledStatistics",
-    "Scaling",
-    "ScoreFunction",
-    "StatisticsCandidate",
-    "Training",
-    "Way",
-    "in_parts",
-    "most_alike",
-]
-
-# Numbers of scaled instances, or of kernel values, that are computed at once.
+# Numbers of scaled instances that are computed at once.
 _AT_ONCE = 2**23
 # With the default 1e-3, the third digit of scores depends on the order of the bags.
 _TOL = 1e-5
@@ -57,7 +45,7 @@ _FOLD_TOL = 1e-3
 
 
 @dataclass(frozen=True)
-class Way:
+class CandidateName:
     """The name of a candidate, and what it assumes of the classes.
 
     Of two classes, one instance suffices for ``positive``. Of three or more, all have instances
@@ -106,22 +94,11 @@ class ScoreFunction(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class FoldFit:
-    """A fit on the training bags of one inner fold."""
-
-    # Of shape (n_test, n_columns).
-    scores: np.ndarray
-    # Of shape (n_features,). Weights for which the highest product with an instance decides, of a
-    # linear model with one column.
-    direction: np.ndarray | None = None
-
-
 class Candidate(Protocol):
     """A model that was prepared on the training bags."""
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> FoldFit:
-        """Fit on the bags ``train`` and score the bags ``test``."""
+    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        """Fit on the bags ``train`` and score the bags ``test``, shape (n_test, n_columns)."""
         ...
 
     def whole(self) -> ScoreFunction:
@@ -169,8 +146,8 @@ class BagCandidate:
     matrix: np.ndarray
     training: Training
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> FoldFit:
-        return FoldFit(_side_by_side(self._models(train), self._rows(test, train)))
+    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        return _side_by_side(self._models(train), self._rows(test, train))
 
     def whole(self) -> ScoreFunction:
         return _BagFunction(self.rows, self._models(np.arange(len(self.matrix))))
@@ -305,7 +282,7 @@ class LandmarkFeatures:
         """Features of scaled bags, computed in blocks."""
         rows, map_ = bags.instances, self.features
         found = np.empty((len(rows), map_.dim), dtype=np.float32)
-        step = max(1, _AT_ONCE // map_.width)
+        step = map_.rows_at_once
         for first in range(0, len(rows), step):
             block = slice(first, first + step)
             found[block] = map_.transform(rows[block])
@@ -331,27 +308,10 @@ class InstanceCandidate:
     # Out-of-fold scores of classes, which candidates with different ``without`` share.
     shared: dict[Any, np.ndarray] = field(default_factory=dict)
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> FoldFit:
+    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
         if self.training.n_columns == 1:
-            model = self._fitted(0, train, {"tol": _FOLD_TOL})
-            return FoldFit(_columns(model, self.bags[test]), self._direction(model))
-        return FoldFit(np.hstack([self._scores(column, train, test) for column in self._columns]))
-
-    def started(self, directions: Sequence[np.ndarray]) -> InstanceCandidate | None:
-        """The same candidate, whose fit starts at the highest instances of one of the directions.
-
-        It is the direction with the highest mean cosine with the others: different bags lead to
-        the same deciding instances, but chance leads to others each time. None if the bags are too
-        large for this process.
-        """
-        bags: Any = self.bags
-        bags = bags.local() if bags.is_remote else bags
-        if bags.is_remote:
-            return None
-        chosen = directions[most_alike(np.stack(directions))]
-        scores = instance_scores(bags.source(), chosen[None])[:, 0]
-        rows = segment_argmax(scores, bags.offsets)
-        return replace(self, model=clone(self.model).set_params(init=rows))
+            return _columns(self._fitted(0, train, {"tol": _FOLD_TOL}), self.bags[test])
+        return np.hstack([self._scores(column, train, test) for column in self._columns])
 
     def whole(self) -> ScoreFunction:
         rows = np.arange(len(self.bags))
@@ -361,11 +321,6 @@ class InstanceCandidate:
     @property
     def _columns(self) -> range:
         return range(self.training.n_columns)
-
-    def _direction(self, model: Any) -> np.ndarray | None:
-        if self.training.regression or model.kernel != "linear":
-            return None
-        return np.asarray(model.coef_[0] * (-1 if model.pos_label == 0 else 1))
 
     def _scores(self, column: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
         key = column, column == self.without, train.tobytes()
@@ -383,15 +338,6 @@ class InstanceCandidate:
         model = clone(self.model).set_params(**settings)
         bags = self.bags if len(train) == len(self.bags) else self.bags[train]
         return model.fit(bags, targets, sample_weight=given.weights[train])
-
-
-def most_alike(directions: np.ndarray) -> int:
-    """Row with the highest mean cosine with the others, of shape (n_rows, n_features)."""
-    norms = np.linalg.norm(directions, axis=1, keepdims=True)
-    units = np.divide(directions, norms, out=np.zeros_like(directions), where=norms > 0)
-    cosines = units @ units.T
-    np.fill_diagonal(cosines, 0.0)
-    return int(np.argmax(cosines.sum(axis=0)))
 
 
 # -- statistics of the bags ------------------------------------------------------------------------
@@ -434,8 +380,8 @@ class StatisticsCandidate:
     matrix: np.ndarray
     training: Training
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> FoldFit:
-        return FoldFit(_votes(self._fitted(train), self.matrix[test]))
+    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        return _votes(self._fitted(train), self.matrix[test])
 
     def whole(self) -> ScoreFunction:
         return _StatisticsFunction(self.rows, self._fitted(np.arange(len(self.matrix))))

@@ -23,25 +23,19 @@ from .._fit.validation import (
 )
 from ..base import BagClassifier
 from ..svm import MISVC
-from ._calibration import Calibration, not_calibrated, probabilities
-from ._candidates import ScoreFunction, Training, Way, in_parts
-from ._folds import Folds, checked_groups, class_folds
+from ._calibration import Calibration, probabilities
+from ._candidates import CandidateName, ScoreFunction, in_parts
 from ._judgement import (
-    CombinedFunction,
+    Folds,
     Judge,
-    Judged,
     Scored,
-    chosen_way,
     class_judge,
     class_without,
-    function_of,
-    judge_ways,
+    judge_candidates,
     positive_class,
 )
 from ._plan import SizeLimits, prepared
-from ._run import INSTANCE, LINEAR, TREES, Run
-
-__all__ = ["MIClassifier"]
+from ._run import INSTANCE, LINEAR, TREES, Search, checked_groups, class_folds
 
 
 class MIClassifier(CallbackSupport, BagClassifier):
@@ -155,11 +149,6 @@ class MIClassifier(CallbackSupport, BagClassifier):
     Orientations with the same sum are compared by their likelihood. The result does not depend on
     the names of the classes.
 
-    With fewer than 100 bags and two classes, the scores of "linear" are the mean of two fits on all
-    bags, because the minimum that a fit finds depends on few bags. The second fit starts from the
-    highest instances of one model of the inner folds: that whose weights have the highest mean
-    cosine with those of the others.
-
     For large data, steps are replaced by cheaper ones, which are listed in ``skipped_``. If
     comparing all pairs of instances would take minutes, only kernels of means and extremes are
     used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 2,500
@@ -268,18 +257,11 @@ class MIClassifier(CallbackSupport, BagClassifier):
         seed = int(rng.randint(2**31 - 1))
         folds = class_folds(merged, codes, rng)
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
-        run = Run(self, task, merged, codes, 1 if len(classes) == 2 else len(classes), seed)
-        ways = self._ways(run, given, compared=bool(folds))
+        run = Search(self, task, merged, codes, 1 if len(classes) == 2 else len(classes), seed)
+        candidates = self._candidates(run, given, compared=bool(folds))
         folds = folds[: run.size.n_scored_folds]
         judge = class_judge(run.training, self.scoring)
-        scored = run.fold_scores(ways, folds, judge, partial(self._wanted, run, folds, judge))
-        if scored:
-            judged = judge_ways(scored, folds, judge, run.dropped)
-        else:
-            judged = {way.name: _not_judged(run.training, way) for way in ways}
-        paradigm = chosen_way(judged)
-        function = function_of(paradigm, judged, run.whole)
-        measures = {name: each.measures for name, each in judged.items() if scored}
+        judged = run.judged(candidates, folds, judge, partial(self._wanted, run, folds, judge))
         otherwise = positive if given.positive is None else given.positive
         positive = positive_class(judged, otherwise=otherwise)
         negative = given.without
@@ -287,82 +269,80 @@ class MIClassifier(CallbackSupport, BagClassifier):
             negative = 1 - positive
         elif negative is None:
             negative = class_without(judged, (LINEAR, INSTANCE))
+        fitted = run.fitted(judged)
         self._replace_fitted(
             {
                 **noted,
-                **run.fitted(paradigm, measures, function),
+                **fitted,
                 "classes_": classes,
                 "pos_label_": None if positive < 0 else classes[positive],
                 "neg_label_": None if negative is None else classes[negative],
-                "_calibration": judged[paradigm].calibration,
                 "_positive_sign": -1 if positive == 0 else 1,
-                "_bag_score_is_max": paradigm in (INSTANCE, LINEAR)
-                and not isinstance(function, CombinedFunction)
+                "_bag_score_is_max": fitted["paradigm_"] in (INSTANCE, LINEAR)
                 and (len(classes) == 2 or negative is None),
             }
         )
         task.end()
         return self
 
-    def _given_orientation(self, classes: np.ndarray, positive: int) -> Way:
+    def _given_orientation(self, classes: np.ndarray, positive: int) -> CandidateName:
         """What ``pos_label`` and ``neg_label`` say of the classes."""
         if self.neg_label is None:
-            return Way("", positive if self.pos_label is not None else None)
+            return CandidateName("", positive if self.pos_label is not None else None)
         hits = np.flatnonzero(classes == self.neg_label)
         if len(hits) == 0:
             raise unknown_label(f"neg_label={self.neg_label!r} is", self.neg_label, classes)
         if len(classes) > 2:
-            return Way("", None, int(hits[0]))
+            return CandidateName("", None, int(hits[0]))
         if self.pos_label is not None and positive == hits[0]:
             raise ValueError(
                 f"pos_label and neg_label are both {self.pos_label!r}: pass one of them, or "
                 "different labels."
             )
-        return Way("", 1 - int(hits[0]))
+        return CandidateName("", 1 - int(hits[0]))
 
-    def _ways(self, run: Run, given: Way, *, compared: bool) -> dict[Way, Any]:
-        """The ways to learn and how to prepare them, cheap ones first; one if none is compared."""
+    def _candidates(
+        self, run: Search, given: CandidateName, *, compared: bool
+    ) -> dict[CandidateName, Any]:
+        """The candidates and how to prepare them, cheap ones first; one if none is compared."""
         size, n_columns = run.size, run.training.n_columns
         kernels = {
-            Way(name): partial(run.bag_candidate, kernels)
-            for name, kernels in size.bag_ways.items()
+            CandidateName(name): partial(run.bag_candidate, kernels)
+            for name, kernels in size.bag_models.items()
         }
         if not compared and kernels:
             return dict(list(kernels.items())[:1])
         highest: dict[str, Any] = {LINEAR: run.linear_candidate, INSTANCE: run.instance_candidate}
         if n_columns > 1:
-            every: tuple[int | None, ...] = (None, *range(n_columns))
-            classes = every if given.without is None else (given.without,)
-            found = {
-                name: {
-                    Way(name, None, code): partial(make, MISVC, without=code) for code in classes
-                }
-                for name, make in highest.items()
-            }
+            codes = (None, *range(n_columns)) if given.without is None else (given.without,)
+            assumed = [{"without": code} for code in codes]
         else:
             codes = (1, 0) if given.positive is None else (given.positive,)
-            found = {
-                name: {Way(name, code): partial(make, MISVC, pos_label=code) for code in codes}
-                for name, make in highest.items()
-            }
+            assumed = [{"positive": code} for code in codes]
+        found = {
+            name: {CandidateName(name, **each): partial(make, MISVC, **each) for each in assumed}
+            for name, make in highest.items()
+        }
         last = found[INSTANCE] if size.instance_kernel else {}
         if not compared:
             return dict(list((last or found[LINEAR]).items())[:1])
         if size.text:
             return kernels | last
-        return {Way(TREES): run.trees_candidate} | found[LINEAR] | kernels | last
+        return {CandidateName(TREES): run.trees_candidate} | found[LINEAR] | kernels | last
 
-    def _wanted(self, run: Run, folds: Folds, judge: Judge, way: Way, scored: Scored) -> bool:
-        """Whether a way is needed: "instance" has the orientations that "linear" leaves open."""
+    def _wanted(
+        self, run: Search, folds: Folds, judge: Judge, candidate: CandidateName, scored: Scored
+    ) -> bool:
+        """Whether to score a candidate: "instance" only as "linear" leaves it open."""
         linear = {other: scores for other, scores in scored.items() if other.name == LINEAR}
-        if way.name != INSTANCE or len(linear) < 2:
+        if candidate.name != INSTANCE or len(linear) < 2:
             return True
         left = [other for other in linear if other not in run.dropped]
         many = run.size.instance_components is not None or run.training.n_columns > 1
         if many or len(left) == 1:
-            left = [judge_ways(linear, folds, judge, run.dropped)[LINEAR].way]
+            left = [judge_candidates(linear, folds, judge, run.dropped)[LINEAR].candidate]
         assumed = {(other.positive, other.without) for other in left}
-        return not left or (way.positive, way.without) in assumed
+        return not left or (candidate.positive, candidate.without) in assumed
 
     # -- prediction ---------------------------------------------------------------------------
 
@@ -396,7 +376,3 @@ class MIClassifier(CallbackSupport, BagClassifier):
     def _signed(self, scores: np.ndarray) -> np.ndarray:
         decisions = self._calibration.decisions(scores)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
-
-
-def _not_judged(training: Training, way: Way) -> Judged:
-    return Judged(0.0, 0.0, {}, not_calibrated(training.n_columns), 0.0, way)

@@ -16,28 +16,7 @@ from ._calibration import (
     class_measures,
     probabilities,
 )
-from ._candidates import ScoreFunction, Training, Way
-from ._folds import Folds
-
-__all__ = [
-    "COMBINED",
-    "CombinedFunction",
-    "Judge",
-    "Judged",
-    "Scored",
-    "chosen_way",
-    "class_judge",
-    "class_without",
-    "clearly_worse",
-    "function_of",
-    "judge_classes",
-    "judge_ways",
-    "mean_calibrated",
-    "members",
-    "positive_class",
-    "value_judge",
-    "weights_of",
-]
+from ._candidates import CandidateName, ScoreFunction, Training
 
 COMBINED = "combined"
 # Models are combined if they are worse than the best one by at most this number of standard errors.
@@ -58,7 +37,7 @@ class Judged:
     calibration: Calibration
     # Mean log likelihood, by which orientations of equal criteria are compared; 0 for values.
     likelihood: float
-    way: Way
+    candidate: CandidateName
     # Whether it was dropped after its first folds, because others were clearly better.
     dropped: bool = False
 
@@ -100,15 +79,16 @@ def mean_calibrated(
     return np.average(stated, axis=0, weights=weights)
 
 
-Scored = dict[Way, list[np.ndarray]]
-# ``judge(way, scores, bags, n)`` calibrates by all bags and measures on the first ``n`` of them.
-Judge = Callable[[Way, np.ndarray, np.ndarray, int], Judged]
+Folds = list[tuple[np.ndarray, np.ndarray]]
+Scored = dict[CandidateName, list[np.ndarray]]
+# ``judge(name, scores, bags, n)`` calibrates by all bags and measures on the first ``n`` of them.
+Judge = Callable[[CandidateName, np.ndarray, np.ndarray, int], Judged]
 
 
 def class_judge(training: Training, scoring: str) -> Judge:
     """The judge of classifiers, by the sum of ``scoring`` and the AUC."""
 
-    def judge(way: Way, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
+    def judge(candidate: CandidateName, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
         codes, weights = training.targets[rows], training.weights[rows]
         calibration = calibrate(values, codes, weights, scoring == "balanced_accuracy")
         decisions = calibration.decisions(values[:n])
@@ -120,7 +100,7 @@ def class_judge(training: Training, scoring: str) -> Judge:
         criterion = measures[scoring] + measures["roc_auc"]
         stated = probabilities(calibration.calibrated(values[:n]))[np.arange(n), codes[:n]]
         likelihood = np.average(np.log(np.maximum(stated, 1e-300)), weights=weights[:n])
-        return Judged(criterion, error, measures, calibration, float(likelihood), way)
+        return Judged(criterion, error, measures, calibration, float(likelihood), candidate)
 
     return judge
 
@@ -128,27 +108,20 @@ def class_judge(training: Training, scoring: str) -> Judge:
 def value_judge(training: Training) -> Judge:
     """The judge of regressors, by the mean squared error of calibrated values."""
 
-    def judge(way: Way, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
+    def judge(candidate: CandidateName, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
         targets, weights = training.targets[rows], training.weights[rows]
         calibration = calibrate_values(values, targets, weights)
         squares = (calibration.calibrated(values[:n])[:, 0] - targets[:n]) ** 2
         weights = weights[:n] / weights[:n].sum()
         mean = float(weights @ squares)
         error = float(np.sqrt(weights**2 @ (squares - mean) ** 2))
-        return Judged(-mean, error, {"mean_squared_error": mean}, calibration, 0.0, way)
+        return Judged(-mean, error, {"mean_squared_error": mean}, calibration, 0.0, candidate)
 
     return judge
 
 
-def judge_classes(
-    scored: Scored, folds: Folds, training: Training, scoring: str
-) -> dict[str, Judged]:
-    """Evaluate classifiers of which none was dropped, see :func:`judge_ways`."""
-    return judge_ways(scored, folds, class_judge(training, scoring))
-
-
-def judge_ways(
-    scored: Scored, folds: Folds, judge: Judge, dropped: AbstractSet[Way] = frozenset()
+def judge_candidates(
+    scored: Scored, folds: Folds, judge: Judge, dropped: AbstractSet[CandidateName] = frozenset()
 ) -> dict[str, Judged]:
     """Evaluate each model in its better orientation, and the combination as the last one.
 
@@ -158,7 +131,7 @@ def judge_ways(
         Scores of the test bags of each fold; models can have different numbers of folds.
     folds : list of (train, test)
     judge : callable
-    dropped : set of Way
+    dropped : set of CandidateName
         Models that are not combined. They are measured on all of their folds.
 
     Returns
@@ -170,25 +143,25 @@ def judge_ways(
     n = sum(len(test) for _, test in folds[:n_common])
     rows = np.concatenate([test for _, test in folds])
     judged: dict[str, Judged] = {}
-    for way, scores in scored.items():
+    for candidate, scores in scored.items():
         values = np.concatenate(scores)
-        n_measured = len(values) if way in dropped else n
-        found = judge(way, values, rows[: len(values)], n_measured)
-        found = replace(found, dropped=way in dropped)
-        if way.name not in judged or found.key > judged[way.name].key:
-            judged[way.name] = found
-    ways = members(judged)
-    if len(ways) > 1:
-        common = [np.concatenate(scored[each.way][:n_common]) for each in ways]
-        calibrations = [each.calibration for each in ways]
-        together = mean_calibrated(common, calibrations, weights_of(ways))
-        judged[COMBINED] = judge(Way(COMBINED), together, rows[:n], n)
+        n_measured = len(values) if candidate in dropped else n
+        found = judge(candidate, values, rows[: len(values)], n_measured)
+        found = replace(found, dropped=candidate in dropped)
+        if candidate.name not in judged or found.key > judged[candidate.name].key:
+            judged[candidate.name] = found
+    candidates = members(judged)
+    if len(candidates) > 1:
+        common = [np.concatenate(scored[each.candidate][:n_common]) for each in candidates]
+        calibrations = [each.calibration for each in candidates]
+        together = mean_calibrated(common, calibrations, weights_of(candidates))
+        judged[COMBINED] = judge(CandidateName(COMBINED), together, rows[:n], n)
     return judged
 
 
 def clearly_worse(
-    scored: Scored, folds: Folds, judge: Judge, dropped: AbstractSet[Way] = frozenset()
-) -> set[Way]:
+    scored: Scored, folds: Folds, judge: Judge, dropped: AbstractSet[CandidateName] = frozenset()
+) -> set[CandidateName]:
     """Models, or orientations, that are clearly worse than the best one on their first folds.
 
     They would not be combined. Others are scored on the remaining folds.
@@ -198,30 +171,36 @@ def clearly_worse(
     if n_common in (0, len(folds)) or len(rows) < _FEWEST_TEST_BAGS:
         return set()
     judged = {
-        way: judge(way, np.concatenate(scores[:n_common]), rows, len(rows))
-        for way, scores in scored.items()
-        if way not in dropped
+        candidate: judge(candidate, np.concatenate(scores[:n_common]), rows, len(rows))
+        for candidate, scores in scored.items()
+        if candidate not in dropped
     }
-    near = {each.way for each in _near_the_best(list(judged.values()))}
-    return {way for way in judged if way not in near and len(scored[way]) == n_common}
+    near = {each.candidate for each in _near_the_best(list(judged.values()))}
+    return {
+        candidate
+        for candidate in judged
+        if candidate not in near and len(scored[candidate]) == n_common
+    }
 
 
-def _n_common(scored: Scored, dropped: AbstractSet[Way]) -> int:
-    return min((len(scores) for way, scores in scored.items() if way not in dropped), default=0)
+def _n_common(scored: Scored, dropped: AbstractSet[CandidateName]) -> int:
+    return min(
+        (len(scores) for candidate, scores in scored.items() if candidate not in dropped), default=0
+    )
 
 
 def positive_class(judged: dict[str, Judged], otherwise: int) -> int:
     """The class of which one instance suffices in the best model that has such a class."""
-    oriented = [each for each in judged.values() if each.way.positive is not None]
+    oriented = [each for each in judged.values() if each.candidate.positive is not None]
     best = max(oriented, key=lambda each: each.key, default=None)
-    return otherwise if best is None or best.way.positive is None else best.way.positive
+    return otherwise if best is None or best.candidate.positive is None else best.candidate.positive
 
 
 def class_without(judged: dict[str, Judged], names: Sequence[str]) -> int | None:
     """The class without instances that decide in the best model of these names, if any."""
-    named = [each for each in judged.values() if each.way.name in names]
+    named = [each for each in judged.values() if each.candidate.name in names]
     best = max(named, key=lambda each: each.key, default=None)
-    return None if best is None else best.way.without
+    return None if best is None else best.candidate.without
 
 
 def members(judged: dict[str, Judged]) -> list[Judged]:
@@ -252,17 +231,17 @@ def _near_the_best(judged: list[Judged]) -> list[Judged]:
     return [each for each in judged if each.criterion >= lowest]
 
 
-def chosen_way(judged: dict[str, Judged]) -> str:
+def chosen_model(judged: dict[str, Judged]) -> str:
     """The combination, or the only model that it would have."""
-    return COMBINED if COMBINED in judged else members(judged)[0].way.name
+    return COMBINED if COMBINED in judged else members(judged)[0].candidate.name
 
 
 def function_of(
-    name: str, judged: dict[str, Judged], fitted: Callable[[Way], ScoreFunction]
+    name: str, judged: dict[str, Judged], fitted: Callable[[CandidateName], ScoreFunction]
 ) -> ScoreFunction:
     """The model, or the models of the combination, fitted on all training bags."""
     if name != COMBINED:
-        return fitted(judged[name].way)
+        return fitted(judged[name].candidate)
     parts = members(judged)
-    functions = [fitted(each.way) for each in parts]
+    functions = [fitted(each.candidate) for each in parts]
     return CombinedFunction(functions, [each.calibration for each in parts], weights_of(parts))

@@ -10,21 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
-from .._bags.computed import read_in_blocks
-from .._bags.storage import converted, is_read_in_blocks
+from .._bags.rows_on_disk import converted, is_read_in_blocks, read_in_blocks
 from .._kernels.memory import require_memory
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
-
-__all__ = [
-    "AVERAGE",
-    "N_FOLDS",
-    "SizeLimits",
-    "SizePlan",
-    "is_held_in_blocks",
-    "prepared",
-    "require_statistics",
-    "size_plan",
-]
 
 AVERAGE = "average"
 N_FOLDS = 5
@@ -64,9 +52,6 @@ class SizeLimits:
         Trees of a forest on statistics of the bags.
     tree_values : float
         Statistics of all bags that each split of a regression tree may consider.
-    agreeing_bags : int
-        Training bags from which on "linear" has one fit on all bags. With fewer, it has a second
-        one, which starts from the models of inner folds.
     test_bags : int
         Test bags that are sufficient for selection and calibration. Inner folds after them are not
         scored.
@@ -81,7 +66,6 @@ class SizeLimits:
     rbf_instances: int = 20_000
     trees: int = 100
     tree_values: float = 1e6
-    agreeing_bags: int = 100
     test_bags: int = 400
 
 
@@ -113,7 +97,7 @@ class SizePlan:
         return 1.0 if self.text else 10.0
 
     @property
-    def bag_ways(self) -> dict[str, tuple[str, ...]]:
+    def bag_models(self) -> dict[str, tuple[str, ...]]:
         """Names of the classifiers of whole bags, and the kernels that each averages.
 
         For text, each kernel is a separate model. In an average, the weight of an uninformative
@@ -139,11 +123,12 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
     SizePlan
     """
     text = is_text(bags)
-    if bags.is_remote:
-        return _distributed_plan(len(bags), text, limits)
     kernels: tuple[str, ...] = TEXT_KERNELS if text else DENSE_KERNELS
-    notes, left_out = [], []
-    if _pair_cost(bags) > limits.pair_cost:
+    notes, left_out, reason = [], [], f"{bags.n_instances} instances"
+    if bags.is_remote:
+        kernels, reason = (), "the bags are distributed"
+        notes.append(f"kernels between bags: {reason}")
+    elif _pair_cost(bags) > limits.pair_cost:
         dropped = [name for name in kernels if name in _PAIR_KERNELS]
         kernels = tuple(name for name in kernels if name not in _PAIR_KERNELS)
         if dropped:
@@ -152,7 +137,7 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
                 "instances"
             )
     n_components = None
-    if len(bags) > limits.exact_bags:
+    if kernels and len(bags) > limits.exact_bags:
         n_components = limits.bag_landmarks
         notes.append(f"kernel values with more than {n_components} of {len(bags)} bags")
     instance_kernel: str | None = "linear" if text else "rbf"
@@ -165,9 +150,9 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
     if in_blocks and bags.n_instances <= limits.rbf_instances:
         left_out.append("the highest instances by the RBF kernel")
         instance_kernel = None
-    elif not text and bags.n_instances > limits.rbf_instances:
+    elif not text and (bags.is_remote or bags.n_instances > limits.rbf_instances):
         instance_kernel = None
-        notes.append(f"highest instances by the RBF kernel: {bags.n_instances} instances")
+        notes.append(f"highest instances by the RBF kernel: {reason}")
     elif not text and bags.n_instances > limits.exact_instances:
         instance_components = limits.instance_landmarks
         notes.append(
@@ -175,7 +160,9 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
             "instances, and their other orientation"
         )
     notes += [f"{name}: all instances in float64" for name in left_out]
-    n_scored_folds, skipped = _scored_folds(len(bags), limits)
+    n_scored_folds = min(N_FOLDS, ceil(N_FOLDS * limits.test_bags / len(bags)))
+    if n_scored_folds < N_FOLDS:
+        notes.append(f"inner folds {n_scored_folds + 1} to {N_FOLDS}")
     return SizePlan(
         text=text,
         kernels=kernels,
@@ -183,7 +170,7 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
         instance_kernel=instance_kernel,
         instance_components=instance_components,
         n_scored_folds=n_scored_folds,
-        notes=(*notes, *skipped),
+        notes=tuple(notes),
         in_blocks=in_blocks,
         left_out=tuple(left_out),
     )
@@ -213,29 +200,6 @@ def require_statistics(n_bags: int, n_features: int) -> None:
         f"The statistics of {n_bags} bags with {n_features} features",
         "reduce the features, for instance by IncrementalPCA in an InstanceTransformer",
     )
-
-
-def _distributed_plan(n_bags: int, text: bool, limits: SizeLimits) -> SizePlan:
-    """The plan for what passes over the instances, or uses one row per bag."""
-    n_scored_folds, left_out = _scored_folds(n_bags, limits)
-    notes = ["kernels between bags: the bags are distributed"]
-    if not text:
-        notes.append("highest instances by the RBF kernel: the bags are distributed")
-    return SizePlan(
-        text=text,
-        kernels=(),
-        n_components=None,
-        instance_kernel="linear" if text else None,
-        instance_components=None,
-        n_scored_folds=n_scored_folds,
-        notes=(*notes, *left_out),
-    )
-
-
-def _scored_folds(n_bags: int, limits: SizeLimits) -> tuple[int, list[str]]:
-    """Number of inner folds that are scored, and a note if others are not."""
-    n_scored = min(N_FOLDS, ceil(N_FOLDS * limits.test_bags / n_bags))
-    return n_scored, [f"inner folds {n_scored + 1} to {N_FOLDS}"] if n_scored < N_FOLDS else []
 
 
 def _pair_cost(bags: Bags) -> float:

@@ -17,14 +17,11 @@ from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_labels, validate_sample_weight
 from ..base import BagRegressor
 from ..svm import CoupledMISVR
-from ._calibration import Calibration, not_calibrated
-from ._candidates import ScoreFunction, Way, in_parts
-from ._folds import checked_groups, value_folds
-from ._judgement import Judged, chosen_way, function_of, judge_ways, value_judge
+from ._calibration import Calibration
+from ._candidates import CandidateName, ScoreFunction, in_parts
+from ._judgement import value_judge
 from ._plan import AVERAGE, SizeLimits, prepared
-from ._run import INSTANCE, RIDGE, TREES, Run
-
-__all__ = ["MIRegressor"]
+from ._run import INSTANCE, RIDGE, TREES, Search, checked_groups, value_folds
 
 
 class MIRegressor(CallbackSupport, BagRegressor):
@@ -163,26 +160,13 @@ class MIRegressor(CallbackSupport, BagRegressor):
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)
-        run = Run(self, task, merged, scaled, 1, seed)
-        judge, ways = value_judge(run.training), self._ways(run, bool(folds))
-        scored = run.fold_scores(ways, folds[: run.size.n_scored_folds], judge)
-        if scored:
-            judged = judge_ways(scored, folds, judge, run.dropped)
-        else:
-            judged = {way.name: Judged(0.0, 0.0, {}, not_calibrated(1), 0.0, way) for way in ways}
-        paradigm = chosen_way(judged)
-        function = function_of(paradigm, judged, run.whole)
-        square = float(unit.scale_[0] ** 2)
-        measures = {
-            name: {measure: square * value for measure, value in each.measures.items()}
-            for name, each in judged.items()
-            if scored
-        }
+        run = Search(self, task, merged, scaled, 1, seed)
+        judge, candidates = value_judge(run.training), self._candidates(run, bool(folds))
+        judged = run.judged(candidates, folds[: run.size.n_scored_folds], judge)
         self._replace_fitted(
             {
                 **noted,
-                **run.fitted(paradigm, measures, function),
-                "_calibration": judged[paradigm].calibration,
+                **run.fitted(judged, unit=float(unit.scale_[0] ** 2)),
                 "_unit": unit,
                 "_bag_score_is_max": False,
             }
@@ -190,18 +174,21 @@ class MIRegressor(CallbackSupport, BagRegressor):
         task.end()
         return self
 
-    def _ways(self, run: Run, compared: bool) -> dict[Way, Any]:
-        """The ways to learn and how to prepare them, cheap ones first; one if none is compared."""
+    def _candidates(self, run: Search, compared: bool) -> dict[CandidateName, Any]:
+        """The candidates and how to prepare them, cheap ones first; one if none is compared."""
         size = run.size
-        average: dict[Way, Any] = {}
+        average: dict[CandidateName, Any] = {}
         if size.kernels:
-            average[Way(AVERAGE)] = partial(run.bag_candidate, size.kernels)
-        rows = {Way(RIDGE): run.ridge_candidate, Way(TREES): run.trees_candidate}
+            average[CandidateName(AVERAGE)] = partial(run.bag_candidate, size.kernels)
+        rows = {
+            CandidateName(RIDGE): run.ridge_candidate,
+            CandidateName(TREES): run.trees_candidate,
+        }
         if size.text:
             rows = {}
         highest = {}
         if size.instance_kernel:
-            highest[Way(INSTANCE)] = partial(run.instance_candidate, CoupledMISVR)
+            highest[CandidateName(INSTANCE)] = partial(run.instance_candidate, CoupledMISVR)
         if not compared:
             return dict(list((average | highest | rows).items())[:1])
         return rows | average | highest

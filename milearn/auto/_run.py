@@ -1,4 +1,7 @@
-"""One fit of an automatic estimator: candidates prepared and scored within a time budget."""
+"""One fit of an automatic estimator: candidates prepared and scored on inner folds.
+
+Inner folds depend on the bags, but not on their order.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,19 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone, is_regressor
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils import check_consistent_length
 
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import MergedBags
+from .._bags.segments import offsets_of
 from .._compat import FitTask
 from .._fit.warn import warn_user
+from ..model_selection import StratifiedBagKFold
+from ..model_selection._problem import group_codes
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
 from ..svm._kernel_average import (
-    KernelAverage,
     as_kind,
     check_range,
     combined,
@@ -32,7 +39,7 @@ from ._calibration import not_calibrated
 from ._candidates import (
     BagCandidate,
     Candidate,
-    FoldFit,
+    CandidateName,
     InstanceCandidate,
     LandmarkFeatures,
     ScaledStatistics,
@@ -40,13 +47,18 @@ from ._candidates import (
     ScoreFunction,
     StatisticsCandidate,
     Training,
-    Way,
 )
-from ._folds import Folds
-from ._judgement import CombinedFunction, Judge, Scored, clearly_worse
-from ._plan import require_statistics, size_plan
-
-__all__ = ["INSTANCE", "LINEAR", "RIDGE", "TREES", "Run"]
+from ._judgement import (
+    Folds,
+    Judge,
+    Judged,
+    Scored,
+    chosen_model,
+    clearly_worse,
+    function_of,
+    judge_candidates,
+)
+from ._plan import N_FOLDS, require_statistics, size_plan
 
 INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
@@ -55,17 +67,15 @@ _STATISTICS = ("mean", "min", "max", "std")
 _SMALLEST_LEAF = 2
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
 
-# Number of directions from which on one of them can agree best with the others.
-_FEWEST_DIRECTIONS = 3
-
 # Ratio of the times of a fit on all training bags and on a subset of them.
 _WHOLE_FIT = 1.5
 
+_FEW_BAGS, _FOLDS_OF_FEW = 40, 3
 
-Wanted = Callable[[Way, Scored], bool]
+Wanted = Callable[[CandidateName, Scored], bool]
 
 
-class Run:
+class Search:
     """A fit on merged bags: candidates, time, messages of ``verbose`` and skipped steps.
 
     Parameters
@@ -87,7 +97,7 @@ class Run:
     training : Training
     skipped : list of str
         Skipped steps and the reasons.
-    dropped : set of Way
+    dropped : set of CandidateName
         Candidates that were clearly worse than another one on their first folds.
     """
 
@@ -112,10 +122,9 @@ class Run:
         self._check_memory()
         self.skipped = list(self.size.notes)
         self.start, self.stopped = time.perf_counter(), False
-        self.candidates: dict[Way, Candidate] = {}
-        # Of the linear models of inner folds.
-        self.directions: dict[Way, list[np.ndarray]] = {}
-        self.dropped: set[Way] = set()
+        self._makers: dict[CandidateName, Callable[[], Candidate]] = {}
+        self._prepared: dict[CandidateName, Candidate] = {}
+        self.dropped: set[CandidateName] = set()
         # Scores of classes by kernel, see InstanceCandidate.
         self._shared: dict[str, dict[Any, np.ndarray]] = {}
 
@@ -134,12 +143,22 @@ class Run:
                 UserWarning,
             )
 
-    def fitted(self, way: str, scores: dict[str, Any], function: ScoreFunction) -> dict[str, Any]:
-        """The fitted attributes of both estimators, after fitting a model on all bags."""
-        self._step(f"{way!r} fitted on all bags")
+    def fitted(self, judged: dict[str, Judged], unit: float = 1.0) -> dict[str, Any]:
+        """The fitted attributes of both estimators, after fitting the models on all bags.
+
+        Measures are multiplied by ``unit``.
+        """
+        chosen = chosen_model(judged)
+        function = function_of(chosen, judged, self.whole)
+        self._step(f"{chosen!r} fitted on all bags")
         return {
-            "paradigm_": way,
-            "scores_": scores,
+            "paradigm_": chosen,
+            "scores_": {
+                name: {measure: unit * value for measure, value in each.measures.items()}
+                for name, each in judged.items()
+                if each.measures
+            },
+            "_calibration": judged[chosen].calibration,
             "skipped_": self.skipped,
             "n_bags_": len(self.merged.bags),
             "_function": function,
@@ -178,14 +197,10 @@ class Run:
         if size.n_components is not None and size.n_components < len(merged.distinct_positions):
             distinct = merged.bags[random_landmarks(merged, size.n_components, self.seed)]
         distinct = as_kind(distinct, size.text)
-        if self.budget is not None or effective_n_jobs(self.n_jobs) == 1:
-            average, matrix = self._one_by_one(plan, distinct)
-        else:
+        if not self._one_by_one:
             average, matrix = learn_average(plan, distinct, self.n_jobs, self.seed)
             self._step("bag kernels learnt")
-        return BagCandidate(*bag_rows(average, matrix, merged), self.training)
-
-    def _one_by_one(self, plan: Any, bags: Bags) -> tuple[KernelAverage, np.ndarray]:
+            return BagCandidate(*bag_rows(average, matrix, merged), self.training)
         found: list[Any] = []
         took = 0.0
         for number, scaling in enumerate(plan.scalings):
@@ -194,10 +209,11 @@ class Run:
                 self._skip(f"scaling {number + 1} of {len(plan.scalings)}")
                 continue
             begun = self._elapsed
-            found.append(learn_scaled(plan, scaling, bags, self.n_jobs, self.seed))
+            found.append(learn_scaled(plan, scaling, distinct, self.n_jobs, self.seed))
             took = self._elapsed - begun
             self._step(f"bag kernels learnt over scaling {number + 1} of {len(plan.scalings)}")
-        return combined(plan, found)
+        average, matrix = combined(plan, found)
+        return BagCandidate(*bag_rows(average, matrix, merged), self.training)
 
     @cached_property
     def _scaled(self) -> tuple[Scaling, Bags]:
@@ -220,9 +236,16 @@ class Run:
         return features, features.of_scaled(bags)
 
     def instance_candidate(
-        self, kind: type, without: int | None = None, **settings: Any
+        self,
+        kind: type,
+        *,
+        positive: int | None = None,
+        without: int | None = None,
+        **settings: Any,
     ) -> InstanceCandidate:
         """MISVC or CoupledMISVR on scaled instances."""
+        if positive is not None:
+            settings["pos_label"] = positive
         given = {"C": self.size.cost, "kernel": self.size.instance_kernel, **settings}
         parts: tuple[Any, Bags] = self._scaled
         if given["kernel"] == "rbf" and self.size.instance_components is not None:
@@ -279,120 +302,99 @@ class Run:
 
     # -- scores ----------------------------------------------------------------------------
 
-    def whole(self, way: Way) -> ScoreFunction:
-        """A prepared candidate, fitted on all training bags.
+    def whole(self, name: CandidateName) -> ScoreFunction:
+        """A candidate, fitted on all training bags."""
+        return self.candidate(name).whole()
 
-        With few bags, the fit of "linear" often ends in a poor minimum. Its scores are averaged
-        with those of a second fit, which starts from the inner folds.
-        """
-        candidate, directions = self.candidates[way], self.directions.get(way, [])
-        function, second = candidate.whole(), None
-        few = len(self.merged.bags) < self.limits.agreeing_bags
-        if few and way.name == LINEAR and len(directions) >= _FEWEST_DIRECTIONS:
-            assert isinstance(candidate, InstanceCandidate)
-            second = candidate.started(directions)
-        if second is None:
-            return function
-        return CombinedFunction([function, second.whole()], [not_calibrated(1)] * 2, np.ones(2))
+    @property
+    def _one_by_one(self) -> bool:
+        """Whether steps are in turn, so that the time and callbacks are asked between them."""
+        return self.budget is not None or effective_n_jobs(self.n_jobs) == 1
 
-    def _kept(self, way: Way, fit: FoldFit) -> np.ndarray:
-        """The scores of a fit on a fold, whose direction is kept."""
-        if fit.direction is not None:
-            self.directions.setdefault(way, []).append(fit.direction)
-        return fit.scores
+    def candidate(self, name: CandidateName) -> Candidate:
+        """A candidate, which is prepared when it is first asked for."""
+        if name not in self._prepared:
+            self._prepared[name] = self._makers[name]()
+        return self._prepared[name]
 
-    def fold_scores(
+    def judged(
         self,
-        makers: dict[Way, Callable[[], Candidate]],
+        makers: dict[CandidateName, Callable[[], Candidate]],
         folds: Folds,
         judge: Judge,
-        wanted: Wanted = lambda way, scored: True,
-    ) -> Scored:
-        """Scores of the test bags of each fold.
+        wanted: Wanted = lambda name, scored: True,
+    ) -> dict[str, Judged]:
+        """Evaluate candidates by their scores of the test bags of each fold.
 
-        The candidates are prepared here, in their order. One that is clearly worse than another on
-        its first folds is ``dropped``. ``wanted(way, scored)`` tells whether a candidate is needed,
-        given the scores of those before it. If the time is not sufficient, candidates are skipped
-        or have fewer folds. The first candidate is always prepared, and has at least one fold, if
-        there are folds.
+        A candidate that is clearly worse than another on its first folds is ``dropped``.
+        ``wanted(name, scored)`` tells whether a candidate is needed, given the scores of those
+        before it. If the time is not sufficient, candidates are skipped or have fewer folds. The
+        first candidate has at least one fold, if there are folds.
         """
+        self._makers = makers
+        # The kernel follows the linear model.
+        highest = [name for name in makers if name.name == INSTANCE]
+        parts = [[name for name in makers if name not in highest], highest]
+        rounds = [(number, part) for part in parts for number in range(len(folds))]
         if self.budget is not None:
-            return self._within_budget(makers, folds, judge, wanted)
-        self.candidates = {way: make() for way, make in makers.items()}
+            # Each candidate has a fold before any has a second one.
+            rounds.sort(key=lambda each: each[0])
         found: Scored = {}
-        asked: list[Way] = []
-        for is_last in (False, True):
-            # The kernel follows the linear model.
-            ways = [way for way in makers if folds and (way.name == INSTANCE) == is_last]
-            ways = [way for way in ways if wanted(way, found)]
-            asked += ways
-            for part in (slice(0, 1), slice(1, 2), slice(2, None)):
-                self._score(ways, found, folds, part)
-                self.dropped |= clearly_worse(found, folds, judge, self.dropped)
+        took: dict[CandidateName, float] = {}
+        asked: list[CandidateName] = []
+        for number, part in rounds:
+            if number == 0:
+                part[:] = [name for name in part if wanted(name, found)]
+                asked += part
+            for names in [[name] for name in part] if self._one_by_one else [part]:
+                self._score(names, number, folds, found, took)
+            self.dropped |= clearly_worse(found, folds, judge, self.dropped)
         self._report(asked, found, len(folds))
-        return found
+        if found:
+            return judge_candidates(found, folds, judge, self.dropped)
+        calibration = not_calibrated(self.training.n_columns)
+        return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in makers}
 
-    def _score(self, ways: list[Way], found: Scored, folds: Folds, part: slice) -> None:
-        """Score candidates on the next folds; none but the very first one after a stop."""
-        ways, parts = [way for way in ways if way not in self.dropped], folds[part]
-        if self.stopped:
-            ways = [] if found else ways[:1]
-        fits = iter(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(self.candidates[way].fold)(*each) for way in ways for each in parts
-            )
-        )
-        for way in ways if parts else []:
-            found.setdefault(way, []).extend(self._kept(way, next(fits)) for _ in parts)
-            self._step(f"{way} scored on fold {len(found[way])} of {len(folds)}")
-
-    def _within_budget(
+    def _score(
         self,
-        makers: dict[Way, Callable[[], Candidate]],
+        names: list[CandidateName],
+        number: int,
         folds: Folds,
-        judge: Judge,
-        wanted: Wanted,
-    ) -> Scored:
-        """One fold of every candidate, then a second one, and so on."""
-        first = next(iter(makers))
-        self.candidates[first] = makers[first]()
-        found: Scored = {}
-        took: dict[Way, float] = {}
-        unwanted: set[Way] = set()
-        for number, fold in enumerate(folds):
-            for way in makers if number == 0 else list(found):
-                if number == 0 and not wanted(way, found):
-                    unwanted.add(way)
-                    continue
-                # Fits of all candidates on all bags follow.
-                needed = took.get(way, 0.0) + _WHOLE_FIT * sum(took.values())
-                complete = len(found.get(way, [])) == number and way not in self.dropped
-                if found and not (complete and self._allows(needed)):
-                    continue
-                begun = self._elapsed
-                if way not in self.candidates:
-                    self.candidates[way] = makers[way]()
-                scores = self._kept(way, self.candidates[way].fold(*fold))
-                took[way] = self._elapsed - begun
-                self._step(f"{way} scored on fold {number + 1} of {len(folds)}")
-                if number == 0 and found and not self._allows(_WHOLE_FIT * sum(took.values())):
-                    del took[way]
-                    continue
-                found.setdefault(way, []).append(scores)
-            worse = clearly_worse(found, folds, judge, self.dropped)
-            self.dropped |= worse
-            took = {way: seconds for way, seconds in took.items() if way not in worse}
-        self._report([way for way in makers if way not in unwanted], found, len(folds))
-        return found
+        found: Scored,
+        took: dict[CandidateName, float],
+    ) -> None:
+        """Score candidates on a fold, as far as there is time; the very first one in any case."""
 
-    def _report(self, ways: list[Way], found: Scored, n_folds: int) -> None:
+        def for_all() -> float:
+            """Seconds for the fits on all bags that follow."""
+            return _WHOLE_FIT * sum(took[name] for name in found if name not in self.dropped)
+
+        due = [
+            name
+            for name in names
+            if name not in self.dropped
+            and len(found.get(name, [])) == number
+            and self._allows(took.get(name, 0.0) + for_all())
+        ]
+        due = due if found else due or names[:1]
+        begun = self._elapsed
+        fits = Parallel(n_jobs=1 if self._one_by_one else self.n_jobs)(
+            delayed(self.candidate(name).fold)(*folds[number]) for name in due
+        )
+        for name, scores in zip(due, fits, strict=True):
+            took[name] = (self._elapsed - begun) / len(due)
+            self._step(f"{name} scored on fold {number + 1} of {len(folds)}")
+            if number or not found or self._allows(_WHOLE_FIT * took[name] + for_all()):
+                found.setdefault(name, []).append(scores)
+
+    def _report(self, names: list[CandidateName], found: Scored, n_folds: int) -> None:
         """Record what the time, or a callback, left out."""
-        for way, scores in found.items():
-            if len(scores) < n_folds and way not in self.dropped:
-                self._skip(f"inner folds {len(scores) + 1} to {n_folds} of {way}")
-        missing = [str(way) for way in ways if found and way not in found]
-        for name in missing:
-            self._skip(name)
+        for name, scores in found.items():
+            if len(scores) < n_folds and name not in self.dropped:
+                self._skip(f"inner folds {len(scores) + 1} to {n_folds} of {name}")
+        missing = [str(name) for name in names if found and name not in found]
+        for each in missing:
+            self._skip(each)
         if missing and not self.stopped:
             warn_user(
                 f"time_limit={self.budget} left out {', '.join(missing)}: raise it to compare all.",
@@ -404,3 +406,82 @@ def _squares(block: Block) -> float:
     """Sum of the squares of all values."""
     rows = block.instances
     return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+
+
+# -- inner folds ----------------------------------------------------------------------------------
+
+
+def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
+    """Validated group numbers of bags, in the order of the group names."""
+    if groups is None:
+        return None
+    check_consistent_length(bags, groups)
+    codes = group_codes(groups)
+    names = np.asarray(groups).ravel()[np.unique(codes, return_index=True)[1]].tolist()
+    order = sorted(range(len(names)), key=lambda code: (type(names[code]).__name__, names[code]))
+    return np.asarray(np.argsort(order)[codes])
+
+
+def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
+    """Stratified folds of merged bags; empty if a class has a single bag or group.
+
+    Parameters
+    ----------
+    merged : MergedBags
+    codes : ndarray of shape (n_merged,), class numbers
+    rng : RandomState
+    """
+    order = merged.order
+    offsets = offsets_of(merged.bags.sizes[order])
+    shapes = Bags(np.zeros((offsets[-1], 1), dtype=np.float16), offsets)
+    groups = None if merged.groups is None else merged.groups[order]
+    most = _most_folds(len(codes))
+    fewest = min(_spread(codes == code, merged.groups) for code in np.unique(codes))
+    seed = rng.randint(2**31 - 1)
+    # Numbered by their first bags, so that folds do not depend on the names of the classes.
+    _, first, inverse = np.unique(codes[order], return_index=True, return_inverse=True)
+    classes = np.argsort(np.argsort(first))[inverse]
+    for n_splits in range(min(most, fewest), 1, -1):
+        splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
+        try:
+            found = list(splitter.split(shapes, classes, groups))
+        except ValueError:
+            # Groups that cannot be split into this number of folds may be split into fewer.
+            if groups is None:
+                raise
+            continue
+        return [(order[train], order[test]) for train, test in found]
+    if groups is None and len(codes) < _FEW_BAGS:
+        return []
+    cause, remedy = "A class has a single bag, which leaves", "Pass more bags of it."
+    if groups is not None:
+        cause, remedy = "The groups leave", "Pass smaller groups, or none."
+    warn_user(
+        f"{cause} no two inner folds with bags of every class: nothing was compared or "
+        f"calibrated. {remedy}",
+        UserWarning,
+    )
+    return []
+
+
+def value_folds(merged: MergedBags, rng: Any) -> Folds:
+    """Folds of merged bags for regression; empty for fewer than three bags or two groups."""
+    order, groups = merged.order, merged.groups
+    units = len(order) if groups is None else len(np.unique(groups))
+    n_splits = min(_most_folds(len(order)), units)
+    if n_splits < 2 or len(order) < 3:
+        return []
+    shuffled = order[rng.permutation(len(order))]
+    if groups is None:
+        found = KFold(n_splits).split(shuffled)
+    else:
+        found = GroupKFold(n_splits).split(shuffled, groups=groups[shuffled])
+    return [(shuffled[train], shuffled[test]) for train, test in found]
+
+
+def _most_folds(n_bags: int) -> int:
+    return N_FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW
+
+
+def _spread(members: np.ndarray, groups: np.ndarray | None) -> int:
+    return int(members.sum()) if groups is None else len(np.unique(groups[members]))

@@ -13,8 +13,6 @@ from .._bags.distinct import PointBags
 from .._fit.training_labels import TrainingLabels
 from ..base import BagClassifier
 
-__all__ = ["BaselineClassifier", "Training"]
-
 
 @dataclass(frozen=True)
 class Training:

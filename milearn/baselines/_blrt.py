@@ -24,8 +24,6 @@ from .._solvers.baselines.bag_level_trees import (
 from .._solvers.baselines.order_statistics import order_statistics
 from ._base import BaselineClassifier
 
-__all__ = ["BLRT"]
-
 # Bags of a tree for max_samples="auto".
 _AUTO_BAGS = 2000
 

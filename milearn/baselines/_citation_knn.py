@@ -12,13 +12,11 @@ from .._bags import Bags
 from .._bags.distinct import rows_per_block
 from .._bags.prototypes import PrototypeLimits, drawn_bags
 from .._bags.remote import over_blocks
-from .._bags.storage import in_memory
+from .._bags.rows_on_disk import in_memory
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from ..metrics import bag_distances
 from ._base import BaselineClassifier
-
-__all__ = ["CitationKNN"]
 
 # Number of training bags up to which "auto" stores all of them.
 _AUTO_BAGS = 10_000

@@ -17,8 +17,6 @@ from .._solvers.baselines.concepts import concept_distances, learn_concepts
 from ..base import class_scores
 from ._base import BaselineClassifier
 
-__all__ = ["DDSVM"]
-
 _SVC_TOL = 1e-6
 
 

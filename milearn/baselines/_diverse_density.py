@@ -26,8 +26,6 @@ from .._solvers.baselines.diverse_density import (
 from ..base import class_scores
 from ._base import BaselineClassifier
 
-__all__ = ["EMDD", "DiverseDensity"]
-
 # Smaller differences of the weighted training accuracy are ignored when choosing the threshold.
 _EQUAL_ACCURACY = 1e-6
 

@@ -11,11 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from .._fit.warn import warn_of_indefinite
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
+from .._solvers.common.features import FeatureMap, landmark_features
 from .._solvers.common.gram import LinearGram, kernel_scores
-from .._solvers.common.nystroem import FeatureMap, landmark_features
 from .._solvers.svm.sparse_mi import inherited_patterns, solve_margins
-
-__all__ = ["LandmarkSVC", "stored_features"]
 
 # Copies of the features of all instances in memory during a fit.
 _COPIES = 4.0
@@ -62,7 +60,7 @@ class LandmarkSVC(ClassifierMixin, BaseEstimator):
         X = X[used].astype(np.float64, copy=False)
         kernel, _ = instance_kernel("rbf", gamma=resolve_gamma("scale", X, weights[used]))
         features = stored_features(X, kernel, self.n_components)
-        gram = LinearGram(features.stored(X))
+        gram = LinearGram(features.transform(X))
         tasks = range(len(self.classes_)) if len(self.classes_) > 2 else [1]
         found = [
             solve_margins(

@@ -22,8 +22,6 @@ from .._solvers.baselines.annealed_forest import ForestProblem, anneal_forest, p
 from ..base import class_scores
 from ._base import BaselineClassifier
 
-__all__ = ["MIForest"]
-
 # Instances up to which max_samples="auto" draws as many bags as there are, and how many are drawn
 # above.
 _ALL_INSTANCES, _AUTO_INSTANCES = 8192, 4096

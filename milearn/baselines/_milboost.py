@@ -25,8 +25,6 @@ from .._solvers.ensemble.problem import DualPrices
 from ..base import class_scores
 from ._base import BaselineClassifier
 
-__all__ = ["MILBoost"]
-
 # Bags are considered separated if the objective is below this fraction of its initial value.
 _TOL = 1e-6
 

@@ -19,8 +19,6 @@ from .._solvers.baselines.one_norm import solve_one_norm
 from ..metrics._distances import largest_similarities
 from ._base import BaselineClassifier
 
-__all__ = ["MILES"]
-
 
 class MILES(BaselineClassifier):
     r"""Instance selection by a 1-norm support vector machine on similarities (MILES).

@@ -31,8 +31,6 @@ from ..preprocessing._inner import (
 )
 from ._landmarks import LandmarkSVC
 
-__all__ = ["SingleInstance"]
-
 _INNER_FOLDS = 5
 _THRESHOLDS = np.arange(20) / 20
 _EQUAL_ACCURACY = 1e-9

@@ -29,8 +29,6 @@ from ..base import class_scores
 from ._base import BaselineClassifier
 from ._landmarks import stored_features
 
-__all__ = ["SparseMISVC"]
-
 _SOLVER_TOL = 1e-8
 # Scores and proportions that differ by less than this are considered equal.
 _EQUAL = 1e-9
@@ -226,7 +224,7 @@ class SparseMISVC(BaselineClassifier):
             n_components = auto_components(self.n_components, *sizes, StoredLimits())
         if self.kernel != "linear" and n_components is not None:
             features = stored_features(instances, kernel, n_components)
-            points = features.stored(instances)
+            points = features.transform(instances)
         gram: Gram = LinearGram(points)
         if self.kernel != "linear" and features is None:
             gram = KernelGram(points, kernel, int(get_config()["working_memory"] * 2**20))

@@ -11,15 +11,13 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.prototypes import PrototypeLimits, drawn_bags
 from .._bags.remote import over_blocks
-from .._bags.storage import in_memory
+from .._bags.rows_on_disk import in_memory
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import warn_of_stops
 from .._fit.threads import fit_context
 from .._solvers.cluster.k_medoids import assigned, k_medoids, spread_medoids
 from ..base import BagClusterer
 from ..metrics import bag_distances
-
-__all__ = ["BAMIC"]
 
 # Bags up to which max_samples="auto" uses all.
 _AUTO_BAGS = 5000

@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
 from .._bags import Bags
-from .._bags.coerce import canonical_matrix
-from .._bags.storage import compute_dtype
+from .._bags.blocks import PassSource
+from .._bags.canonical import canonical_matrix
+from .._bags.rows_on_disk import compute_dtype
 from .._compat import (
     CallbackSupport,
     Interval,
@@ -28,17 +29,8 @@ from .._solvers.cluster.initial_weights import k_means_weights
 from .._solvers.cluster.margins import scores_of
 from .._solvers.cluster.max_margin import ClusterProblem, ClusterSolution, max_margin_clusters
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.passes import (
-    STREAM_BYTES,
-    PassSource,
-    bag_maxima,
-    bag_means,
-    highest,
-    instance_scores,
-)
+from .._solvers.common.passes import STREAM_BYTES, bag_maxima, bag_means, highest, instance_scores
 from ..base import BagClusterer
-
-__all__ = ["M3IC"]
 
 
 class M3IC(CallbackSupport, BagClusterer):

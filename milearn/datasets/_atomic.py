@@ -9,22 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["writing"]
-
 
 @contextlib.contextmanager
-def writing(*paths: Path) -> Iterator[list[BinaryIO]]:
-    """Open one temporary file in the folder of each path, and rename all of them at the end.
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file in the folder of a path, and rename it at the end.
 
-    If the block raises an error, no path is changed and the temporary files are removed. Readers
+    If the block raises an error, the path is not changed and the temporary file is removed. Readers
     see the old file or the complete new one, and two writers do not interfere.
     """
-    temporaries = [path.with_name(f".{path.name}.{secrets.token_hex(8)}.part") for path in paths]
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with contextlib.ExitStack() as stack:
-            yield [stack.enter_context(open(path, "xb")) for path in temporaries]
-        for temporary, path in zip(temporaries, paths, strict=True):
-            os.replace(temporary, path)
+        with open(temporary, "xb") as file:
+            yield file
+        os.replace(temporary, path)
     finally:
-        for temporary in temporaries:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

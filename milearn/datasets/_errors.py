@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["BagFileError", "ContentError", "DownloadError", "naming"]
-
 
 class BagFileError(ValueError):
     """A data file that cannot be read, or data that a file format cannot store.

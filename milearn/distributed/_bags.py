@@ -24,16 +24,13 @@ from ._tasks import (
     check_memory,
     current_client,
     described,
-    is_mapped,
+    in_files,
     name_of,
     put,
     results,
-    runs,
     selected,
     tasks,
 )
-
-__all__ = ["LOCAL_BYTES", "PARTITION_BYTES", "DistributedBags", "Partitions"]
 
 # Size of a partition of bags in memory, as stored.
 PARTITION_BYTES = 64 * 2**20
@@ -191,7 +188,7 @@ class DistributedBags(RemoteBags):
         bags = bare(bags)
         row_bytes = max(1, bags.nbytes // bags.n_instances)
         ranges = list(bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)))
-        if not is_mapped(bags):
+        if not in_files(bags):
             rows = max(bags.offsets[last] - bags.offsets[first] for first, last in ranges)
             check_memory(client, int(rows) * row_bytes)
         workers = list(client.ncores())
@@ -346,18 +343,12 @@ class DistributedBags(RemoteBags):
     def _segments(self) -> list[tuple[int, list[Segment]]]:
         """Number of each partition that is needed, and which of its bags."""
         bounds = self._partitions.bounds
-        if self._positions is None:
-            return [
-                (number, [Segment(int(first), int(self.offsets[first]), int(last - first), None)])
-                for number, (first, last) in enumerate(pairwise(bounds))
-            ]
-        owners = np.searchsorted(bounds, self._positions, side="right") - 1
+        positions = np.arange(len(self)) if self._positions is None else self._positions
+        owners = np.searchsorted(bounds, positions, side="right") - 1
         found: dict[int, list[Segment]] = {}
-        for first, last in runs(owners):
-            owner = int(owners[first])
-            local = self._positions[first:last] - bounds[owner]
-            row = int(self.offsets[first])
-            segment = Segment(int(first), row, len(local), _as_slice(local))
+        for places in np.split(np.arange(len(self)), np.flatnonzero(np.diff(owners)) + 1):
+            first, owner = int(places[0]), int(owners[places[0]])
+            segment = Segment(first, int(self.offsets[first]), positions[places] - bounds[owner])
             found.setdefault(owner, []).append(segment)
         return sorted(found.items())
 
@@ -368,10 +359,7 @@ class DistributedBags(RemoteBags):
             raise ValueError("There is no bag among the selected ones.")
         client, futures = self._partitions.client, self._partitions.futures
         return [
-            (
-                futures[number],
-                segments if self._positions is None else put(client, segments, "selection"),
-            )
+            (futures[number], put(client, segments, "selection"))
             for number, segments in self._segments
         ]
 
@@ -430,11 +418,4 @@ def _unchanged(bags: Bags) -> Bags:
 
 def _places(segments: list[Segment]) -> np.ndarray:
     """Positions of the bags of segments among the selected bags."""
-    return np.concatenate([each.first_bag + np.arange(each.n_bags) for each in segments])
-
-
-def _as_slice(positions: np.ndarray) -> Any:
-    """Convert consecutive positions to a slice, which avoids a copy."""
-    if (np.diff(positions) == 1).all():
-        return slice(int(positions[0]), int(positions[-1]) + 1)
-    return positions
+    return np.concatenate([each.first_bag + np.arange(len(each.positions)) for each in segments])

@@ -18,9 +18,7 @@ from ..datasets._errors import BagFileError
 from ..datasets._formats.folder import FoundBag, labels_of, read_found, survey
 from ..datasets._formats.npy_folder import is_npy_folder
 from ._bags import LOCAL_BYTES, PARTITION_BYTES, DistributedBags, Partitions
-from ._tasks import bare, check_memory, current_client, described, is_mapped, name_of, put, results
-
-__all__ = ["scan_bag_folder", "scan_bags"]
+from ._tasks import bare, check_memory, current_client, described, in_files, name_of, put, results
 
 # Fields with one entry per bag that are concatenated over files.
 _PER_BAG = ("bag_names", "sample_weight", "split")
@@ -123,7 +121,7 @@ def _head(shard: Bunch) -> dict[str, Any]:
     names = shard.get("target_names")
     return {
         **described(shard["data"]),
-        "mapped": is_mapped(shard["data"]),
+        "mapped": in_files(shard["data"]),
         "target": shard["target"],
         "target_names": None if names is None else [str(name) for name in names],
         "fields": {name: shard[name] for name in _PER_BAG if name in shard},

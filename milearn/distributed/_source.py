@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from distributed import Client, Future
+from distributed import Client
 from distributed.protocol.pickle import dumps
 
 from .._bags.blocks import Block, stacked
 from ._tasks import BlockSize, Parts, fold_part, map_part, name_of, put, results, tasks
 
-__all__ = ["DaskSource"]
-
-# Arguments from this size on are sent once, and found on the workers by the next passes.
+# Arguments from this size on are sent once for all tasks of a pass.
 _LARGE_BYTES = 2**14
-# Number of stored arguments.
-_KEPT = 8
 
 
 class DaskSource:
@@ -55,7 +49,6 @@ class DaskSource:
         self.n_bags, self.n_instances = len(offsets) - 1, int(offsets[-1])
         self.n_features, self.dtype = n_features, np.dtype(dtype)
         self.block_bytes, self.block_dtype = block_bytes, block_dtype
-        self._kept: OrderedDict[bytes, Future] = OrderedDict()
 
     @property
     def sizes(self) -> np.ndarray:
@@ -71,11 +64,6 @@ class DaskSource:
         task runs again on another one.
         """
         size = BlockSize(self.block_bytes, self.block_dtype, in_parts)
-        return self._mapped(size, function, arguments)
-
-    def _mapped(
-        self, size: BlockSize, function: Callable[..., Any], arguments: Sequence[Any]
-    ) -> list[Any]:
         given = [self._sent(argument) for argument in arguments]
         futures = tasks(self.client, "pass", map_part, self.parts, size, function, *given)
         # Keep the order of the parts of a bag.
@@ -98,28 +86,12 @@ class DaskSource:
     def gather(self, rows: np.ndarray) -> Any:
         """The given instances, in the type to compute in."""
         order = np.argsort(rows, kind="stable")
-        size = BlockSize(self.block_bytes, None, True)
-        taken = stacked(self._mapped(size, _taken, [rows[order]]))
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return taken[back]
+        return stacked(self.map(_taken, rows[order], in_parts=True))[np.argsort(order)]
 
     def _sent(self, argument: Any) -> Any:
-        """The argument, or a task for it: a large argument is sent once and not with each task.
-
-        It is recognised by its content, so that what was changed in place is sent again.
-        """
-        data = dumps(argument)
-        if len(data) < _LARGE_BYTES:
-            return argument
-        digest = hashlib.sha256(data).digest()
-        if digest not in self._kept:
-            # Signs and weights of the bags repeat themselves.
-            self._kept[digest] = put(self.client, argument, "argument", compress=True)
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(digest)
-        return self._kept[digest]
+        """The argument, or a task for it: a large argument is sent once and not with each task."""
+        small = len(dumps(argument)) < _LARGE_BYTES
+        return argument if small else put(self.client, argument, "argument")
 
 
 def _taken(block: Block, rows: np.ndarray) -> Any:

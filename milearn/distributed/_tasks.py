@@ -6,9 +6,7 @@ from the files, or from the data that the scheduler stores.
 
 from __future__ import annotations
 
-import time
 import uuid
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from copy import deepcopy
@@ -19,61 +17,38 @@ import numpy as np
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.mapped import MappedRows
+from .._bags.rows_on_disk import LazyRows
 
 try:
+    import dask
     from dask.sizeof import sizeof
-    from distributed import Client, Future, KilledWorker, get_client, wait
+    from distributed import Client, Future, KilledWorker, get_client
     from distributed.protocol.pickle import dumps, loads
 except ImportError as error:  # pragma: no cover
     raise ImportError(
         "milearn.distributed needs Dask: install it with pip install 'milearn[dask]'."
     ) from error
 
-__all__ = [
-    "BlockSize",
-    "Segment",
-    "apply_to_part",
-    "bare",
-    "check_memory",
-    "current_client",
-    "described",
-    "fold_part",
-    "is_mapped",
-    "map_part",
-    "name_of",
-    "put",
-    "results",
-    "runs",
-    "selected",
-    "tasks",
-]
-
 # The bags of each partition, and which of them.
 Parts = Sequence[tuple[Future, Any]]
 
-# Dask warns of graphs of 10 MB, and every part must fit into a message.
-_PIECE_BYTES = 2**22
 _MORE_MEMORY = "pass a smaller partition_bytes, or start workers with more memory"
 
 
 @sizeof.register(Bags)
 def _size_of_bags(bags: Bags) -> int:
     """Number of bytes of a result, by which the scheduler places tasks."""
-    return bags.offsets.nbytes if is_mapped(bags) else bags.nbytes
+    return bags.offsets.nbytes if in_files(bags) else bags.nbytes
 
 
-def is_mapped(bags: Bags) -> bool:
+def in_files(bags: Bags) -> bool:
     """Whether the instances lie in a file."""
-    return isinstance(bags.instance_rows, MappedRows)
+    return isinstance(bags.instance_rows, LazyRows)
 
 
 def bare(bags: Bags) -> Bags:
     """Bags without graphs and data."""
-    further = bags.instance_data or bags.bag_data
-    if bags.bag_graph is None and bags.instance_graph is None and not further:
-        return bags
-    return Bags(bags.instances, bags.offsets, feature_names=bags.feature_names)
+    return bags._changed(bag_graph=None, instance_graph=None, instance_data={}, bag_data={})
 
 
 def current_client(client: Client | None) -> Client:
@@ -94,30 +69,19 @@ def name_of(kind: str) -> str:
     return f"milearn-{kind}-{uuid.uuid4().hex}"
 
 
-def put(
-    client: Client,
-    value: Any,
-    kind: str,
-    *,
-    workers: Sequence[str] | None = None,
-    compress: bool = False,
-) -> Future:
+def put(client: Client, value: Any, kind: str, workers: Sequence[str] | None = None) -> Future:
     """A task that returns the value and can be repeated if its result is lost.
 
-    The value is part of the graph, in parts, which the scheduler stores as long as the task is
-    wanted.
+    The value is part of the graph, which the scheduler stores as long as the task is wanted.
     """
-    key, data = name_of(kind), dumps(value)
-    if compress:
-        data = zlib.compress(data, 1)
-    place = {"workers": workers, "allow_other_workers": workers is not None}
-    pieces: list[Any] = [data]
-    if len(data) > _PIECE_BYTES:
-        pieces = [
-            client.submit(bytes, data[start : start + _PIECE_BYTES], key=f"{key}-{start}", **place)
-            for start in range(0, len(data), _PIECE_BYTES)
-        ]
-    return client.submit(_joined, compress, *pieces, key=key, **place)
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
+        return client.submit(
+            loads,
+            dumps(value),
+            key=name_of(kind),
+            workers=workers,
+            allow_other_workers=workers is not None,
+        )
 
 
 def tasks(
@@ -129,30 +93,15 @@ def tasks(
     return list(client.map(function, *columns, key=[f"{key}-{at}" for at in range(len(parts))]))
 
 
-def results(
-    client: Client, futures: Sequence[Future], *, look: float = 2.0, patience: float = 20.0
-) -> list[Any]:
+def results(client: Client, futures: Sequence[Future]) -> list[Any]:
     """The results of tasks, in their order.
-
-    A slow worker is waited for. Every ``look`` seconds the states of the workers are read, because
-    Dask waits forever for workers whose memory is full.
 
     Raises
     ------
     RuntimeError
-        If a task was lost with several workers, if all workers have been paused for ``patience``
-        seconds, or if the scheduler forgot the tasks.
+        If a task was lost with several workers, or if the scheduler forgot the tasks.
     """
     try:
-        running = time.monotonic()
-        while not _are_done(futures, look):
-            if not _all_are_paused(client):
-                running = time.monotonic()
-            elif time.monotonic() - running >= patience:
-                raise RuntimeError(
-                    "Dask has paused all workers, because their memory is full"
-                    f"{_limit_of(client)}: {_MORE_MEMORY}."
-                )
         return list(client.gather(futures))
     except KilledWorker as error:
         raise RuntimeError(
@@ -164,20 +113,6 @@ def results(
             "The scheduler has forgotten the tasks of these distributed bags, or is gone: start "
             "it again, and read the files again."
         ) from error
-
-
-def _are_done(futures: Sequence[Future], seconds: float) -> bool:
-    try:
-        wait(futures, timeout=seconds)
-    except TimeoutError:
-        return False
-    return True
-
-
-def _all_are_paused(client: Client) -> bool:
-    """Whether there are workers, and none of them runs tasks because of its memory."""
-    states = [each["status"] for each in _workers(client)]
-    return bool(states) and all(state == "paused" for state in states)
 
 
 def check_memory(client: Client, partition_bytes: int) -> None:
@@ -198,18 +133,9 @@ def _limit_of(client: Client) -> str:
 
 def _memory_limits(client: Client) -> list[int]:
     """Memory of the workers that have a limit, in bytes."""
-    return [each["memory_limit"] for each in _workers(client) if each.get("memory_limit")]
-
-
-def _workers(client: Client) -> list[dict[str, Any]]:
-    """What the scheduler knows of the workers."""
     scheduler: Any = client.scheduler
-    return list(client.sync(scheduler.identity)["workers"].values())
-
-
-def _joined(compressed: bool, *pieces: bytes) -> Any:
-    data = b"".join(pieces)
-    return loads(zlib.decompress(data) if compressed else data)
+    workers = client.sync(scheduler.identity)["workers"].values()
+    return [each["memory_limit"] for each in workers if each.get("memory_limit")]
 
 
 # -- parts of bags ---------------------------------------------------------------------------------
@@ -222,12 +148,8 @@ class Segment:
     # First position among the selected bags and their instances.
     first_bag: int
     first_row: int
-    n_bags: int
-    # Positions in the partition: ndarray, slice, or None for all.
-    positions: Any
-
-    def __call__(self, bags: Bags) -> Bags:
-        return bags if self.positions is None else bags[self.positions]
+    # Positions in the partition.
+    positions: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -255,7 +177,7 @@ def map_part(
 def _blocks(bags: Bags, segments: Sequence[Segment], size: BlockSize) -> Iterator[Block]:
     """Blocks of the segments, with the places that they have among all selected bags."""
     for segment in segments:
-        source = segment(bags).source(block_bytes=size.block_bytes, dtype=size.dtype)
+        source = bags[segment.positions].source(block_bytes=size.block_bytes, dtype=size.dtype)
         for block in source.blocks(in_parts=size.in_parts):
             yield replace(
                 block,
@@ -281,7 +203,7 @@ def fold_part(
 
 def selected(bags: Bags, segments: Sequence[Segment]) -> Bags:
     """The bags of all segments, one after the other."""
-    parts = [segment(bags) for segment in segments]
+    parts = [bags[segment.positions] for segment in segments]
     return parts[0] if len(parts) == 1 else Bags.concatenate(parts)
 
 
@@ -304,9 +226,3 @@ def described(bags: Bags) -> dict[str, Any]:
         "is_sparse": bags.is_sparse,
         "feature_names": bags.feature_names,
     }
-
-
-def runs(owners: np.ndarray) -> Iterator[tuple[int, int]]:
-    """First and last position of each run of equal numbers."""
-    bounds = np.flatnonzero(np.diff(owners)) + 1
-    yield from zip(np.r_[0, bounds], np.r_[bounds, len(owners)], strict=True)

@@ -2,8 +2,7 @@
 
 from ._codebook import VLAD, BagOfWords, FisherVector
 from ._concepts import ConceptEmbedding
-from ._dissimilarity import BagDissimilarity
-from ._miles import MILESEmbedding
+from ._prototypes import BagDissimilarity, MILESEmbedding
 
 __all__ = [
     "VLAD",

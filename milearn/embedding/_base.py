@@ -11,8 +11,6 @@ from .._bags import Bags
 from .._bags.remote import over_blocks
 from ..base import BagEstimator
 
-__all__ = ["BagEmbedding"]
-
 
 class BagEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
     """Base class of transformers whose columns depend on the training bags.

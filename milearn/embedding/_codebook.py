@@ -16,14 +16,11 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import distinct_points
 from .._bags.segments import bag_ranges, segment_index, segment_sum
-from .._bags.threads import ONE_BLAS_THREAD
 from .._compat import Interval
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_bags
 from .._kernels.centring import centre_of, subtracted
 from ._base import BagEmbedding
-
-__all__ = ["VLAD", "BagOfWords", "FisherVector"]
 
 # CSR samples are converted to dense arrays for clustering up to this size.
 _DENSE_BYTES = 2**26
@@ -469,9 +466,7 @@ def _words(sample: Any, n_words: int, batch_size: int | None, seed: int) -> np.n
     clusterer = KMeans(n_words, n_init=1, random_state=seed)
     if batch_size is not None:
         clusterer = MiniBatchKMeans(n_words, n_init=1, batch_size=batch_size, random_state=seed)
-    # k-means limits BLAS itself, but in a way that is wrong for fits in several threads.
-    with ONE_BLAS_THREAD:
-        return clusterer.fit(sample).cluster_centers_
+    return clusterer.fit(sample).cluster_centers_
 
 
 def _memberships(instances: Any, offsets: np.ndarray, words: np.ndarray) -> sparse.csr_array:

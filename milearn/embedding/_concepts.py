@@ -16,8 +16,6 @@ from .._fit.warn import warn_of_limit
 from .._solvers.baselines.concepts import concept_distances, learn_concepts
 from ._base import BagEmbedding
 
-__all__ = ["ConceptEmbedding"]
-
 
 class ConceptEmbedding(BagEmbedding):
     r"""Represent each bag by its distances from the concept points of the classes (DD-SVM).

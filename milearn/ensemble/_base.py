@@ -24,8 +24,6 @@ from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
 from .._solvers.ensemble.problem import DisjunctiveProblem
 from ..base import BagClassifier, class_scores
 
-__all__ = ["BoostedBags"]
-
 _REMEDIES = {
     "time_limit": "raise time_limit, lower C, or raise tol",
     "n_estimators": "raise n_estimators or lower C",

@@ -13,8 +13,6 @@ from .._solvers.ensemble.dpboost import DPResult
 from .._solvers.ensemble.points import disjunctive_problem
 from ._base import BoostedBags
 
-__all__ = ["DPBoost"]
-
 
 class DPBoost(BoostedBags):
     r"""Boosting of bags by disjunctive programming: one positive instance per bag.

@@ -10,8 +10,6 @@ from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.points import inherited_problem
 from ._base import BoostedBags
 
-__all__ = ["LPBoost"]
-
 
 class LPBoost(BoostedBags):
     r"""Boosting by a linear program, on instances that inherit the label of their bag.

@@ -4,9 +4,8 @@ from ._bag_scores import BagScoresDisplay
 from ._critical_difference import CriticalDifferenceDisplay
 from ._importance import PermutationImportanceDisplay, permutation_importance
 from ._instance_scores import InstanceScoresDisplay
-from ._objective import ObjectiveDisplay
+from ._objective import ObjectiveDisplay, StartsDisplay
 from ._path import RegularizationPathDisplay
-from ._starts import StartsDisplay
 from ._witness import WitnessDisplay
 
 __all__ = [

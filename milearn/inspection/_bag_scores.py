@@ -10,8 +10,6 @@ import numpy as np
 from ._plotting import COLORS, Display
 from ._scores import class_column
 
-__all__ = ["BagScoresDisplay"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BagScoresDisplay(Display):
@@ -19,13 +17,13 @@ class BagScoresDisplay(Display):
 
     A threshold far from the crossing of the distributions explains a high AUC with a low accuracy.
     Overlapping distributions explain a low AUC. Use bags that were not in the training data. It is
-    recommended to use :meth:`from_estimator` or :meth:`from_predictions`.
+    recommended to use :meth:`from_estimator`, and the constructor for scores of a cross-validation.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_bags,)
+    scores : array-like of shape (n_bags,)
         Score of each bag.
-    labels : ndarray of shape (n_bags,)
+    labels : array-like of shape (n_bags,)
         Class of each bag.
     threshold : float, default=None
         Score above which a bag is predicted positive; None for no line.
@@ -54,15 +52,28 @@ class BagScoresDisplay(Display):
     Examples
     --------
     >>> from milearn.inspection import BagScoresDisplay
-    >>> display = BagScoresDisplay.from_predictions(
-    ...     [0, 0, 1, 1], [-1.0, 0.2, 0.4, 2.0], threshold=0.0
-    ... )  # doctest: +SKIP
+    >>> display = BagScoresDisplay(
+    ...     scores=[-1.0, 0.2, 0.4, 2.0], labels=[0, 0, 1, 1], threshold=0.0
+    ... )
+    >>> display.plot()  # doctest: +SKIP
     """
 
     scores: Any
     labels: Any
     threshold: float | None = None
     score_name: str = "score of the bag"
+
+    def __post_init__(self) -> None:
+        self.labels = np.asarray(self.labels)
+        self.scores = np.asarray(self.scores, dtype=np.float64)
+        shapes = self.labels.shape, self.scores.shape
+        if self.labels.ndim != 1 or shapes[0] != shapes[1] or len(self.labels) == 0:
+            raise ValueError(
+                f"labels and scores must hold one entry per bag, got shapes {shapes[0]} and "
+                f"{shapes[1]}."
+            )
+        if not np.isfinite(self.scores).all():
+            raise ValueError("scores holds values that are not finite: leave out these bags.")
 
     @classmethod
     def from_estimator(
@@ -154,55 +165,7 @@ class BagScoresDisplay(Display):
                     threshold = -threshold if name == "decision_function" else 1.0 - threshold
         spoken = classes[column]
         what = "score of the bag" if name == "decision_function" else f"probability of {spoken}"
-        return cls.from_predictions(
-            y, values, threshold=threshold, score_name=what, bins=bins, density=density, ax=ax
-        )
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: Any,
-        y_score: Any,
-        *,
-        threshold: float | None = None,
-        score_name: str = "score of the bag",
-        bins: Any = 20,
-        density: bool = False,
-        ax: Any = None,
-    ) -> BagScoresDisplay:
-        """Plot given scores, such as those of a cross-validation.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_bags,)
-            Class of each bag.
-        y_score : array-like of shape (n_bags,)
-            Score of each bag.
-        threshold : float, default=None
-            Position of the line; None for no line.
-        score_name : str, default="score of the bag"
-            Label of the scores.
-        bins : int or array-like, default=20
-            Number of bins, or their edges.
-        density : bool, default=False
-            Whether the histogram of each class has an area of one.
-        ax : matplotlib Axes, default=None
-            Axes to plot on. If None, a new figure and axes are created.
-
-        Returns
-        -------
-        BagScoresDisplay
-            The display with the plot.
-        """
-        labels, scores = np.asarray(y_true), np.asarray(y_score, dtype=np.float64)
-        if labels.ndim != 1 or labels.shape != scores.shape or len(labels) == 0:
-            raise ValueError(
-                "y_true and y_score must hold one entry per bag, got shapes "
-                f"{labels.shape} and {scores.shape}."
-            )
-        if not np.isfinite(scores).all():
-            raise ValueError("y_score holds values that are not finite: leave out these bags.")
-        display = cls(scores=scores, labels=labels, threshold=threshold, score_name=score_name)
+        display = cls(scores=values, labels=y, threshold=threshold, score_name=what)
         return display.plot(ax, bins=bins, density=density)
 
     def plot(self, ax: Any = None, *, bins: Any = 20, density: bool = False) -> BagScoresDisplay:

@@ -11,8 +11,6 @@ import numpy as np
 from ..model_selection import Comparison, Ranks, rank_methods
 from ._plotting import COLORS, LINE, Display
 
-__all__ = ["CriticalDifferenceDisplay"]
-
 _ROW = 0.62  # distance of two names, in heights of the rank axis' labels
 _BAR = 0.3  # distance of two bars
 _TICKS = 12  # maximum number of ticks
@@ -48,8 +46,6 @@ class CriticalDifferenceDisplay(Display):
         Names and average ranks of the methods, best first.
     bars_ : list of matplotlib Line2D
         Bars that join methods without a significant difference.
-    difference_ : matplotlib Line2D or None
-        The critical difference of Nemenyi's test.
 
     See Also
     --------
@@ -177,7 +173,7 @@ class CriticalDifferenceDisplay(Display):
             self.bars_ += ax.plot(
                 span, (height, height), color=LINE, linewidth=3.5, solid_capstyle="butt"
             )
-        ax.set_ylim(-(top + _ROW * (half - 0.4)), 1.9 if self.test == "nemenyi" else 0.5)
+        ax.set_ylim(-(top + _ROW * (half - 0.4)), 0.5)
         return self
 
     def _plot_axis(self, ax: Any, k: int) -> None:
@@ -189,15 +185,6 @@ class CriticalDifferenceDisplay(Display):
         ax.xaxis.tick_top()
         ax.set_xticks(np.arange(1, k + 1, -(-k // _TICKS)))
         ax.yaxis.set_visible(False)
-        self.difference_ = None
-        if self.test == "nemenyi":
-            width = self.ranks.critical_difference
-            (self.difference_,) = ax.plot(
-                (1, 1 + width), (1.5, 1.5), color=LINE, marker="|", linewidth=1.5, clip_on=False
-            )
-            ax.text(
-                1 + width, 1.5, f"  critical difference {width:.2f}", va="center", clip_on=False
-            )
         name = "Wilcoxon and Holm" if self.test == "wilcoxon" else "Nemenyi"
         title = (
             f"average rank over {self.ranks.n_datasets} data sets; bars join methods that do not "

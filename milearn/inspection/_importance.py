@@ -17,8 +17,6 @@ from .._fit.scoring import single_scorer
 from .._fit.validation import check_bags
 from ._plotting import COLORS, LINE, Display
 
-__all__ = ["PermutationImportanceDisplay", "permutation_importance"]
-
 
 def permutation_importance(
     estimator: Any,

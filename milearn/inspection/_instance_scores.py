@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 from ._plotting import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below
-from ._scores import instance_scores, local_bags, pixel_pictures
-
-__all__ = ["InstanceScoresDisplay"]
+from ._scores import instance_scores, local_bags
 
 _MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
-_MAX_THUMBNAILS = 40
 _MAX_POINTS = 2000  # maximum number of points of a map with full size and an edge
 _MAX_EMPTY = 16  # maximum number of grid cells per instance for a plot as a grid
 
@@ -25,24 +22,21 @@ class InstanceScoresDisplay(Display):
     The plot has bars in the order of the instances, with the :term:`witness` in another colour, or
     is a map if the instances have coordinates: a heat map if they are on a grid, otherwise coloured
     points, on their original picture if it is given. It is recommended to use
-    :meth:`from_estimator` or :meth:`from_scores`.
+    :meth:`from_estimator`.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_instances,)
+    scores : array-like of shape (n_instances,)
         Score of each instance of the bag.
     witness : int, default=None
-        Position in the bag of the instance that determines its score.
-    coordinates : ndarray of shape (n_instances, 2), default=None
+        Position in the bag of the instance that determines its score; by default, the highest one.
+    coordinates : array-like of shape (n_instances, 2), default=None
         Column (x, to the right) and row (y, downwards) of each instance.
     patch_size : float, default=None
         Side of the patches, in units of the coordinates, which are then their upper left corners.
         If None, the coordinates are centres.
     background : ndarray of shape (height, width) or (height, width, channels), default=None
         Picture under the map, one pixel per unit of the coordinates.
-    pictures : ndarray of shape (n_instances, height, width) or \
-(n_instances, height, width, channels), default=None
-        Thumbnails of the instances under the bars.
     threshold : float, default=0.0
         Score above which an instance indicates the class; None for regression.
     score_name : str, default="score"
@@ -63,8 +57,6 @@ class InstanceScoresDisplay(Display):
         The points of a map whose instances are not on a grid.
     line_ : matplotlib Line2D or None
         The threshold.
-    thumbnails_ : list of matplotlib AxesImage
-        Pictures under the bars; none in a bag of more than 40 instances.
     colorbar_ : matplotlib Colorbar or None
         Scale of the map.
 
@@ -80,9 +72,7 @@ class InstanceScoresDisplay(Display):
     >>> from milearn.inspection import InstanceScoresDisplay
     >>> X, y = load_digit_bags(n_bags=40, return_X_y=True)
     >>> model = MIClassifier(random_state=0).fit(X, y)
-    >>> display = InstanceScoresDisplay.from_estimator(
-    ...     model, X, bag=3, instance_shape=(8, 8)
-    ... )  # doctest: +SKIP
+    >>> display = InstanceScoresDisplay.from_estimator(model, X, bag=3)  # doctest: +SKIP
     """
 
     scores: Any
@@ -90,9 +80,27 @@ class InstanceScoresDisplay(Display):
     coordinates: Any = None
     patch_size: float | None = None
     background: Any = None
-    pictures: Any = None
     threshold: float | None = 0.0
     score_name: str = "score"
+
+    def __post_init__(self) -> None:
+        self.scores = np.asarray(self.scores, dtype=np.float64)
+        shape = self.scores.shape
+        if self.scores.ndim != 1 or not shape[0]:
+            raise ValueError(
+                f"scores must hold one number per instance of one bag, got shape {shape}."
+            )
+        if self.coordinates is not None:
+            self.coordinates = np.asarray(self.coordinates, dtype=np.float64)
+            if self.coordinates.shape != (*shape, 2):
+                raise ValueError(
+                    f"coordinates must have shape ({shape[0]}, 2), a column and a row for each "
+                    f"instance of the bag, got {self.coordinates.shape}."
+                )
+        if self.background is not None:
+            self.background = np.asarray(self.background)
+        if self.witness is None:
+            self.witness = int(np.argmax(self.scores))
 
     @classmethod
     def from_estimator(
@@ -105,7 +113,6 @@ class InstanceScoresDisplay(Display):
         coordinates: Any = None,
         patch_size: float | None = None,
         background: Any = None,
-        instance_shape: tuple[int, ...] | None = None,
         kind: str = "auto",
         cmap: Any = None,
         limit: float | None = None,
@@ -132,8 +139,6 @@ class InstanceScoresDisplay(Display):
             centres.
         background : array-like, default=None
             Picture under the map, one pixel per unit of the coordinates.
-        instance_shape : tuple of int, default=None
-            Shape of an instance as a picture, for thumbnails under the bars.
         kind : {"auto", "bars", "map"}, default="auto"
             Type of the plot; "auto" is a map if there are coordinates.
         cmap : str or matplotlib Colormap, default=None
@@ -159,102 +164,14 @@ class InstanceScoresDisplay(Display):
                     f"{sorted(one.instance_data) or 'none'}."
                 )
             coordinates = one.instance_data[coordinates]
-        pictures = None
-        if instance_shape is not None:
-            block = one[0]
-            dense = block.toarray() if hasattr(block, "toarray") else np.asarray(block)
-            pictures = pixel_pictures(dense, instance_shape)
-        return cls.from_scores(
-            found.scores,
+        return cls(
+            scores=found.scores,
             witness=int(found.witnesses[0]),
             coordinates=coordinates,
             patch_size=patch_size,
             background=background,
-            pictures=pictures,
             threshold=found.threshold,
             score_name=found.name,
-            kind=kind,
-            cmap=cmap,
-            limit=limit,
-            ax=ax,
-        )
-
-    @classmethod
-    def from_scores(
-        cls,
-        scores: Any,
-        *,
-        witness: int | None = None,
-        coordinates: Any = None,
-        patch_size: float | None = None,
-        background: Any = None,
-        pictures: Any = None,
-        threshold: float | None = 0.0,
-        score_name: str = "score",
-        kind: str = "auto",
-        cmap: Any = None,
-        limit: float | None = None,
-        ax: Any = None,
-    ) -> InstanceScoresDisplay:
-        """Plot given scores of the instances of one bag.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n_instances,)
-            Score of each instance.
-        witness : int, default=None
-            Position of the deciding instance; by default, the highest one.
-        coordinates : array-like of shape (n_instances, 2), default=None
-            Column and row of each instance.
-        patch_size : float, default=None
-            Side of the patches, if the coordinates are their upper left corners; None if they are
-            centres.
-        background : array-like, default=None
-            Picture under the map, one pixel per unit of the coordinates.
-        pictures : array-like of shape (n_instances, height, width[, channels]), default=None
-            Thumbnails under the bars.
-        threshold : float, default=0.0
-            Position of the line; None for no line.
-        score_name : str, default="score"
-            Label of the scores.
-        kind : {"auto", "bars", "map"}, default="auto"
-            Type of the plot; "auto" is a map if there are coordinates.
-        cmap : str or matplotlib Colormap, default=None
-            Colours of a map.
-        limit : float, default=None
-            Distance from the threshold at which the colours of a map are cut off, see :meth:`plot`.
-        ax : matplotlib Axes, default=None
-            Axes to plot on. If None, a new figure and axes are created.
-
-        Returns
-        -------
-        InstanceScoresDisplay
-            The display with the plot.
-        """
-        values = np.asarray(scores, dtype=np.float64)
-        if values.ndim != 1 or len(values) == 0:
-            raise ValueError(
-                f"scores must hold one number per instance of one bag, got shape {values.shape}."
-            )
-        places = None
-        if coordinates is not None:
-            places = np.asarray(coordinates, dtype=np.float64)
-            if places.shape != (len(values), 2):
-                raise ValueError(
-                    f"coordinates must have shape ({len(values)}, 2), a column and a row for each "
-                    f"instance of the bag, got {places.shape}."
-                )
-        if pictures is not None and len(pictures) != len(values):
-            raise ValueError(f"there are {len(pictures)} pictures for {len(values)} instances.")
-        return cls(
-            scores=values,
-            witness=int(np.argmax(values)) if witness is None else witness,
-            coordinates=places,
-            patch_size=patch_size,
-            background=None if background is None else np.asarray(background),
-            pictures=None if pictures is None else np.asarray(pictures),
-            threshold=threshold,
-            score_name=score_name,
         ).plot(ax, kind=kind, cmap=cmap, limit=limit)
 
     def plot(
@@ -297,7 +214,6 @@ class InstanceScoresDisplay(Display):
                 "regressions do not have."
             )
         self.bars_ = self.image_ = self.points_ = self.line_ = self.colorbar_ = None
-        self.thumbnails_: list[Any] = []
         width = min(10.5, max(7.0, 0.7 * len(self.scores) + 1.2))
         self._open(ax, None if as_map else (width, 4.0))
         if as_map:
@@ -312,18 +228,17 @@ class InstanceScoresDisplay(Display):
         firsts = np.arange(0, n, each)
         heights = np.maximum.reduceat(self.scores, firsts)
         colors = [NEUTRAL] * len(firsts)
-        if self.witness is not None:
-            heights[self.witness // each] = self.scores[self.witness]
-            colors[self.witness // each] = HIGHLIGHT
+        assert self.witness is not None, "set by __post_init__"
+        heights[self.witness // each] = self.scores[self.witness]
+        colors[self.witness // each] = HIGHLIGHT
         middles = (firsts + np.minimum(firsts + each, n) - 1) / 2
         width = 0.8 if each == 1 else float(each)
         self.bars_ = ax.bar(middles, heights, color=colors, width=width)
         patch = {"marker": "s", "markersize": 9, "linestyle": "none"}
-        if self.witness is not None:
-            ax.plot([], [], color=HIGHLIGHT, label="witness", **patch)
-            if each > 1:  # a single bar would be too thin
-                tip = (self.witness, self.scores[self.witness])
-                ax.plot(*tip, color=HIGHLIGHT, marker="v", markersize=9, zorder=3)
+        ax.plot([], [], color=HIGHLIGHT, label="witness", **patch)
+        if each > 1:  # a single bar would be too thin
+            tip = (self.witness, self.scores[self.witness])
+            ax.plot(*tip, color=HIGHLIGHT, marker="v", markersize=9, zorder=3)
         if n > 1:
             several = f"others: the highest\nof each {each} in a row"
             label = "other instances" if each == 1 else several
@@ -331,28 +246,7 @@ class InstanceScoresDisplay(Display):
         self.line_ = self._dashed(self.threshold, "threshold", vertical=False)
         ax.set_xlim(-0.6 * each, n - 1 + 0.6 * each)
         ax.xaxis.get_major_locator().set_params(integer=True)
-        many = self.pictures is not None and n > _MAX_THUMBNAILS
-        left_out = f" (no pictures of more than {_MAX_THUMBNAILS})" if many else ""
-        self._label(f"instance of the bag{left_out}", self.score_name)
-        if self.pictures is not None and not many:
-            self._plot_thumbnails()
-
-    def _plot_thumbnails(self) -> None:
-        """Thumbnails of the instances below their bars."""
-        ax, n = self.ax_, len(self.scores)
-        assert self.pictures is not None
-        box = ax.get_position()
-        width, height = self.figure_.get_size_inches()
-        side = 0.9 * box.width * width / n  # inches: as wide as a bar
-        share = min(0.3, side / (box.height * height))
-        low, high = float(np.min(self.pictures)), float(np.max(self.pictures))
-        across = ax.get_xaxis_transform()  # data to the right, fractions of the axes upwards
-        for row, picture in enumerate(self.pictures):
-            place = ax.inset_axes((row - 0.45, -1.05 * share, 0.9, share), transform=across)
-            place.set_axis_off()
-            self.thumbnails_.append(place.imshow(picture, cmap="gray_r", vmin=low, vmax=high))
-        ax.set_xticks([])
-        ax.set_xlabel("instance of the bag", labelpad=72.0 * share * box.height * height + 6)
+        self._label("instance of the bag", self.score_name)
 
     def _plot_map(self, cmap: Any, limit: float | None) -> None:
         ax, places = self.ax_, self.coordinates

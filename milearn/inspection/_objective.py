@@ -1,4 +1,4 @@
-"""The objective of a fit after each step, and bounds of its minimum."""
+"""Objectives of a fit: after each step with bounds of the minimum, and those of its starts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ._plotting import COLORS, NEUTRAL, Display
+from ._plotting import COLORS, HIGHLIGHT, NEUTRAL, Display
 from ._scores import model_with, problem_of
-
-__all__ = ["ObjectiveDisplay"]
 
 _MAX_MARKERS = 60  # maximum number of steps with markers
 _ROUNDING = 1e-10  # relative gap that counts as zero
@@ -23,17 +21,17 @@ class ObjectiveDisplay(Display):
     The objective of a :term:`CCCP` decreases to a local minimum, and the history does not show how
     far this is from the global minimum. A lower bound does: the shaded band between both is the
     :term:`optimality gap`, which contains the minimum. It is recommended to use
-    :meth:`from_estimator` or :meth:`from_history`.
+    :meth:`from_estimator`.
 
     Parameters
     ----------
-    history : ndarray of shape (n_steps,)
+    history : array-like of shape (n_steps,)
         Objective after each step.
     objective : float, default=None
         Objective of the returned solution; by default, the lowest of the history.
     lower_bound : float, default=None
-        Lower bound of the minimum.
-    lower_bound_history : ndarray of shape (n_bounds,), default=None
+        Lower bound of the minimum; by default, the last of its history.
+    lower_bound_history : array-like of shape (n_bounds,), default=None
         The bound after each step.
     dual_gap : float, default=None
         Duality gap of the last convex problem.
@@ -73,6 +71,23 @@ class ObjectiveDisplay(Display):
     dual_gap: float | None = None
     estimator_name: str | None = None
 
+    def __post_init__(self) -> None:
+        self.history = np.asarray(self.history, dtype=np.float64)
+        if self.history.ndim != 1 or len(self.history) == 0:
+            raise ValueError(
+                f"history must hold one value per step, got shape {self.history.shape}."
+            )
+        if self.objective is None:
+            self.objective = float(self.history.min())
+        bounds = self.lower_bound_history
+        self.lower_bound_history = None
+        if bounds is not None and len(bounds):
+            self.lower_bound_history = np.asarray(bounds, dtype=np.float64)
+            if self.lower_bound is None:
+                self.lower_bound = float(self.lower_bound_history[-1])
+        if self.lower_bound is not None and not np.isfinite(self.lower_bound):
+            self.lower_bound = None  # the fit was stopped before a bound was computed
+
     @classmethod
     def from_estimator(
         cls, estimator: Any, *, class_label: Any = None, ax: Any = None
@@ -106,69 +121,13 @@ class ObjectiveDisplay(Display):
             value = one(name)
             return None if value is None else float(value)
 
-        return cls.from_history(
-            one("objective_history_"),
+        return cls(
+            history=one("objective_history_"),
             objective=number("objective_"),
             lower_bound=number("lower_bound_"),
             lower_bound_history=one("lower_bound_history_"),
             dual_gap=number("dual_gap_"),
             estimator_name=type(model).__name__,
-            ax=ax,
-        )
-
-    @classmethod
-    def from_history(
-        cls,
-        history: Any,
-        *,
-        objective: float | None = None,
-        lower_bound: float | None = None,
-        lower_bound_history: Any = None,
-        dual_gap: float | None = None,
-        estimator_name: str | None = None,
-        ax: Any = None,
-    ) -> ObjectiveDisplay:
-        """Plot values of an objective.
-
-        Parameters
-        ----------
-        history : array-like of shape (n_steps,)
-            Objective after each step.
-        objective : float, default=None
-            Objective of the solution; by default, the lowest of the history.
-        lower_bound : float, default=None
-            Lower bound of the minimum; by default, the last of its history.
-        lower_bound_history : array-like of shape (n_bounds,), default=None
-            The bound after each step.
-        dual_gap : float, default=None
-            Duality gap of the last convex problem, for the title.
-        estimator_name : str, default=None
-            Name of the estimator, for the title.
-        ax : matplotlib Axes, default=None
-            Axes to plot on. If None, a new figure and axes are created.
-
-        Returns
-        -------
-        ObjectiveDisplay
-            The display with the plot.
-        """
-        values = np.asarray(history, dtype=np.float64)
-        if values.ndim != 1 or len(values) == 0:
-            raise ValueError(f"history must hold one value per step, got shape {values.shape}.")
-        bounds = None
-        if lower_bound_history is not None and len(lower_bound_history):
-            bounds = np.asarray(lower_bound_history, dtype=np.float64)
-        if lower_bound is None and bounds is not None:
-            lower_bound = float(bounds[-1])
-        if lower_bound is not None and not np.isfinite(lower_bound):
-            lower_bound = None  # the fit was stopped before a bound was computed
-        return cls(
-            history=values,
-            objective=float(values.min()) if objective is None else objective,
-            lower_bound=lower_bound,
-            lower_bound_history=bounds,
-            dual_gap=dual_gap,
-            estimator_name=estimator_name,
         ).plot(ax)
 
     def plot(self, ax: Any = None) -> ObjectiveDisplay:
@@ -224,3 +183,121 @@ class ObjectiveDisplay(Display):
         if self.dual_gap is not None:
             parts.append(f"dual gap of the last convex step {self.dual_gap:.1g}")
         return ", ".join(parts)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class StartsDisplay(Display):
+    """Objectives that the starts of a fit reached, from the lowest to the highest.
+
+    A problem that is not convex has many local minima. If several starts reach the lowest
+    objective, it is likely that no lower one exists. If only one does, or if the objectives are far
+    apart, raise ``n_init``. A lower bound shows how far the global minimum can be, see
+    :class:`ObjectiveDisplay`. It is recommended to use :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    objectives : array-like of shape (n_starts,)
+        Objective of each start, in any order.
+    tol : float, default=0.01
+        Starts whose objectives exceed the lowest one by at most this fraction of it are counted in
+        the title.
+    estimator_name : str, default=None
+        Name of the estimator, for the title.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        Figure of the display.
+    line_ : matplotlib Line2D
+        The objectives.
+    lowest_ : matplotlib Line2D
+        The lowest objective.
+    n_near_ : int
+        Number of starts that reach the lowest objective up to ``tol``.
+
+    See Also
+    --------
+    ObjectiveDisplay : The objective after each step, and lower bounds.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.inspection import StartsDisplay
+    >>> from milearn.svm import MISVC
+    >>> X, y = make_bags(n_bags=40, random_state=0)
+    >>> model = MISVC(n_init=10, random_state=0).fit(X, y)
+    >>> model.start_objectives_.shape
+    (10,)
+    >>> display = StartsDisplay.from_estimator(model)  # doctest: +SKIP
+    """
+
+    objectives: Any
+    tol: float = 0.01
+    estimator_name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.objectives = np.sort(np.asarray(self.objectives, dtype=np.float64))
+        if self.objectives.ndim != 1 or len(self.objectives) == 0:
+            raise ValueError(
+                f"objectives must hold one value per start, got shape {self.objectives.shape}."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, tol: float = 0.01, class_label: Any = None, ax: Any = None
+    ) -> StartsDisplay:
+        """Plot the objectives of the starts of a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            An estimator with ``start_objectives_``; it may be in a pipeline or a search.
+        tol : float, default=0.01
+            Relative difference from the lowest objective at which starts are counted as equal.
+        class_label : label, default=None
+            Class whose binary problem is plotted; required for three or more classes.
+        ax : matplotlib Axes, default=None
+            Axes to plot on. If None, a new figure and axes are created.
+
+        Returns
+        -------
+        StartsDisplay
+            The display with the plot.
+        """
+        model = model_with(estimator, "start_objectives_", "MISVC or M3IC")
+        found = model.start_objectives_
+        if found.ndim > 1:
+            found = found[problem_of(model, len(found), class_label)]
+        return cls(objectives=found, tol=tol, estimator_name=type(model).__name__).plot(ax)
+
+    def plot(self, ax: Any = None) -> StartsDisplay:
+        """Plot the objectives.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to plot on. If None, a new figure and axes are created.
+
+        Returns
+        -------
+        StartsDisplay
+            This display.
+        """
+        ax = self._open(ax)
+        lowest = float(self.objectives[0])
+        near = self.objectives <= lowest + self.tol * abs(lowest)
+        self.n_near_ = int(near.sum())
+        steps = np.arange(1, len(self.objectives) + 1)
+        style = {"color": COLORS[0], "marker": "o", "linestyle": "none", "label": "start"}
+        (self.line_,) = ax.plot(steps, self.objectives, **style)
+        self.lowest_ = ax.axhline(
+            lowest, color=HIGHLIGHT, linestyle="--", linewidth=1.2, label="lowest"
+        )
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        self._label("starts, sorted", "objective")
+        found = f"{self.n_near_} of {len(steps)} starts within {100 * self.tol:g} %"
+        title = ": ".join(filter(None, [self.estimator_name, found]))
+        ax.set_title(title, fontsize=10, loc="left")
+        return self

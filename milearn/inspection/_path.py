@@ -10,8 +10,6 @@ from sklearn.base import clone
 
 from ._plotting import COLORS, LINE, NEUTRAL, Display
 
-__all__ = ["RegularizationPathDisplay"]
-
 _MAX_LINES = 200
 
 

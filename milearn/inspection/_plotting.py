@@ -6,16 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "COLORS",
-    "HIGHLIGHT",
-    "LINE",
-    "NEUTRAL",
-    "Display",
-    "evenly_spaced",
-    "legend_below",
-]
-
 # Okabe and Ito's palette, which can be distinguished with any colour vision, and is dark enough to
 # be visible on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#9A6A00", "#56B4E9")

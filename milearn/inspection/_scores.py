@@ -12,16 +12,6 @@ from .._bags.segments import segment_argmax
 from .._fit.validation import as_bags, check_bags
 from ..base import highest_class
 
-__all__ = [
-    "InstanceScores",
-    "class_column",
-    "instance_scores",
-    "local_bags",
-    "model_with",
-    "pixel_pictures",
-    "problem_of",
-]
-
 
 class InstanceScores(NamedTuple):
     """Scores of all instances, and the row of the deciding instance of each bag."""

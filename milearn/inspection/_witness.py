@@ -12,8 +12,6 @@ from .._bags import Bags
 from ._plotting import COLORS, NEUTRAL, Display, evenly_spaced
 from ._scores import instance_scores, local_bags, pixel_pictures
 
-__all__ = ["WitnessDisplay"]
-
 _ROWS_AT_ONCE = 100_000
 _MAX_THUMBNAILS = 120  # if there are more, evenly spaced ones are plotted
 _MAX_LINES = 200
@@ -26,8 +24,7 @@ class WitnessDisplay(Display):
     Instances that are pictures are plotted as thumbnails, each with the score of its bag's
     :term:`witness`. Other instances are lines over their features, in standard deviations from the
     mean of all instances of ``X``. Features in which the lines of a class are outside of the grey
-    band are relevant for the model. It is recommended to use :meth:`from_estimator` or
-    :meth:`from_instances`.
+    band are relevant for the model. It is recommended to use :meth:`from_estimator`.
 
     Parameters
     ----------
@@ -94,6 +91,21 @@ class WitnessDisplay(Display):
     classes: Any = None
     label_name: str = "class"
 
+    def __post_init__(self) -> None:
+        self.instances = np.asarray(self.instances, dtype=np.float64)
+        self.scores = np.asarray(self.scores, dtype=np.float64)
+        n = len(self.instances)
+        if self.instances.ndim != 2 or n == 0 or self.scores.shape != (n,):
+            raise ValueError(
+                "instances must hold one row per bag and scores one number per bag, got shapes "
+                f"{self.instances.shape} and {self.scores.shape}."
+            )
+        self.labels = None if self.labels is None else np.asarray(self.labels)
+        self.classes = _classes(self.labels, self.classes)
+        self.mean = self.instances.mean(axis=0) if self.mean is None else np.asarray(self.mean)
+        self.std = self.instances.std(axis=0) if self.std is None else np.asarray(self.std)
+        self.bags = np.arange(n) if self.bags is None else np.asarray(self.bags)
+
     @classmethod
     def from_estimator(
         cls,
@@ -155,9 +167,9 @@ class WitnessDisplay(Display):
             values, rows = values[chosen], rows[chosen]
         mean, std = (None, None) if instance_shape is not None else _moments(container)
         picked = drawn.instances[rows]
-        return cls.from_instances(
-            picked.toarray() if hasattr(picked, "toarray") else picked,
-            values,
+        return cls(
+            instances=picked.toarray() if hasattr(picked, "toarray") else picked,
+            scores=values,
             labels=None if labels is None else labels[chosen],
             instance_shape=instance_shape,
             mean=mean,
@@ -166,77 +178,6 @@ class WitnessDisplay(Display):
             bags=chosen,
             classes=None if labels is None else np.unique(labels),
             label_name=found.label_name,
-            max_features=max_features,
-            ax=ax,
-        )
-
-    @classmethod
-    def from_instances(
-        cls,
-        instances: Any,
-        scores: Any,
-        *,
-        labels: Any = None,
-        instance_shape: tuple[int, ...] | None = None,
-        mean: Any = None,
-        std: Any = None,
-        feature_names: Any = None,
-        bags: Any = None,
-        classes: Any = None,
-        label_name: str = "class",
-        max_features: int = 20,
-        ax: Any = None,
-    ) -> WitnessDisplay:
-        """Plot given instances.
-
-        Parameters
-        ----------
-        instances : array-like of shape (n_bags, n_features)
-            One instance per bag.
-        scores : array-like of shape (n_bags,)
-            Their scores.
-        labels : array-like of shape (n_bags,), default=None
-            Classes of the bags.
-        instance_shape : tuple of int, default=None
-            Shape of an instance as a picture. If None, lines over the features are plotted.
-        mean, std : array-like of shape (n_features,), default=None
-            Mean and standard deviation of the features; by default, over ``instances``.
-        feature_names : array-like of shape (n_features,), default=None
-            Names of the features.
-        bags : array-like of shape (n_bags,), default=None
-            Positions of the bags; by default, 0, 1, ...
-        classes : array-like of shape (n_classes,), default=None
-            All classes, in the order of the colours; by default, the classes of ``labels``.
-        label_name : str, default="class"
-            Name of the labels, for titles and legend.
-        max_features : int, default=20
-            Maximum number of features on the axis, see :meth:`plot`.
-        ax : matplotlib Axes, default=None
-            Axes to plot on. If None, a new figure and axes are created.
-
-        Returns
-        -------
-        WitnessDisplay
-            The display with the plot.
-        """
-        rows = np.asarray(instances, dtype=np.float64)
-        values = np.asarray(scores, dtype=np.float64)
-        if rows.ndim != 2 or len(rows) == 0 or values.shape != (len(rows),):
-            raise ValueError(
-                "instances must hold one row per bag and scores one number per bag, got shapes "
-                f"{rows.shape} and {values.shape}."
-            )
-        return cls(
-            instances=rows,
-            scores=values,
-            labels=None if labels is None else np.asarray(labels),
-            instance_shape=instance_shape,
-            mean=rows.mean(axis=0) if mean is None else np.asarray(mean),
-            std=rows.std(axis=0) if std is None else np.asarray(std),
-            feature_names=feature_names,
-            bags=np.arange(len(rows)) if bags is None else np.asarray(bags),
-            classes=_classes(labels, classes),
-            label_name=label_name,
         ).plot(ax, max_features=max_features)
 
     def plot(self, ax: Any = None, *, max_features: int = 20) -> WitnessDisplay:

@@ -1,10 +1,8 @@
 """Kernels and distances between bags, measures of clusterings, concordance, and group scores."""
 
 from ._bag_kernels import bag_kernel
-from ._clustering import clustering_accuracy
-from ._concordance import concordance_index
 from ._distances import bag_distances
-from ._groups import group_scores, make_group_scorer
+from ._scores import clustering_accuracy, concordance_index, group_scores, make_group_scorer
 
 __all__ = [
     "bag_distances",

@@ -23,8 +23,6 @@ from .._kernels.instance import KERNELS, instance_kernel, takes_sparse
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory
 
-__all__ = ["bag_kernel"]
-
 
 def bag_kernel(
     X: Any,

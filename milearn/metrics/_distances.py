@@ -18,8 +18,6 @@ from .._kernels.memory import block_bytes, require_memory
 from .._kernels.pairs import Block, Wanted, over_blocks, pair_reductions
 from .._kernels.squares import BLOCKS_HELD, Side, columns_of, rows_of
 
-__all__ = ["BAG_METRICS", "bag_distances"]
-
 _HAUSDORFF = ("min", "max", "mean")
 BAG_METRICS = (*_HAUSDORFF, "mind", "emd")
 

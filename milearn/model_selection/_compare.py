@@ -8,7 +8,6 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 from .._bags.arrow import need_module
 from .._fit.validation import as_bags
-from ._groups import warn_of_shared_groups
+from ._problem import warn_of_shared_groups
 from ._ranks import Ranks, rank_methods
 from ._stratified import StratifiedBagKFold
-
-__all__ = ["Comparison", "compare"]
 
 _KEYS = ("dataset", "estimator", "fold")
 _BEGIN = b'{"dataset": '  # of a line of the file
@@ -236,38 +233,40 @@ def compare(
             raise ValueError(f"{name} is empty: pass at least one.")
     if not (isinstance(error_score, str) and error_score == "raise") and error_score == error_score:
         raise ValueError(f"error_score={error_score!r} must be 'raise' or numpy.nan.")
-    known = {}
-    if file is not None:
-        known = _read(Path(file))
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
+    path = None if file is None else Path(file)
+    known = {} if path is None else _read(path)
     records: dict[tuple[Any, ...], dict[str, Any]] = {}
+    raises = isinstance(error_score, str)
     with Parallel(n_jobs=n_jobs, return_as="generator_unordered") as parallel:
         for name, given in datasets.items():
             data = _Data.of(name, given)
-            tasks = list(_tasks(data, estimators, cv, scoring))
-            for task in tasks:
-                records[task.key] = _known(known, task, file)
-            waiting = [task for task in tasks if not records[task.key]]
-            if verbose and len(waiting) < len(tasks):
-                print(f"[compare] {name}: {len(tasks) - len(waiting)} results are in the file")
-            raises = isinstance(error_score, str)
+            waiting = []
+            for task in _tasks(data, estimators, cv, scoring):
+                records[task.key] = stored = known.get(task.key, {})
+                if stored and stored["digest"] != task.digest:
+                    raise ValueError(
+                        f"{file} has a result of {task.name!r} on {name!r}, fold {task.fold}, that "
+                        "was computed with other parameters, data, folds or scoring: pass another "
+                        "file or other names. Folds are only repeated if cv has a fixed "
+                        "random_state."
+                    )
+                # A fit that failed is repeated.
+                if not stored or stored["error"]:
+                    waiting.append(task)
+            n_known = sum(key[0] == name for key in records) - len(waiting)
+            if verbose and n_known:
+                print(f"[compare] {name}: {n_known} results are in the file")
             runs = parallel(delayed(_run)(task, data, scoring, raises) for task in waiting)
             for number, record in enumerate(runs, start=1):
                 records[tuple(record[key] for key in _KEYS)] = record
-                if file is not None:
-                    _append(Path(file), record)
+                if path is not None:
+                    _append(path, record)
                 _report(record, f"{number}/{len(waiting)}", verbose)
     names = _score_names(records.values())
-    ordered = sorted(
-        records.values(),
-        key=lambda r: (
-            list(datasets).index(r["dataset"]),
-            list(estimators).index(r["estimator"]),
-            r["fold"],
-        ),
-    )
+    places = list(datasets), list(estimators)
+    ordered = sorted(records, key=lambda key: (*map(list.index, places, key[:2]), key[2]))
     return Comparison(
-        records=[_public(record, names) for record in ordered],
+        records=[_public(records[key], names) for key in ordered],
         datasets=tuple(datasets),
         estimators=tuple(estimators),
         scores=names,
@@ -322,12 +321,10 @@ def _tasks(data: _Data, estimators: Mapping[str, Any], cv: Any, scoring: Any) ->
     """All tasks of a data set; fold by fold, so that interrupted results can be compared."""
     splits = _splits(data, cv, all(is_classifier(each) for each in estimators.values()))
     warn_of_shared_groups(data.groups, splits, f"datasets[{data.name!r}]")
-    texts = {name: _ADDRESS.sub("", _text(each)) for name, each in estimators.items()}
-    score = _ADDRESS.sub("", repr(scoring))
+    texts = {name: _text(each) for name, each in estimators.items()}
     for fold, (train, test) in enumerate(splits):
-        where = joblib.hash((train, test))
         for name, estimator in estimators.items():
-            digest = _digest(texts[name], data.digest, where, score)
+            digest = joblib.hash((texts[name], data.digest, train, test, _text(scoring)))
             yield _Task(data.name, name, fold, estimator, train, test, digest)
 
 
@@ -343,15 +340,12 @@ def _splits(data: _Data, cv: Any, classify: bool) -> list[tuple[np.ndarray, np.n
     return list(splitter.split(data.X, data.y, data.groups))
 
 
-def _text(estimator: Any) -> str:
+def _text(given: Any) -> str:
+    """All parameters of an estimator, or a scoring, without addresses of objects."""
     with np.printoptions(threshold=10**6):  # arrays are not shortened
-        if isinstance(estimator, BaseEstimator):
-            return str(BaseEstimator.__repr__(estimator, N_CHAR_MAX=10**9))
-        return repr(estimator)
-
-
-def _digest(*texts: str) -> str:
-    return sha256("\n".join(texts).encode("utf-8")).hexdigest()[:16]
+        if isinstance(given, BaseEstimator):
+            return _ADDRESS.sub("", BaseEstimator.__repr__(given, N_CHAR_MAX=10**9))
+        return _ADDRESS.sub("", repr(given))
 
 
 # -- one result ------------------------------------------------------------------------------------
@@ -429,13 +423,14 @@ def _read(path: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
     if not path.exists():
         return {}
     content = path.read_bytes()
-    *lines, rest = content.split(b"\n")
+    lines = content.split(b"\n")
+    # Text after the last end of a line that is not of compare is an error, not removed.
+    rest = lines.pop() if _BEGIN.startswith(lines[-1][: len(_BEGIN)]) else b""
     found = {}
-    ours = rest.startswith(_BEGIN) or _BEGIN.startswith(rest)
-    for number, line in enumerate([*lines, *([] if ours else [rest])], start=1):
+    for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-            key = tuple(record[name] for name in (*_KEYS, "digest"))
+            key = tuple(record[name] for name in (*_KEYS, "digest", "error"))
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{path}, line {number} is not a result of compare ({error}): remove the line, or "
@@ -447,23 +442,11 @@ def _read(path: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
     return found
 
 
-def _known(known: dict[tuple[Any, ...], dict[str, Any]], task: _Task, file: Any) -> dict[str, Any]:
-    """The result of a task in the file; empty without one, or for a fit that failed."""
-    record = known.get(task.key, {})
-    if record and record["digest"] != task.digest:
-        raise ValueError(
-            f"{file} has a result of {task.name!r} on {task.dataset!r}, fold {task.fold}, that was "
-            "computed with other parameters, data, folds or scoring: pass another file or other "
-            "names. Folds are only repeated if cv has a fixed random_state."
-        )
-    return {} if record.get("error") else record
-
-
 def _append(path: Path, record: dict[str, Any]) -> None:
     """Append one line and wait until it is on the disk."""
     values = {key: None if value != value else value for key, value in record.items()}
-    line = json.dumps(values, allow_nan=False).encode("utf-8") + b"\n"
-    with open(path, "ab", buffering=0) as file:
-        while line:  # a nearly full disk takes a part, and only the next call is an error
-            line = line[file.write(line) :]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab") as file:
+        file.write(json.dumps(values, allow_nan=False).encode("utf-8") + b"\n")
+        file.flush()
         os.fsync(file.fileno())

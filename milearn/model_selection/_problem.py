@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import warnings
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,8 +15,6 @@ from sklearn.utils.validation import column_or_1d
 
 from .._fit.outcomes import events_and_times, has_outcomes
 from .._fit.validation import as_bags, missing_labels
-
-__all__ = ["BagSplitter", "Problem", "check_count", "read_problem"]
 
 _EVENT, _CENSORED = "event", "censored"
 
@@ -221,3 +220,36 @@ def group_codes(groups: Any) -> np.ndarray:
         raise ValueError(f"groups is missing for bag {missing[0]}: give every bag its group.")
     codes: dict[Hashable, int] = {}
     return np.array([codes.setdefault(key, len(codes)) for key in keys.tolist()], dtype=np.intp)
+
+
+def warn_of_shared_groups(
+    groups: Any, splits: Sequence[tuple[np.ndarray, np.ndarray]], what: str
+) -> None:
+    """Warn of splits whose test bags have a group of which bags are in the training part.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_bags,) or None
+    splits : sequence of (train, test)
+        Positions of bags.
+    what : str
+        The beginning of the message, which has the groups.
+
+    Warns
+    -----
+    UserWarning
+        If any split has such a group.
+    """
+    if groups is None:
+        return
+    codes = group_codes(groups)
+    shared = [len(np.intersect1d(codes[train], codes[test])) for train, test in splits]
+    if not any(shared):
+        return
+    warnings.warn(
+        f"{what} has groups, but {sum(count > 0 for count in shared)} of {len(splits)} splits have "
+        f"bags of one group on both sides (up to {max(shared)} groups), so that scores may be too "
+        "high: use a splitter that takes groups, such as StratifiedBagKFold or GroupKFold.",
+        UserWarning,
+        stacklevel=4,
+    )

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
 
-__all__ = ["Ranks", "rank_methods"]
-
 _EXACT = 50  # maximum number of data sets for the exact distribution of signed ranks
 _DIGITS = 12  # scores that differ in later digits of the largest score are equal
 

@@ -11,8 +11,6 @@ from sklearn.utils import check_random_state
 
 from ._problem import BagSplitter, Problem, check_count
 
-__all__ = ["BagShuffleSplit"]
-
 # Each attempt uses a new random order of the groups. If groups contain several classes, an order
 # may not lead to a valid split. After this number of failures, valid orders are very unlikely.
 _ATTEMPTS = 100

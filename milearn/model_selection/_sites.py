@@ -1,4 +1,4 @@
-"""Exact folds that keep sites together, and a test whether the site predicts the class."""
+"""Folds that keep sites together, and a test whether the site predicts the class."""
 
 from __future__ import annotations
 
@@ -10,29 +10,23 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import column_or_1d
 
 from .._fit.validation import missing_labels
-from .._fit.warn import warn_user
-from .._solvers.model_selection.group_folds import (
-    InfeasibleFoldsError,
-    assign_groups,
-    deviation_of,
-)
+from .._solvers.model_selection.group_folds import deviation_of, division_bound, exchanged
 from ._problem import BagSplitter, Problem, check_count, group_codes, read_problem
 from ._stratified import check_feasible, place_groups
 
-__all__ = ["SiteFolds", "SiteKFold", "SiteTest", "site_label_test"]
-
 # Gaps below this value are rounding.
 _NO_GAP = 1e-8
+# Random starts after the greedy folds.
+_N_STARTS = 10
 
 
 @dataclass(frozen=True)
 class SiteFolds:
-    """Folds of :class:`SiteKFold` and how close they are to the best folds.
+    """Folds of :class:`SiteKFold`, and a bound of how close they are to the best folds.
 
     A deviation is the share of the bags of a class that would have to change fold for folds with
     equal counts, averaged over the classes.
@@ -46,7 +40,8 @@ class SiteFolds:
     deviation : float
         Deviation of these folds, with the instances if they have a weight.
     bound : float
-        No folds have a deviation below this value.
+        No folds have a deviation below this value. It is that of folds of single bags, so a gap
+        does not mean that better folds exist.
     greedy_deviation : float
         Deviation of the folds of :class:`StratifiedBagKFold`, NaN if it found none.
     """
@@ -59,13 +54,13 @@ class SiteFolds:
 
     @property
     def gap(self) -> float:
-        """Difference of ``deviation`` and ``bound``; 0 if no better folds exist."""
+        """Difference of ``deviation`` and ``bound``; 0 if there are certainly no better folds."""
         gap = self.deviation - self.bound
         return gap if gap > _NO_GAP else 0.0
 
     @property
     def is_optimal(self) -> bool:
-        """Whether no folds have a smaller deviation."""
+        """Whether the folds attain ``bound``, so that none have a smaller deviation."""
         return self.gap == 0.0
 
 
@@ -74,24 +69,20 @@ class SiteKFold(BagSplitter):
 
     Data of several hospitals, scanners or laboratories carry traces of their site. If bags of one
     site are on both sides of a split, a model can recognise the site instead of the disease, and
-    its score is too high [1]_. Here whole sites are assigned to folds, and the assignment has the
-    smallest possible deviation
+    its score is too high [1]_. Here whole sites are assigned to folds, with a small deviation
 
     .. math:: \frac{1}{C} \sum_{c=1}^{C} \frac{1}{2 N_c} \sum_{f=1}^{K} | n_{fc} - N_c / K |
 
     of the numbers :math:`n_{fc}` of bags of class :math:`c` in fold :math:`f`, where :math:`N_c` is
-    the number of all bags of the class. This is an integer program. It starts from the folds of
-    :class:`StratifiedBagKFold`, which are improved by exchanges of sites and then by the branch and
-    bound method of HiGHS (:func:`scipy.optimize.milp`), until no better folds can exist or the time
-    is over. :meth:`assign` returns the folds with their deviation and a lower bound.
+    the number of all bags of the class. The folds of :class:`StratifiedBagKFold` are improved by
+    moves of sites and exchanges of two sites, until none of them lowers the deviation. The best of
+    eleven starts is returned, the others of which place the sites in random order. :meth:`assign`
+    returns the folds with their deviation and a lower bound.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds, at least 2.
-    time_limit : float or None, default=60.0
-        Seconds for the branch and bound method; None means no limit. If it is exceeded, the best
-        folds so far are used, with a ``ConvergenceWarning``. They can then differ between runs.
     instance_weight : float, default=0.0
         Weight of the deviation of the numbers of instances, which is added to the above. By
         default, only bags are counted.
@@ -104,13 +95,11 @@ class SiteKFold(BagSplitter):
     ValueError
         At construction, for parameters out of range. In ``split`` and ``assign``, without
         ``groups``, if all labels have the same class, the length of labels or groups is not the
-        number of bags, or no assignment gives every fold all classes.
-    SolverError
-        If the time was over before any folds were found.
+        number of bags, or no folds with all classes were found.
 
     See Also
     --------
-    StratifiedBagKFold : Folds by a greedy rule, which need no time; also without groups.
+    StratifiedBagKFold : Folds by a greedy rule; also without groups.
     site_label_test : Test whether the site predicts the class.
 
     References
@@ -136,15 +125,15 @@ class SiteKFold(BagSplitter):
         self,
         n_splits: int = 5,
         *,
-        time_limit: float | None = 60.0,
         instance_weight: float = 0.0,
         unlabeled: Any = None,
     ) -> None:
         self.n_splits = check_count("n_splits", n_splits, 2)
-        if time_limit is not None:
-            _check_real("time_limit", time_limit)
-        _check_real("instance_weight", instance_weight)
-        self.time_limit = time_limit
+        number = isinstance(instance_weight, Real) and not isinstance(instance_weight, bool)
+        if not number or not 0 <= float(instance_weight) < math.inf:
+            raise ValueError(
+                f"instance_weight must be a nonnegative number, got {instance_weight!r}."
+            )
         self.instance_weight = instance_weight
         self.unlabeled = unlabeled
 
@@ -210,46 +199,30 @@ class SiteKFold(BagSplitter):
             instances = problem.unit_table(problem.sizes).sum(axis=1).astype(np.int64)
             table = np.column_stack([bags, instances])
             weights = np.append(weights, self.instance_weight)
-        try:
-            start = place_groups(problem, k, None)
-        except ValueError:
-            # The greedy rule may miss the assignments with all classes in all folds.
-            start = None
-        try:
-            found = assign_groups(
-                table,
-                weights,
-                k,
-                start=start,
-                required=np.arange(table.shape[1]) < n_classes,
-                time_limit=self.time_limit,
-            )
-        except InfeasibleFoldsError as error:
-            raise ValueError(
-                f"No assignment of the sites gives each of n_splits={k} folds all classes: use "
-                "fewer folds."
-            ) from error
+        required = np.arange(table.shape[1]) < n_classes
+        bound, greedy, deviation = division_bound(table, weights, k), math.nan, math.inf
+        rng = np.random.RandomState(0)
+        for attempt in range(1 + _N_STARTS):
+            try:
+                start = place_groups(problem, k, rng if attempt else None)
+            except ValueError:
+                # A placement in another order may give every fold all classes.
+                if attempt == _N_STARTS and not math.isfinite(deviation):
+                    raise
+                continue
+            if not attempt:
+                greedy = deviation_of(table, weights, k, start)
+            moved = exchanged(table, weights, k, start, required)
+            value = deviation_of(table, weights, k, moved)
+            if value < deviation - _NO_GAP:
+                units, deviation = moved, value
+            if deviation <= bound + _NO_GAP:
+                break
         folds = np.full(problem.n_bags, -1)
-        folds[problem.labelled] = found.folds[problem.units]
+        folds[problem.labelled] = units[problem.units]
         counts = np.zeros((k, n_classes), dtype=np.intp)
-        np.add.at(counts, found.folds, bags)
-        greedy = math.nan if start is None else deviation_of(table, weights, k, start)
-        result = SiteFolds(folds, counts, found.deviation, found.bound, greedy)
-        if not result.is_optimal:
-            warn_user(
-                f"SiteKFold stopped at time_limit={self.time_limit} s: the deviation of its folds "
-                f"is {result.deviation:.3g}, the smallest possible one is at least "
-                f"{result.bound:.3g}, and that of the greedy folds is {greedy:.3g}. Raise "
-                "time_limit for better folds.",
-                ConvergenceWarning,
-            )
-        return result
-
-
-def _check_real(name: str, value: Any) -> None:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0 <= float(value) < math.inf:
-        raise ValueError(f"{name} must be a nonnegative number, got {value!r}.")
+        np.add.at(counts, units, bags)
+        return SiteFolds(folds, counts, deviation, bound, greedy)
 
 
 def connected_groups(columns: np.ndarray) -> np.ndarray:

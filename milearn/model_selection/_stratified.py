@@ -11,8 +11,6 @@ from sklearn.utils import check_random_state
 
 from ._problem import BagSplitter, Problem, check_count
 
-__all__ = ["RepeatedStratifiedBagKFold", "StratifiedBagKFold", "check_feasible", "place_groups"]
-
 # With shuffle, bags whose sizes differ by less than this factor may be swapped in the order of
 # assignment. On most data all sizes are within this factor, so the order is random, while bags that
 # are far larger than the others still come first and can be compensated for.

@@ -15,10 +15,8 @@ from sklearn.utils.validation import column_or_1d
 
 from .._fit.scoring import single_scorer
 from .._fit.validation import as_bags, missing_labels
-from ._groups import warn_of_shared_groups
+from ._problem import warn_of_shared_groups
 from ._stratified import StratifiedBagKFold
-
-__all__ = ["transductive_cross_val_score", "transductive_grid_search"]
 
 
 def transductive_cross_val_score(

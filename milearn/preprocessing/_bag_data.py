@@ -12,11 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.arrow import need_module
-from .._bags.storage import row_blocks
+from .._bags.rows_on_disk import row_blocks
 from .._compat import output_container
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
-
-__all__ = ["AppendBagData", "BagData"]
 
 
 class _Columns(BaseEstimator):

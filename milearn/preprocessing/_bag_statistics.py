@@ -13,12 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.coerce import canonical_csr
+from .._bags.canonical import canonical_csr
+from .._bags.rows_on_disk import compute_dtype, is_read_in_blocks
 from .._bags.segments import gather_rows, segment_max, segment_min
-from .._bags.storage import compute_dtype, is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, validate_bags
-
-__all__ = ["BagStatistics"]
 
 _NAMES = ("min", "max", "mean", "std", "sum", "count", "median")
 
@@ -200,50 +198,55 @@ def _rows_of(bags: Bags, statistics: tuple[Any, ...]) -> Any:
         stored = _Stored(bags)
         columns = [stored.statistic(name) for name in statistics]
         return sparse.hstack(columns, format="csr", dtype=bags.dtype)
-    dtype = compute_dtype(bags)
-    dense = [_dense_statistic(bags, name) for name in statistics]
-    return np.concatenate(dense, axis=1, dtype=dtype, casting="same_kind")
+    runs = _Dense(bags)
+    dense = [
+        runs.sizes.astype(bags.dtype) if name == "count" else _statistic(runs, name)
+        for name in statistics
+    ]
+    return np.concatenate(dense, axis=1, dtype=compute_dtype(bags), casting="same_kind")
 
 
-def _quantile_of(statistic: Any) -> float:
-    return 0.5 if statistic == "median" else statistic
-
-
-def _dense_statistic(bags: Bags, statistic: Any) -> np.ndarray:
-    values, offsets = bags.instances, bags.offsets
-    sizes = bags.sizes[:, np.newaxis]
-    if statistic == "min":
-        return segment_min(values, offsets)
-    if statistic == "max":
-        return segment_max(values, offsets)
-    if statistic == "count":
-        return sizes.astype(values.dtype)
-    if statistic == "sum":
-        return _dense_sum(values, offsets)
-    if statistic == "mean":
-        return _dense_sum(values, offsets) / sizes
-    if statistic == "std":
+def _statistic(runs: _Dense | _Stored, name: Any) -> np.ndarray:
+    """A statistic of runs of values, by their sums, extremes and quantiles."""
+    if name in ("min", "max"):
+        return runs.extreme(name)
+    if name == "sum":
+        return runs.sums()
+    if name == "mean":
+        return runs.sums() / runs.sizes
+    if name == "std":
         # Use two passes: the mean of squares minus the squared mean loses all digits of a feature
         # that varies little around a large value.
-        deviations = values - (_dense_sum(values, offsets) / sizes)[bags.bag_index]
-        return np.sqrt(_dense_sum(deviations * deviations, offsets) / sizes)
-    return _dense_quantile(bags, _quantile_of(statistic))
+        return np.sqrt(runs.squares(runs.sums() / runs.sizes) / runs.sizes)
+    return runs.quantile(0.5 if name == "median" else name)
 
 
-def _dense_sum(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    return np.add.reduceat(values, offsets[:-1], axis=0, dtype=np.float64)
+class _Dense:
+    """The dense instances of bags."""
 
+    def __init__(self, bags: Bags) -> None:
+        self.bags, self.values = bags, bags.instances
+        self.sizes = bags.sizes[:, np.newaxis]
 
-def _dense_quantile(bags: Bags, quantile: float) -> np.ndarray:
-    # Bags of equal size form a 3-D array, so loop over sizes instead of bags.
-    out = np.empty(bags.shape, dtype=bags.dtype)
-    sizes = bags.sizes
-    for size in np.unique(sizes):
-        same = np.flatnonzero(sizes == size)
-        rows, _ = gather_rows(bags.offsets, same)
-        blocks = bags.instances[rows].reshape(len(same), size, -1)
-        out[same] = np.quantile(blocks, quantile, axis=1)
-    return out
+    def extreme(self, name: str) -> np.ndarray:
+        return (segment_min if name == "min" else segment_max)(self.values, self.bags.offsets)
+
+    def sums(self, values: np.ndarray | None = None) -> np.ndarray:
+        values = self.values if values is None else values
+        return np.add.reduceat(values, self.bags.offsets[:-1], axis=0, dtype=np.float64)
+
+    def squares(self, means: np.ndarray) -> np.ndarray:
+        return self.sums((self.values - means[self.bags.bag_index]) ** 2)
+
+    def quantile(self, quantile: float) -> np.ndarray:
+        # Bags of equal size form a 3-D array, so loop over sizes instead of bags.
+        out = np.empty(self.bags.shape, dtype=self.bags.dtype)
+        for size in np.unique(self.sizes):
+            same = np.flatnonzero(self.bags.sizes == size)
+            rows, _ = gather_rows(self.bags.offsets, same)
+            blocks = self.values[rows].reshape(len(same), size, -1)
+            out[same] = np.quantile(blocks, quantile, axis=1)
+        return out
 
 
 class _Stored:
@@ -282,33 +285,27 @@ class _Stored:
             return sparse.csr_array(self.bag_sizes[:, np.newaxis].astype(self.dtype))
         if len(self.starts) == 0:
             return sparse.csr_array(self.shape, dtype=self.dtype)
-        values = self._of_runs(statistic)
+        values = _statistic(self, statistic)
         kept = values != 0
         return sparse.csr_array(
             (values[kept].astype(self.dtype), (self.bag[kept], self.column[kept])),
             shape=self.shape,
         )
 
-    def _of_runs(self, statistic: Any) -> np.ndarray:
-        if statistic in ("min", "max"):
-            best = np.minimum if statistic == "min" else np.maximum
-            values = best.reduceat(self.values, self.starts)
-            return np.where(self.zeros > 0, best(values, 0), values)
-        if statistic == "sum":
-            return self._sums(self.values)
-        if statistic == "mean":
-            return self._sums(self.values) / self.sizes
-        if statistic == "std":
-            means = self._sums(self.values) / self.sizes
-            deviations = self.values - means[self.run]
-            squares = self._sums(deviations * deviations) + self.zeros * means * means
-            return np.sqrt(squares / self.sizes)
-        return self._quantile(_quantile_of(statistic))
+    def extreme(self, name: str) -> np.ndarray:
+        best = np.minimum if name == "min" else np.maximum
+        values = best.reduceat(self.values, self.starts)
+        return np.where(self.zeros > 0, best(values, 0), values)
 
-    def _sums(self, values: np.ndarray) -> np.ndarray:
+    def sums(self, values: np.ndarray | None = None) -> np.ndarray:
+        values = self.values if values is None else values
         return np.add.reduceat(values, self.starts, dtype=np.float64)
 
-    def _quantile(self, quantile: float) -> np.ndarray:
+    def squares(self, means: np.ndarray) -> np.ndarray:
+        deviations = self.values - means[self.run]
+        return self.sums(deviations * deviations) + self.zeros * means * means
+
+    def quantile(self, quantile: float) -> np.ndarray:
         ranked = self.values[np.lexsort((self.values, self.run))]
         below = np.add.reduceat(ranked < 0, self.starts, dtype=np.intp)
 

@@ -17,12 +17,10 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from .._bags import Bags
 from .._bags.distinct import instance_ranks
-from .._bags.storage import is_read_in_blocks
+from .._bags.rows_on_disk import is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, validate_bags
 from .._kernels.centring import exact_factors
 from ._instance_transformer import InstanceTransformer, fit_block
-
-__all__ = ["ClippedScaler", "ScaledInPlace"]
 
 _SCALINGS = ("standard", "minmax", "quantile")
 

@@ -19,15 +19,6 @@ from sklearn.utils.validation import has_fit_parameter
 from .._bags import Bags
 from .._fit.validation import validate_sample_weight
 
-__all__ = [
-    "copy_input_tags",
-    "finite_of",
-    "inner_has",
-    "inner_tags",
-    "routed_fit_params",
-    "takes_texts",
-]
-
 # Steps whose output has the NaN of their input: scalers, selectors of features and "passthrough".
 _KEEP_NAN = (OneToOneFeatureMixin, SelectorMixin, str)
 

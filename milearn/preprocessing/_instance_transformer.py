@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.storage import converted, is_read_in_blocks
-from .._bags.text import holds_text
+from .._bags.rows_on_disk import converted, holds_text, is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
 from ._inner import (
     copy_input_tags,
@@ -26,8 +25,6 @@ from ._inner import (
     routed_fit_params,
     takes_texts,
 )
-
-__all__ = ["InstanceTransformer"]
 
 # Transformers whose ``fit`` is one ``partial_fit``, so that calls per block are equivalent.
 _FITTED_IN_BLOCKS = (MaxAbsScaler, MinMaxScaler, StandardScaler)

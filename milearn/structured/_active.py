@@ -12,8 +12,6 @@ from .._bags import Bags
 from .._bags.segments import gather_rows, offsets_of, segment_index
 from .._solvers.structured.edges import Edges
 
-__all__ = ["ActiveBags"]
-
 # Dense columns of zeros are removed if at most this fraction of the columns is not zero.
 _FEWER_COLUMNS = 0.9
 # Features whose mean is more than this many standard deviations from zero are centred.

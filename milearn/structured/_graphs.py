@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._bags.coerce import canonical_graph
+from .._bags.canonical import canonical_graph
 from .._fit.validation import missing_labels
-
-__all__ = ["check_graph", "check_neighbors", "homophily", "link_graph", "links_of"]
 
 _KINDS = ("direct", "cocitation", "coupling")
 _AVERAGES = ("link", "node")

@@ -12,8 +12,6 @@ from .._solvers.common.rounding import RELATIVE_TIE
 from ..metrics import bag_distances
 from ._graphs import check_neighbors
 
-__all__ = ["knn_bag_graph"]
-
 
 def knn_bag_graph(
     X: Any,

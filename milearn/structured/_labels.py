@@ -12,8 +12,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._bags import Bags
 from .._fit.validation import missing_labels, validate_labels
 
-__all__ = ["LabelledScore", "known_labels"]
-
 
 def known_labels(
     estimator: Any, y: Any, bags: Bags, unlabeled: Any

@@ -20,8 +20,6 @@ from ..base import BagEstimator, decided
 from ._graphs import links_of
 from ._labels import LabelledScore, known_labels
 
-__all__ = ["LinkContentMF"]
-
 
 class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     r"""Linear classification on joint factors of content and links (LC-MF).

@@ -33,8 +33,6 @@ from ._labels import LabelledScore, known_labels
 from ._spatial import spatial_graph
 from ._unlinked import is_mi_svm, solve_unlinked
 
-__all__ = ["MILSD"]
-
 
 class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     r"""Maximum margin classification of linked bags or bags of linked instances (MILSD).

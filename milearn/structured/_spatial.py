@@ -16,8 +16,6 @@ from .._bags.segments import bag_ranges, offsets_of
 from .._solvers.common.rounding import RELATIVE_TIE
 from ._graphs import check_neighbors
 
-__all__ = ["spatial_graph"]
-
 _WEIGHTS = ("uniform", "gaussian")
 # Maximum average number of neighbours, including ties, per requested neighbour.
 _MOST_PER_NEIGHBOUR = 20

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._bags.blocks import ArraySource, width_of
 from .._solvers.common.descent import precision
 from .._solvers.common.gram import LinearGram
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.passes import ArraySource, width_of
 from .._solvers.structured.milsd import LinkedSolution
 from .._solvers.structured.problem import LinkedProblem
 from .._solvers.svm.losses import Hinge
@@ -16,8 +16,6 @@ from .._solvers.svm.maximum.linear import dual_or_rows, with_weights
 from .._solvers.svm.maximum.rows import RowsSolution, solve_mi_svm_rows
 from .._solvers.svm.maximum.starts import screened_witnesses
 from .._solvers.svm.problem import BinaryProblem, suits_rows
-
-__all__ = ["is_mi_svm", "solve_unlinked"]
 
 
 def is_mi_svm(problem: LinkedProblem) -> bool:

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["StepFunction"]
-
 
 class StepFunction:
     """A function that is constant between increasing points and takes its new value at a point.

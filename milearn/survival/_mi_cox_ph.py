@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.blocks import width_of
 from .._bags.remote import by_blocks
 from .._bags.segments import segment_mean
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
@@ -28,7 +29,7 @@ from .._fit.validation import STORED_FLOATS, validate_sample_weight
 from .._kernels.centring import centred
 from .._solvers.common.descent import precision
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.passes import highest, instance_scores, width_of
+from .._solvers.common.passes import highest, instance_scores
 from .._solvers.survival.likelihood import PartialLikelihood
 from .._solvers.survival.passes import (
     CoxProblem,
@@ -41,8 +42,6 @@ from .._solvers.survival.starts import screened_starts
 from ..base import BagValues
 from ..metrics import concordance_index
 from ._functions import StepFunction
-
-__all__ = ["MICoxPH"]
 
 # Gap of a step for many instances: a hundredth of what a model gains on the constant one.
 _COARSE = 5e-5

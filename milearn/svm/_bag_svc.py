@@ -14,8 +14,6 @@ from .._fit.training_labels import TrainingLabels
 from ..base import BagClassifier
 from ._bag_svm import BAG_SVM_CONSTRAINTS, BagSVM
 
-__all__ = ["BagSVC"]
-
 
 class BagSVC(BagSVM, BagClassifier):
     r"""Support vector classification of bags with a kernel between bags, or an average of several.

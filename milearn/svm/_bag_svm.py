@@ -28,16 +28,6 @@ from ._kernel_average import (
     learn_average,
 )
 
-__all__ = [
-    "BAG_SVM_CONSTRAINTS",
-    "BagRows",
-    "BagSVM",
-    "LearnedRows",
-    "bag_rows",
-    "plan_of",
-    "random_landmarks",
-]
-
 BAG_SVM_CONSTRAINTS: dict[str, Any] = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
     "bag_kernel": [StrOptions({"average", "precomputed", *LEARNED_KERNELS}), callable, list],

@@ -16,8 +16,6 @@ from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
 from ._bag_svm import BAG_SVM_CONSTRAINTS, BagSVM
 
-__all__ = ["BagSVR"]
-
 
 class BagSVR(BagSVM, BagRegressor):
     r"""Support vector regression of bags with a kernel between bags, or an average of several.

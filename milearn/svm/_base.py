@@ -15,17 +15,6 @@ from .._kernels.instance import KERNELS
 from ..base import BagClassifier, BagRegressor
 from ._functions import BagFunction
 
-__all__ = [
-    "COMPONENTS",
-    "COUPLED_CONSTRAINTS",
-    "INSTANCE_KERNELS",
-    "KERNEL_CONSTRAINTS",
-    "LOSSES",
-    "START_CONSTRAINTS",
-    "BaseMISVC",
-    "BaseMISVR",
-]
-
 LOSSES = ("l1", "l2", "epsilon_insensitive")
 
 # Constraints that several estimators share.

@@ -16,8 +16,6 @@ from .._kernels.centring import centre_of, subtracted
 from ._formulations import TrainingBags
 from ._functions import BagFunction, InstanceFunction, LinearExpansion
 
-__all__ = ["Centre"]
-
 
 @dataclass(frozen=True)
 class Centre:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
+from .._bags.blocks import PassSource
 from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
 from .._fit.multi_start import drawn_rows, relative_gap, values_of
 from .._kernels.bag import (
@@ -22,9 +23,8 @@ from .._kernels.bag import (
 )
 from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
-from .._solvers.common.nystroem import FeatureMap
+from .._solvers.common.features import FeatureMap
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.passes import PassSource
 from .._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled
 from .._solvers.svm.coupled.gram import (
     BagGram,
@@ -60,8 +60,6 @@ from ._functions import (
     object_rows,
 )
 from ._kernel import Kernel, memory_limit, training_gram
-
-__all__ = ["CoupledSettings", "coupled"]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from ._base import COUPLED_CONSTRAINTS, BaseMISVC
 from ._coupled import CoupledSettings, coupled
 from ._fit import class_problems, is_linear, solve_and_store
 
-__all__ = ["CoupledMISVC"]
-
 
 class CoupledMISVC(BaseMISVC):
     r"""Support vector classification of bags whose score is coupled to that of their instances.

@@ -10,8 +10,6 @@ from ._base import COUPLED_CONSTRAINTS, BaseMISVR
 from ._coupled import CoupledSettings, coupled
 from ._fit import is_linear, solve_and_store, value_problem
 
-__all__ = ["CoupledMISVR"]
-
 
 class CoupledMISVR(BaseMISVR):
     r"""Support vector regression of bags whose value is tied to that of their instances.

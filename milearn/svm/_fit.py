@@ -25,8 +25,6 @@ from ._formulations import ANNEALED, Formulation, TrainingBags, by_rows
 from ._functions import BagFunction
 from ._kernel import Kernel
 
-__all__ = ["Problems", "class_problems", "is_linear", "solve_and_store", "value_problem"]
-
 
 @dataclass(frozen=True)
 class Problems:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
-from .._bags.blocks import BLOCK_BYTES
+from .._bags.blocks import BLOCK_BYTES, PassSource, width_of
 from .._bags.segments import gather_rows
 from .._fit.estimates import (
     features_seconds,
@@ -28,10 +28,8 @@ from .._fit.multi_start import drawn_rows, given_rows, values_of
 from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.descent import precision
-from .._solvers.common.feature_source import FeatureSource, rows_at_once
-from .._solvers.common.nystroem import FeatureMap, landmark_features
+from .._solvers.common.features import FeatureMap, FeatureSource, landmark_features
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.passes import PassSource, width_of
 from .._solvers.common.screen import landmark_source
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
@@ -57,30 +55,6 @@ from ._functions import (
     LinearExpansion,
 )
 from ._kernel import Kernel, memory_limit, training_gram, warn_of_indefinite
-
-__all__ = [
-    "ANNEALED",
-    "Formulation",
-    "MaximumDual",
-    "MaximumRows",
-    "Selection",
-    "TrainingBags",
-    "by_rows",
-    "feature_source",
-    "kernel_features",
-    "maximum",
-    "random_labels",
-    "row_function",
-    "row_precision",
-    "row_source",
-    "stored_dual",
-    "stored_linear",
-    "stored_rows",
-    "stored_support",
-    "warn_if_slow",
-    "warn_if_slow_features",
-    "warn_if_slow_relaxation",
-]
 
 Report = Callable[[int, float], bool]
 
@@ -388,7 +362,7 @@ def screen_source(training: TrainingBags, kernel: Kernel, weights: np.ndarray) -
 
 def feature_source(bags: Any, features: FeatureMap, n_jobs: int) -> FeatureSource:
     """Explicit features of the instances of bags, in blocks whose kernel values are small."""
-    block_bytes = int(8 * width_of(bags.instance_rows) * rows_at_once(features))
+    block_bytes = int(8 * width_of(bags.instance_rows) * features.rows_at_once)
     return FeatureSource(bags.source(n_jobs=n_jobs, block_bytes=block_bytes), features)
 
 

@@ -14,23 +14,10 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
-from .._bags.pieces import pieces_of
+from .._bags.rows_on_disk import pieces_of
 from .._bags.segments import bag_ranges, pooling_matrix, segment_sum
 from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
 from .._solvers.common.gram import KERNEL_BLOCK_BYTES, kernel_scores
-
-__all__ = [
-    "BagFunction",
-    "ColumnExpansion",
-    "Expansion",
-    "InstanceFunction",
-    "KernelExpansion",
-    "LinearExpansion",
-    "LinearSetFunction",
-    "MinMaxFunction",
-    "SetKernelFunction",
-    "object_rows",
-]
 
 
 class Expansion(Protocol):

@@ -16,8 +16,6 @@ from .._fit.warn import warn_of_indefinite
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.gram import Gram, KernelGram, LinearGram, MatrixGram, clipped_gram
 
-__all__ = ["Kernel", "memory_limit", "training_gram", "warn_of_indefinite"]
-
 
 def memory_limit() -> float:
     """Bytes for kernel values, by scikit-learn's setting ``working_memory``."""

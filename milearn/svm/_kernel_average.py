@@ -17,29 +17,13 @@ from sklearn.base import clone
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.computed import computed_when_read
+from .._bags.rows_on_disk import computed_when_read, is_read_in_blocks, row_blocks, without_names
 from .._bags.segments import bag_ranges
-from .._bags.storage import is_read_in_blocks, row_blocks, without_names
 from .._kernels.average import FittedKernels, ScaledKernels, average_kernel
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernels
 from .._kernels.memory import require_memory
 from ..preprocessing import ClippedScaler
 from ..preprocessing._clipped import ScaledInPlace
-
-__all__ = [
-    "DENSE_KERNELS",
-    "TEXT_KERNELS",
-    "KernelAverage",
-    "KernelPlan",
-    "as_kind",
-    "check_range",
-    "combined",
-    "default_scalings",
-    "is_text",
-    "kernel_terms",
-    "learn_average",
-    "learn_scaled",
-]
 
 # The default averages; benchmarks/common/halves.py has the data sets on which they were chosen.
 DENSE_KERNELS = (
@@ -61,8 +45,6 @@ _TEXT_DENSITY = 0.05
 _LARGEST = 1e145
 # Number of instances of new bags per block.
 _ROWS = 8192
-# Bytes of instances that are scaled at once: quantiles are slow for few of them.
-_SCALED_BYTES = 2**24
 
 Term = tuple[Any, float]
 
@@ -225,7 +207,7 @@ def learn_scaled(
     in_blocks = not called and _takes_blocks(bags, scaling, names)
     if in_blocks:
         scaler = clone(scaling).fit(without_names(bags))
-        scaled = computed_when_read(bags, ScaledInPlace(scaler), np.float64, _SCALED_BYTES)
+        scaled = computed_when_read(bags, ScaledInPlace(scaler), np.float64)
     elif scaling is not None:
         scaler = clone(scaling).fit(bags.instances)
         scaled = bags.with_instances(scaler.transform(bags.instances))

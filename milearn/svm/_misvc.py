@@ -10,8 +10,6 @@ from ._base import COMPONENTS, INSTANCE_KERNELS, START_CONSTRAINTS, BaseMISVC
 from ._fit import class_problems, is_linear, solve_and_store
 from ._formulations import ANNEALED, maximum
 
-__all__ = ["MISVC"]
-
 
 class MISVC(BaseMISVC):
     r"""Support vector classification of bags by their highest instance score (MI-SVM).

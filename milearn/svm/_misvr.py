@@ -16,8 +16,6 @@ from ._base import (
 from ._coupled import CoupledSettings, coupled
 from ._fit import is_linear, solve_and_store, value_problem
 
-__all__ = ["MISVR"]
-
 
 class MISVR(BaseMISVR):
     r"""Support vector regression of bags by their highest instance value.

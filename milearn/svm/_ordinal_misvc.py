@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state, column_or_1d
 
 from .._bags import Bags
+from .._bags.blocks import width_of
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
@@ -29,12 +30,10 @@ from .._fit.validation import STORED_FLOATS
 from .._kernels.centring import centred
 from .._solvers.common.descent import precision
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.passes import highest, instance_scores, width_of
+from .._solvers.common.passes import highest, instance_scores
 from .._solvers.svm.maximum.ordinal import OrdinalProblem, OrdinalSolution, solve_ordinal
 from .._solvers.svm.maximum.starts import screened_rows
 from ..base import BagClassifier
-
-__all__ = ["OrdinalMISVC"]
 
 
 class OrdinalMISVC(CallbackSupport, BagClassifier):

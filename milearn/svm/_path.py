@@ -11,8 +11,6 @@ from sklearn.utils.validation import check_array
 from .._kernels.instance import resolve_gamma
 from ._misvc import MISVC
 
-__all__ = ["misvc_path"]
-
 
 def misvc_path(
     X: Any,

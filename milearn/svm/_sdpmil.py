@@ -27,8 +27,6 @@ from ._formulations import (
 )
 from ._kernel import memory_limit, training_gram
 
-__all__ = ["SDPMIL"]
-
 
 class SDPMIL(BaseMISVC):
     r"""Support vector classification on instances selected by a semidefinite relaxation.
@@ -152,8 +150,8 @@ class SDPMIL(BaseMISVC):
     milearn.exceptions.SolverError
         If the relaxation or a dual problem is not solved.
     MemoryError
-        If the kernel matrix, or with more sparse features than instances the matrix of the active
-        instances, exceeds scikit-learn's ``working_memory``, see :func:`sklearn.set_config`.
+        If the kernel matrix, which is also used with more features than instances, exceeds
+        scikit-learn's ``working_memory``, see :func:`sklearn.set_config`.
 
     Warns
     -----
@@ -173,8 +171,8 @@ class SDPMIL(BaseMISVC):
     are bounded. [1]_ solves it by a general interior point method whose cost grows with the number
     of instances to the power 4.5. The cost of the equivalent quadratic program is the number of
     instances times the square of the number of features or components. With a kernel, and with more
-    sparse features than instances, it is that of the kernel values and of a few dozen linear
-    systems whose size is the number of instances on the margin plus the number of positive bags.
+    features than instances, it is that of the kernel values and of a few dozen linear systems whose
+    size is the number of instances on the margin plus the number of positive bags.
 
     References
     ----------
@@ -263,7 +261,8 @@ class SDPMIL(BaseMISVC):
             warn_user(
                 f"The relaxation of SDPMIL was solved to a duality gap of {worst.gap:.1e} and "
                 f"residuals of {worst.primal_residual:.1e} and {worst.dual_residual:.1e} only "
-                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
+                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol. "
+                f"{worst.failure}".rstrip(),
                 ConvergenceWarning,
             )
         return self
@@ -282,7 +281,10 @@ class SDPMIL(BaseMISVC):
             # The kernel between all instances of the negative bags would be too large as well.
             rng = np.random.RandomState(0)
             features = kernel_features(training.instances, kernel, n_components, rng)
+            gram: Gram = LinearGram(features.transform(training.instances))
             n_components = None
+        else:
+            gram = training_gram(training.instances, kernel, max_bytes)
         settings = SelectionSettings(
             slack_bound=self.slack_bound,
             exactly_one=self.selection == "one",
@@ -291,11 +293,6 @@ class SDPMIL(BaseMISVC):
             max_bytes=max_bytes,
             points=distinct_points(training.instances) if self.relaxation == "tight" else None,
         )
-        gram: Gram
-        if features is None:
-            gram = training_gram(training.instances, kernel, max_bytes)
-        else:
-            gram = LinearGram(features.stored(training.instances))
         return Selection(
             training,
             problems.options,

@@ -30,8 +30,6 @@ from ._formulations import TrainingBags, stored_linear, stored_support
 from ._functions import BagFunction, InstanceFunction
 from ._kernel import Kernel, memory_limit, training_gram
 
-__all__ = ["WellSVC"]
-
 # Number of matrices between all instances in memory.
 _MATRICES = 3.0
 
@@ -274,11 +272,13 @@ class WellSVC(BagClassifier):
                 f"{len(results)} problem(s): raise max_iter or tol.",
                 ConvergenceWarning,
             )
-        missed = max(each.gap / max(each.value, 1e-300) for each in results)
+        gaps = [each.gap / max(each.value, 1e-300) for each in results]
+        missed, failure = max(gaps), results[int(np.argmax(gaps))].failure
         if missed > self.tol:
             warn_user(
                 f"The mixture of WellSVC was found to a relative duality gap of {missed:.1e} only "
-                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
+                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol. "
+                f"{failure}".rstrip(),
                 ConvergenceWarning,
             )
 

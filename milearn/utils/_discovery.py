@@ -15,8 +15,6 @@ from sklearn.base import (
     TransformerMixin,
 )
 
-__all__ = ["all_estimators"]
-
 _MIXINS = {
     "classifier": ClassifierMixin,
     "regressor": RegressorMixin,

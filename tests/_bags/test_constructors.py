@@ -9,14 +9,9 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from milearn import Bags
-from milearn._fit.validation import check_bags
 from milearn.preprocessing import InstanceTransformer
-from milearn.svm import MISVC
 from tests._bags.kinds import (
     KINDS,
-    PICTURES,
-    SENTENCES,
-    SERIES,
     assert_same,
     blocks_of,
     dense,
@@ -65,12 +60,6 @@ def test_from_list_takes_graphs_and_names():
     assert_same(Bags.from_list(bags, feature_names=["a", "b", "c"]), KINDS["named"]())
 
 
-def test_equal_sized_blocks_stay_bags():
-    bags = Bags.from_list([np.zeros((2, 3)), np.ones((2, 3))])
-    assert bags.shape == (2, 3)
-    assert bags.n_instances == 4
-
-
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_from_list_of_frames(library):
     module = pytest.importorskip(library)
@@ -89,96 +78,7 @@ def test_from_list_of_frames(library):
     )
 
 
-@pytest.mark.parametrize(
-    ("blocks", "kind", "message"),
-    [
-        (
-            [np.ones((2, 3)), np.empty((0, 3))],
-            ValueError,
-            "Bag 1 is empty: every bag needs at least one instance; remove it.",
-        ),
-        (
-            [[], [[1.0]]],
-            ValueError,
-            "Bag 0 is empty: every bag needs at least one instance; remove it.",
-        ),
-        (
-            [np.ones((1, 2)), sparse.csr_array((0, 2))],
-            ValueError,
-            "Bag 1 is empty: every bag needs at least one instance; remove it.",
-        ),
-        (
-            [np.ones((2, 3)), np.ones((1, 3)), np.ones((2, 4))],
-            ValueError,
-            "Bag 2 has 4 features but bag 0 has 3: every bag must have the same features.",
-        ),
-        (
-            [np.ones((2, 3)), np.ones(3)],
-            ValueError,
-            f"Bag 1 has 1 dimension(s): pass a block with one row per instance. {SERIES}",
-        ),
-        (
-            [[[1.0, 2.0], [3.0]]],
-            ValueError,
-            "Bag 0 has rows of different lengths: every instance needs the same features.",
-        ),
-        (
-            [np.ones((2, 3)), "text"],
-            TypeError,
-            f"Bag 1 is a string: pass 2-D blocks of numbers. {SENTENCES}",
-        ),
-        (
-            [np.ones((1, 2)), [["a", "b"]]],
-            ValueError,
-            "Bag 1 holds text, such as 'a': encode it as numbers first, for example by "
-            "pandas.get_dummies or sklearn's OneHotEncoder. Bags hold text only without numbers "
-            "(Bags.from_documents).",
-        ),
-        (
-            [Bags.singletons(np.eye(2))],
-            TypeError,
-            "Bag 0 is itself Bags: join containers by Bags.concatenate.",
-        ),
-        (
-            [],
-            ValueError,
-            "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, n_features)), "
-            "[0]) for a container without bags.",
-        ),
-    ],
-)
-def test_from_list_refuses(blocks, kind, message):
-    refuses(lambda: Bags.from_list(blocks), message, kind)
-
-
-DIMENSIONS = "dimension(s): pass a block with one row per instance."
 PICTURE = np.ones((4, 5, 3))
-NOT_BAGS = {
-    "sentences": (
-        [["good film", "too long"], ["bad film"]],
-        f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}",
-    ),
-    "tokens": (
-        [[["good", "film"], ["long"]], [["bad"]]],
-        f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}",
-    ),
-    "series": ([np.ones(9), np.ones(7)], f"Bag 0 has 1 {DIMENSIONS} {SERIES}"),
-    "lists": ([[1.0, 2.0, 3.0], [1.0, 2.0]], f"Bag 0 has 1 {DIMENSIONS} {SERIES}"),
-    "pictures": ([PICTURE, PICTURE[:3]], f"Bag 0 has 3 {DIMENSIONS} {PICTURES}"),
-    "pictures of one size": ([PICTURE, PICTURE], f"Bag 0 has 3 {DIMENSIONS} {PICTURES}"),
-    "array of pictures": (np.ones((2, 4, 5, 3)), f"Bag 0 has 3 {DIMENSIONS} {PICTURES}"),
-    "patches": ([np.ones((n, 4, 5, 3)) for n in (2, 3)], f"Bag 0 has 4 {DIMENSIONS} {PICTURES}"),
-}
-
-
-@pytest.mark.parametrize("name", NOT_BAGS)
-def test_sentences_series_and_pictures_are_refused_with_the_remedy(name):
-    X, message = NOT_BAGS[name]
-    refuses(lambda: Bags.from_list(X), message)
-    refuses(lambda: check_bags(X), message)
-    refuses(lambda: MISVC().fit(X, [0, 1]), message)
-    if not isinstance(X, np.ndarray):
-        refuses(lambda: MISVC().fit(pd.Series(X), [0, 1]), message)
 
 
 def test_the_remedies_give_bags():
@@ -216,16 +116,6 @@ def test_from_ids(ids, kind):
         rows = [row for row, key in enumerate(listed) if key == name]
         np.testing.assert_array_equal(block, matrix[rows])
     assert_same(Bags.from_ids(kind(matrix), ids), bags)
-
-
-def test_from_ids_at_random():
-    rng = np.random.default_rng(5)
-    for _ in range(20):
-        ids = rng.integers(0, 6, size=rng.integers(1, 40)).tolist()
-        matrix = rng.normal(size=(len(ids), 2))
-        bags, names = Bags.from_ids(matrix, ids, return_ids=True)
-        for block, name in zip(blocks_of(bags), names, strict=True):
-            np.testing.assert_array_equal(block, matrix[np.array(ids) == name])
 
 
 def test_from_ids_takes_names():
@@ -273,14 +163,6 @@ def test_from_frame(frames):
     assert bags.feature_names.tolist() == ["x", "n"]
     assert list(y) == ["musk", "non-musk"]
     assert ids.tolist() == ["m2", "m1"]
-
-
-def test_from_frame_takes_the_bag_column_by_position(frames):
-    df = frames.DataFrame({"molecule": ["a", "b", "a"], "x": [1.0, 2.0, 3.0], "y": [1, 0, 1]})
-    bags, y = Bags.from_frame(df, "molecule", label="y")
-    np.testing.assert_array_equal(bags.instances, [[1.0], [3.0], [2.0]])
-    assert bags.sizes.tolist() == [2, 1]
-    assert y.tolist() == [1, 0]
 
 
 def test_from_frame_returns_what_is_asked(frames):
@@ -386,14 +268,6 @@ def test_singletons_take_names():
     frame = pd.DataFrame({"a": [1.0], "b": [2.0]})
     assert Bags.singletons(frame).feature_names.tolist() == ["a", "b"]
     assert Bags.singletons(np.eye(1), feature_names=["z"]).feature_names.tolist() == ["z"]
-
-
-def test_concatenate_undoes_slices(bags):
-    joined = Bags.concatenate([bags[:1], bags[1:3], bags[3:]])
-    np.testing.assert_array_equal(dense(joined.instances), dense(bags.instances))
-    np.testing.assert_array_equal(joined.offsets, bags.offsets)
-    assert joined.dtype == bags.dtype
-    assert (joined.feature_names is None) == (bags.feature_names is None)
 
 
 def test_concatenate_puts_graphs_on_the_diagonal():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pandas import NA
 
 from milearn import Bags
-from milearn._bags import mapped
+from milearn._bags.rows_on_disk import is_mapped
 from tests._bags.kinds import KINDS, assert_canonical, assert_same, blocks_of, refuses
 
 
@@ -85,7 +85,7 @@ def test_memory_maps_merge_as_arrays_do(tmp_path_factory, seed, n_groups, adjace
         ]
         for part, known in cases:
             again = pickle.loads(pickle.dumps(part))
-            assert mapped.is_mapped(again.instance_rows.matrix)
+            assert is_mapped(again.instance_rows.matrix)
             assert_same(again, known)
             for start in range(0, part.n_instances, 4):
                 np.testing.assert_array_equal(
@@ -93,7 +93,7 @@ def test_memory_maps_merge_as_arrays_do(tmp_path_factory, seed, n_groups, adjace
                 )
         # Nothing was read by then.
         for part, _ in cases:
-            assert part._instances is None or mapped.is_mapped(part._instances)
+            assert part._instances is None or is_mapped(part._instances)
         for part, known in cases:
             assert_same(part, known)
 

@@ -69,16 +69,6 @@ def test_argmax_equals_a_loop_and_the_first_row_wins_a_tie(columns):
         np.testing.assert_array_equal(segment_argmax(values, offsets), expected)
 
 
-def test_first_of_equal_rows():
-    np.testing.assert_array_equal(segment_argmax(np.ones(6), np.array([0, 1, 4, 6])), [0, 1, 4])
-
-
-def test_a_value_of_another_bag_is_no_hit():
-    # The maximum of the second bag stands in the first one too.
-    values = np.array([2.0, 1.0, 1.0, 0.0])
-    np.testing.assert_array_equal(segment_argmax(values, np.array([0, 2, 4])), [0, 2])
-
-
 def test_nan_wins_inside_its_own_bag():
     values = np.array([1.0, np.nan, 3.0, 4.0])
     np.testing.assert_array_equal(segment_argmax(values, np.array([0, 2, 4])), [1, 3])
@@ -89,11 +79,6 @@ def test_infinite_scores():
     offsets = np.array([0, 2, 4])
     np.testing.assert_array_equal(segment_argmax(values, offsets), [0, 2])
     np.testing.assert_array_equal(segment_max(values, offsets), [-np.inf, np.inf])
-
-
-def test_sum_of_a_mask_counts():
-    mask = np.array([True, True, False, True])
-    np.testing.assert_array_equal(segment_sum(mask, np.array([0, 3, 4])), [2, 1])
 
 
 def test_sum_of_small_integers_does_not_wrap():

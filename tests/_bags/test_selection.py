@@ -104,15 +104,6 @@ def test_whole_by_ellipsis(bags):
     assert bags[..., :] is bags
 
 
-def test_selection_composes_at_random(bags):
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        first = rng.integers(-4, 4, size=5)
-        second = rng.permutation(5)[:3]
-        picked = bags[first][second]
-        assert_selected(picked, bags, (first % 4)[second].tolist())
-
-
 @pytest.mark.parametrize(
     ("key", "message"),
     [
@@ -194,7 +185,3 @@ def test_wrong_columns(bags, columns):
 @pytest.mark.parametrize("key", [[2, 0], np.array([True, False, True, False]), slice(1, 3)])
 def test_as_scikit_learn_indexes(bags, key):
     assert_same(_safe_indexing(bags, key), bags[key])
-
-
-def test_columns_as_scikit_learn_indexes(bags):
-    assert_same(_safe_indexing(bags, [0, 2], axis=1), bags[:, [0, 2]])

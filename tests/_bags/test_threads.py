@@ -11,7 +11,7 @@ import pytest
 
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
-from milearn._bags.threads import ONE_BLAS_THREAD, in_threads, working_threads
+from milearn._bags.threads import in_threads, working_threads
 from milearn._solvers.common import screen
 from milearn._solvers.common.newton import GroupProblem
 from milearn._solvers.svm.maximum import view
@@ -96,26 +96,6 @@ def test_fits_in_two_threads_are_those_of_one():
         for found, one in zip(fits, expected * 2, strict=True):
             np.testing.assert_array_equal(found.result().coef_, one.coef_)
     assert n_threads() == 2
-
-
-def test_fits_that_leave_in_any_order_put_back_what_the_first_found():
-    # Two fits in threads are two entries of the one context, whichever of them leaves first.
-    ONE_BLAS_THREAD.__enter__()
-    ONE_BLAS_THREAD.__enter__()
-    ONE_BLAS_THREAD.__exit__(None, None, None)
-    assert n_threads() == 1
-    ONE_BLAS_THREAD.__exit__(None, None, None)
-    assert n_threads() == 2
-
-
-def test_fits_that_leave_in_other_threads_put_back_what_the_first_found():
-    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
-        for pool in (first, second):
-            pool.submit(ONE_BLAS_THREAD.__enter__).result()
-        first.submit(ONE_BLAS_THREAD.__exit__).result()
-        assert n_threads() == 1
-        second.submit(ONE_BLAS_THREAD.__exit__).result()
-        assert n_threads() == 2
 
 
 # -- threads of a fit ------------------------------------------------------------------------------

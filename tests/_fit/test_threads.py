@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from milearn import Bags
 from milearn._fit.threads import _FEW_INSTANCES, fit_context
-from milearn.embedding import VLAD, _codebook
 from milearn.svm import MISVC
 from tests.blas import n_threads, two_threads
 from tests.toys import two_level_bags
@@ -98,33 +96,6 @@ def test_openmp_is_limited_in_the_thread_of_a_fit():
         looked.set()
         assert there.result() == (1, 2)
     assert (n_threads(), n_threads("openmp")) == (2, 2)
-
-
-def test_k_means_in_two_threads_leaves_the_number_as_it_was(monkeypatch):
-    # Both are inside, and the first to come is the first to leave.
-    first_in, second_in, first_out = (threading.Event() for _ in range(3))
-
-    class Overlapping(KMeans):
-        def fit(self, X, y=None, sample_weight=None):
-            with threadpool_limits(1, user_api="blas"):
-                if not first_in.is_set():
-                    first_in.set()
-                    assert second_in.wait(60)
-                else:
-                    second_in.set()
-                    assert first_out.wait(60)
-            return super().fit(X, y, sample_weight)
-
-    monkeypatch.setattr(_codebook, "KMeans", Overlapping)
-    bags = Bags(np.random.default_rng(0).normal(size=(4000, 2)), [0, 2000, 4000])
-    with ThreadPoolExecutor(2) as pool:
-        one = pool.submit(VLAD(2, random_state=0).fit, bags)
-        assert first_in.wait(60)
-        other = pool.submit(VLAD(2, random_state=0).fit, bags)
-        one.result()
-        first_out.set()
-        np.testing.assert_array_equal(one.result().words_, other.result().words_)
-    assert n_threads() == 2
 
 
 def test_an_error_leaves_the_number_as_it_was():

@@ -19,8 +19,8 @@ from milearn import MISVC, Bags, MIClassifier, MIRegressor
 from milearn._bags.distinct import merge_bags
 from milearn.auto import _classifier
 from milearn.auto._calibration import calibrate, class_measures, probabilities
-from milearn.auto._folds import checked_groups, class_folds, value_folds
 from milearn.auto._plan import SizeLimits, size_plan
+from milearn.auto._run import checked_groups, class_folds, value_folds
 from milearn.datasets import make_bags
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC

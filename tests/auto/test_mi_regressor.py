@@ -26,9 +26,11 @@ class Only(MIRegressor):
         super().__init__(random_state=random_state)
         self.name = name
 
-    def _ways(self, run, compared):
+    def _candidates(self, run, compared):
         return {
-            way: make for way, make in super()._ways(run, True).items() if way.name == self.name
+            way: make
+            for way, make in super()._candidates(run, True).items()
+            if way.name == self.name
         }
 
 

@@ -11,11 +11,12 @@ from sklearn.preprocessing import Normalizer
 
 from milearn import MISVC, Bags, MIClassifier
 from milearn.auto._calibration import calibrate
-from milearn.auto._candidates import Training, Way
+from milearn.auto._candidates import CandidateName, Training
 from milearn.auto._judgement import (
     COMBINED,
     Judged,
-    judge_classes,
+    class_judge,
+    judge_candidates,
     mean_calibrated,
     members,
     weights_of,
@@ -125,20 +126,22 @@ def test_ways_with_fewer_folds_are_compared_on_the_common_ones():
     rng = np.random.default_rng(2)
     folds = [(np.arange(0), part) for part in np.split(np.arange(60), 3)]
     scored = {
-        Way(name): [(y[test] + rng.normal(size=20))[:, None] for _, test in folds[:n]]
+        CandidateName(name): [(y[test] + rng.normal(size=20))[:, None] for _, test in folds[:n]]
         for name, n in (("mean", 3), ("instance", 2))
     }
     training = Training(y, 1, False, np.ones(60), 1.0)
-    found = judge_classes(scored, folds, training, "accuracy")
+    found = judge_candidates(scored, folds, class_judge(training, "accuracy"))
     assert list(found) == ["mean", "instance", COMBINED]
-    calibration = calibrate(np.concatenate(scored[Way("mean")]), y, np.ones(60), False)
+    calibration = calibrate(np.concatenate(scored[CandidateName("mean")]), y, np.ones(60), False)
     np.testing.assert_allclose(found["mean"].calibration.slope, calibration.slope)
-    right = (calibration.decisions(np.concatenate(scored[Way("mean")][:2]))[:, 0] > 0) == y[:40]
+    right = (
+        calibration.decisions(np.concatenate(scored[CandidateName("mean")][:2]))[:, 0] > 0
+    ) == y[:40]
     assert found["mean"].measures["accuracy"] == pytest.approx(right.mean())
     share = (40 * right.mean() + 1) / 42
     assert found["mean"].error == pytest.approx(2 * np.sqrt(share * (1 - share) / 40))
-    alone = {Way("mean"): scored[Way("mean")]}
-    assert list(judge_classes(alone, folds, training, "accuracy")) == ["mean"]
+    alone = {CandidateName("mean"): scored[CandidateName("mean")]}
+    assert list(judge_candidates(alone, folds, class_judge(training, "accuracy"))) == ["mean"]
 
 
 def test_three_classes_instances_and_pickles():
@@ -175,4 +178,4 @@ def test_large_texts_leave_no_kernel_out():
     bags, _ = texts()
     plan = size_plan(bags, SizeLimits(pair_cost=1.0, exact_instances=1, rbf_instances=1))
     assert plan.notes == ()
-    assert plan.bag_ways == {"mean": ("mean",), "minmax_laplacian": ("minmax_laplacian",)}
+    assert plan.bag_models == {"mean": ("mean",), "minmax_laplacian": ("minmax_laplacian",)}

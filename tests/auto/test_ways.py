@@ -13,16 +13,14 @@ from sklearn.metrics import roc_auc_score
 from milearn import MISVC, Bags, MIClassifier
 from milearn._bags.segments import segment_max, segment_min
 from milearn.auto._calibration import calibrate
-from milearn.auto._candidates import Training, Way, most_alike
+from milearn.auto._candidates import CandidateName, Training
 from milearn.auto._judgement import (
     COMBINED,
     class_judge,
     clearly_worse,
-    judge_classes,
-    judge_ways,
+    judge_candidates,
     positive_class,
 )
-from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
@@ -39,15 +37,9 @@ class Only(MIClassifier):
         super().__init__(scoring=scoring, random_state=random_state, **labels)
         self.name = name
 
-    def _ways(self, run, given, *, compared):
-        found = super()._ways(run, given, compared=compared)
+    def _candidates(self, run, given, *, compared):
+        found = super()._candidates(run, given, compared=compared)
         return {way: make for way, make in found.items() if way.name == self.name}
-
-
-class OneFit(Only):
-    """Without a second fit of few bags."""
-
-    _size_limits = SizeLimits(agreeing_bags=40)
 
 
 @pytest.fixture(scope="module")
@@ -60,38 +52,6 @@ def rare():
 
 
 # -- needles and orientations ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("positive", [0, 1])
-def test_a_second_fit_of_few_bags_starts_where_inner_folds_agree(positive):
-    X, offsets, y, _ = needles(2, n_bags=140, size=60, distance=5.0)
-    bags, y = Bags(X, offsets), y if positive else 1 - y
-    found = {}
-    for kind in (OneFit, Only):
-        model = kind("linear", pos_label=positive).fit(bags[:40], y[:40])
-        found[kind] = [model.decision_function(bags[40:])]
-        found[kind] += [model.instance_decision_function(bags[40:])]
-        assert model._bag_score_is_max == (kind is OneFit)
-    areas = [roc_auc_score(y[40:], scores) for scores, _ in found.values()]
-    assert areas[0] < 0.6
-    assert areas[1] > 0.7
-    # Scores are the mean of two models whose bag scores are the highest of instances.
-    scores, instances = (2 * b - a for a, b in zip(*found.values(), strict=True))
-    highest = segment_max if positive else segment_min
-    np.testing.assert_allclose(scores, highest(instances, bags[40:].offsets), atol=1e-8)
-
-
-def test_the_direction_that_is_most_alike_has_the_highest_mean_cosine():
-    rng = np.random.RandomState(0)
-    for _ in range(20):
-        rows = rng.normal(size=(5, 3)) * rng.lognormal(size=(5, 1))
-        means = [
-            np.mean([a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in rows if b is not a])
-            for a in rows
-        ]
-        assert most_alike(rows) == np.argmax(means)
-    # A model without weights is like no other.
-    assert most_alike(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.1]])) > 0
 
 
 @pytest.mark.parametrize("names", [("none", "some"), ("some", "none")], ids=str)
@@ -167,21 +127,21 @@ def test_the_better_orientation_is_judged_and_combined():
         return [(y[test] + spread * rng.normal(size=20))[:, None] for _, test in folds]
 
     scored = {
-        Way("trees"): scores(1.0),
-        Way("linear", 1): scores(9.0),
-        Way("linear", 0): scores(0.9),
-        Way("instance", 1): scores(1.0),
-        Way("instance", 0): scores(9.0),
+        CandidateName("trees"): scores(1.0),
+        CandidateName("linear", 1): scores(9.0),
+        CandidateName("linear", 0): scores(0.9),
+        CandidateName("instance", 1): scores(1.0),
+        CandidateName("instance", 0): scores(9.0),
     }
     training = Training(y, 1, False, np.ones(60), 1.0)
-    found = judge_classes(scored, folds, training, "accuracy")
+    found = judge_candidates(scored, folds, class_judge(training, "accuracy"))
     assert list(found) == ["trees", "linear", "instance", COMBINED]
-    positives = {name: each.way.positive for name, each in found.items()}
+    positives = {name: each.candidate.positive for name, each in found.items()}
     assert positives == {"trees": None, "linear": 0, "instance": 1, COMBINED: None}
     # The class is that of the best way that has one.
     assert positive_class(found, otherwise=1) == 0
     assert positive_class({"trees": found["trees"]}, otherwise=1) == 1
-    parts = [Way("trees"), Way("linear", 0), Way("instance", 1)]
+    parts = [CandidateName("trees"), CandidateName("linear", 0), CandidateName("instance", 1)]
     values = [np.concatenate(scored[way]) for way in parts]
     stated = [calibrate(each, y, np.ones(60), False).calibrated(each) for each in values]
     ways = [found[way.name] for way in parts]
@@ -202,7 +162,7 @@ def test_a_way_that_is_clearly_worse_is_dropped_and_not_combined():
         return [(y[test] + spread * rng.normal(size=20))[:, None] for _, test in folds[:n]]
 
     judge = class_judge(Training(y, 1, False, np.ones(100), 1.0), "accuracy")
-    good, near, bad = Way("trees"), Way("linear", 1), Way("linear", 0)
+    good, near, bad = CandidateName("trees"), CandidateName("linear", 1), CandidateName("linear", 0)
     scored = {good: scores(0.3, 1), near: scores(0.4, 1), bad: scores(9.0, 1)}
     assert clearly_worse(scored, folds, judge) == {bad}
     # Few test bags tell nothing.
@@ -210,18 +170,18 @@ def test_a_way_that_is_clearly_worse_is_dropped_and_not_combined():
     short = {way: [each[:10] for each in values] for way, values in scored.items()}
     assert clearly_worse(short, few, judge) == set()
     # Later candidates are compared on the folds that they have.
-    late = Way("instance", 1)
+    late = CandidateName("instance", 1)
     scored |= {good: scores(0.3, 5), near: scores(0.4, 5), late: scores(9.0, 2)}
     assert clearly_worse(scored, folds, judge, {bad}) == {late}
     dropped = {bad, late}
-    found = judge_ways(scored, folds, judge, dropped)
-    assert found["linear"].way == near
+    found = judge_candidates(scored, folds, judge, dropped)
+    assert found["linear"].candidate == near
     assert found["instance"].dropped
     rows = np.arange(40)
     expected = judge(late, np.concatenate(scored[late]), rows, 40).measures
     assert found["instance"].measures == expected
     without = {way: values for way, values in scored.items() if way not in dropped}
-    known = judge_ways(without, folds, judge)
+    known = judge_candidates(without, folds, judge)
     assert found[COMBINED].measures == known[COMBINED].measures
 
 

@@ -1,31 +1,50 @@
-"""Fixtures of the benchmarks' tests."""
+"""A folder of tiny data sets, and measurements in this process."""
 
 from __future__ import annotations
 
 import json
-import runpy
-import sys
+from importlib import import_module
 
 import pytest
 
+from benchmarks.common import data
+from benchmarks.papers import zhang2011, zhang2011_protein
+from benchmarks.scales import cohort, estimators, series
+from milearn.datasets import make_bags, save_bags
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory):
+    """Every data set of two classes, as 24 bags."""
+    folder = tmp_path_factory.mktemp("data")
+    bags, y = make_bags(24, 5, bag_size=(2, 4), concept_distance=3.0, random_state=0)
+    for name in data.FILES.values():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        save_bags(folder / name, bags, y)
+    return folder
+
 
 @pytest.fixture
-def in_this_process(monkeypatch, capsys):
-    """What ``in_fresh_process`` returns, of a module that is run here: an import costs seconds.
+def tiny(tiny_folder, monkeypatch):
+    """The tiny data sets in the place of the real ones."""
+    monkeypatch.setenv("MILEARN_DATA", str(tiny_folder))
+    data.load.cache_clear()
+    yield
+    data.load.cache_clear()
 
-    That a process of its own is started, ended in time and its failure put into words is tested in
-    ``common/test_fresh.py``.
-    """
 
-    def run(module, task, **limits):
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", [module, json.dumps(task)])
-            patch.delitem(sys.modules, module, raising=False)
-            printed = capsys.readouterr()
-            runpy.run_module(module, run_name="__main__")
-            last = capsys.readouterr().out.splitlines()[-1]
-        sys.stdout.write(printed.out)
-        sys.stderr.write(printed.err)
-        return json.loads(last)
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Measurements run here: an import costs seconds. ``test_fresh`` has processes of their own."""
 
-    return run
+    def run(function, task, **limits):
+        module, _, name = function.partition(":")
+        found = getattr(import_module(module), name)(json.loads(json.dumps(task)))
+        return json.loads(json.dumps(found))
+
+    for module in (series, cohort, estimators, zhang2011, zhang2011_protein):
+        monkeypatch.setattr(module, "in_fresh_process", run)
+    # Limits would remain for this process.
+    for module in (cohort, estimators):
+        monkeypatch.setattr(module, "limit_memory", lambda mib: None)
+    monkeypatch.setattr(estimators, "limit_cpu", lambda seconds: None)

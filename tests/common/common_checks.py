@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import tests.common.own_checks  # noqa: F401 - registers its checks
 from milearn.survival import MICoxPH, survival_outcomes
 from milearn.utils import all_estimators
 from milearn.utils.estimator_checks import parametrize_with_bag_checks

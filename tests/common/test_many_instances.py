@@ -9,7 +9,7 @@ from sklearn.base import is_regressor
 
 from milearn import Bags
 from milearn.svm import BagSVC, BagSVR
-from milearn.utils._checks.tools import reordered
+from milearn.utils._checks import reordered
 from tests.bags import random_bags
 from tests.common.common_checks import OF_MANY_FITS
 from tests.common.few_trees import MIClassifier, MIRegressor

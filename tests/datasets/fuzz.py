@@ -1,8 +1,9 @@
 """Damaged files of every format: reading ends in success or in ``BagFileError``, in nothing else.
 
 Run as ``python -m tests.datasets.fuzz --seconds 30``. Small valid files are mutated, read by
-``load_bags``, and counted by format and outcome. Any other exception, and any warning, is saved
-with the seed and the number from which the file can be made again, and the exit status is 1.
+``load_bags``, and counted by format and outcome. Any other exception, and any warning, is printed
+with the seed and the number of the file, and the exit status is 1. ``--seed S --first N --files 1
+--folder here`` makes the file again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import faulthandler
 import io
 import json
+import math
 import pickle
 import random
 import re
@@ -33,8 +35,8 @@ from scipy import sparse
 from milearn import Bags
 from milearn.datasets import BagFileError, load_bags, save_bags
 
-FORMATS = ("npz", "csv", "tsv", "parquet", "c45", "arff", "mat", "svmlight", "npy-folder")
-_MISSING_ALLOWED = ("csv", "tsv", "parquet", "c45", "arff")
+FORMATS = ("npz", "csv", "tsv", "parquet", "arff", "mat", "svmlight", "npy-folder")
+_MISSING_ALLOWED = ("csv", "tsv", "parquet", "arff")
 _MAX_SIZE = 1 << 16
 _HEAD = "bags.json"
 
@@ -56,18 +58,17 @@ _WORDS = tuple(
     for text in (
         ",", ":", ";", "'", '"', "\\", "\n", "\r", "\0", "\t", "{", "}", "%", "#", "|", ".", " ",
         "\ufeff", "\u2028", "\ud800", "\\u0041", "qid:", "# n_features: ", "@end", "@data",
-        "@attribute x numeric", "relational", "continuous.", "ignore.",
+        "@attribute x numeric", "relational",
     )
 )  # fmt: skip
 
 
 @dataclass
 class Report:
-    """Counts of ``(format, outcome)``, the failures, and the slowest file."""
+    """Counts of ``(format, outcome)``, and the failures."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
-    slowest: tuple[float, str, int] = (0.0, "", 0)
 
     def table(self) -> str:
         lines = [f"{'format':10} {'files':>8} {'read':>8} {'refused':>8} {'failed':>8}"]
@@ -96,10 +97,6 @@ p,"1,red,1\n-2.5,'light blue',2",yes,{2.5}
 'q r','?,red,3',no
 s,"{0 4,1 'light blue'}\n{2 3}",?
 """
-_C45 = b"a,i1,42,-1.5,0.\na,i2,0,3e2,0.\nb,i1,7,.5,1.\nb,i3,?,2,1.\n"
-_C45_NAMES = (
-    b"| Musk's layout\n0,1.\nmolecule: a,b.\natom: i1,i2,\n  i3.\nx: continuous.\ny: continuous.\n"
-)
 _ANDREWS = b"0:7:1 1:0.5 3:2\n1:7:1 2:-1\n2:9:-1 1:1e3\n"
 _SVMLIGHT = b"# n_features: 4\n1 qid:3 1:0.5 3:2 # first\n1 qid:3 2:-1\n-1 qid:5 4:1e3\n"
 
@@ -113,15 +110,11 @@ def _bags(rng: np.random.Generator) -> tuple[Bags, np.ndarray]:
 
 
 def _written(folder: Path, form: str, X: Bags, y: Any, **fields: Any) -> dict[str, bytes]:
-    suffix = {"c45": "data"}.get(form, form)
-    path = folder / f"x.{suffix}"
+    path = folder / f"x.{form}"
     if form == "npy-folder":
         return _written_folder(folder / "saved", X, y, **fields)
     save_bags(path, X, y, **fields)
-    files = {path.name: path.read_bytes()}
-    if form == "c45":
-        files["x.names"] = path.with_suffix(".names").read_bytes()
-    return files
+    return {path.name: path.read_bytes()}
 
 
 def _written_folder(path: Path, X: Bags, y: Any, **fields: Any) -> dict[str, bytes]:
@@ -152,13 +145,10 @@ def valid_files(folder: Path, seed: int) -> dict[str, list[dict[str, bytes]]]:
     gaps = np.where(y > 0, np.nan, 0.0)
     found: dict[str, list[dict[str, bytes]]] = {}
     for form in FORMATS:
-        found[form] = [
-            _written(folder, form, X, y),
-            *([] if form == "c45" else [_written(folder, form, X, y + 0.5)]),
-        ]
+        found[form] = [_written(folder, form, X, labels) for labels in (y, y + 0.5)]
     for form in ("npz", "npy-folder", "arff", "mat", "svmlight"):
         found[form].append(_written(folder, form, csr, y))
-    for form in ("npz", "npy-folder", "csv", "parquet", "arff", "c45"):
+    for form in ("npz", "npy-folder", "csv", "parquet", "arff"):
         texts = np.where(y > 0, "yes", "no")
         found[form].append(_written(folder, form, X, texts, bag_names=names))
     for form in ("npz", "npy-folder", "csv", "parquet", "arff"):
@@ -178,7 +168,6 @@ def valid_files(folder: Path, seed: int) -> dict[str, list[dict[str, bytes]]]:
         documents = Bags.from_documents(["One text. Another."] * len(X))
         found[form].append(_written(folder, form, documents, y))
     found["arff"].append({"x.arff": _ARFF})
-    found["c45"] += [{"x.data": _C45, "x.names": _C45_NAMES}, {"x.data": _C45}]
     found["svmlight"] += [{"x.svmlight": _ANDREWS}, {"x.svmlight": _SVMLIGHT}]
     for bags in (X, csr):
         found["mat"] += [{"x.mat": _plain_mat(bags, y, version)} for version in ("4", "5")]
@@ -309,17 +298,15 @@ def run(
     folder: Path,
     *,
     seed: int,
-    files: int | None = None,
-    seconds: float | None = None,
+    files: float = math.inf,
+    seconds: float = math.inf,
     first: int = 0,
-    saved: Path | None = None,
 ) -> Report:
     """Read mutated files ``first``, ``first + 1``, ... until one of the two limits is met."""
     valid = valid_files(folder, seed)
     report = Report()
-    end = None if seconds is None else time.monotonic() + seconds
-    number = first
-    while (files is None or number < first + files) and (end is None or time.monotonic() < end):
+    end, number = time.monotonic() + seconds, first
+    while number < first + files and time.monotonic() < end:
         # Each file has a generator of its own, so that one of them can be made alone.
         rng = random.Random(f"{seed}/{number}")
         form = FORMATS[number % len(FORMATS)]
@@ -328,83 +315,57 @@ def run(
         if form in _MISSING_ALLOWED and rng.random() < 0.5:
             options["missing"] = "nan"
         if form == "npy-folder":
-            options = {"mmap": rng.random() < 0.5, "verify": rng.random() < 0.1}
-        _read(folder, form, content, options, report, seed, number, saved)
+            # A damaged head must not hide that this is such a folder.
+            options = {"format": form, "mmap": rng.random() < 0.5}
+        path = _placed(folder, form, content)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                data = load_bags(path, **options).data
+                # What is mapped is read at last.
+                pickle.dumps(data), data.instances.copy(), data[::-1].instances
+            outcome = "read"
+        except BagFileError:
+            outcome = "refused"
+        except Exception:
+            outcome = "failed"
+            report.failures.append(
+                f"{form}, seed {seed}, file {number}, options {options}:\n"
+                f"{traceback.format_exc(limit=-4)}"
+            )
+        report.counts[form, outcome] += 1
         number += 1
     return report
 
 
-def _read(
-    folder: Path,
-    form: str,
-    content: dict[str, bytes],
-    options: dict[str, Any],
-    report: Report,
-    seed: int,
-    number: int,
-    saved: Path | None,
-) -> None:
+def _placed(folder: Path, form: str, content: dict[str, bytes]) -> Path:
+    """Write the files in place of those before, and return the path to read."""
     for old in folder.iterdir():
         shutil.rmtree(old) if old.is_dir() else old.unlink()
-    inside = folder
-    if form == "npy-folder":
-        inside = folder / "x"
-        inside.mkdir()
-        # A damaged head must not hide that this is such a folder.
-        options = {"format": form, **options}
+    inside = folder / "x" if form == "npy-folder" else folder
+    inside.mkdir(exist_ok=True)
     for name, data in content.items():
         (inside / name).write_bytes(data)
-    path = inside if form == "npy-folder" else folder / next(iter(content))
-    started = time.perf_counter()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            data = load_bags(path, **options).data
-            # What is mapped is read at last.
-            pickle.dumps(data), data.instances.copy(), data[::-1].instances
-        outcome = "read"
-    except BagFileError:
-        outcome = "refused"
-    except Exception:
-        outcome = "failed"
-        where = ""
-        if saved is not None:
-            saved.mkdir(parents=True, exist_ok=True)
-            for name, data in content.items():
-                (saved / f"{seed}-{number}-{name}").write_bytes(data)
-            where = f", saved as {saved / f'{seed}-{number}-{path.name}'}"
-        report.failures.append(
-            f"{form}, seed {seed}, file {number}, options {options}{where}:\n"
-            f"{traceback.format_exc(limit=-4)}"
-        )
-    report.counts[form, outcome] += 1
-    report.slowest = max(report.slowest, (time.perf_counter() - started, form, number))
+    return inside if form == "npy-folder" else folder / next(iter(content))
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.datasets.fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, help="stop after this time")
-    parser.add_argument("--files", type=int, help="stop after this number of files")
+    parser.add_argument("--seconds", type=float, default=30.0, help="stop after this time")
+    parser.add_argument("--files", type=float, default=math.inf, help="stop after so many files")
     parser.add_argument("--seed", type=int, help="of the files; drawn and printed without it")
     parser.add_argument("--first", type=int, default=0, help="number of the first file")
-    parser.add_argument("--saved", type=Path, default=Path("fuzz-failures"), help="for failures")
+    parser.add_argument("--folder", type=Path, help="a new folder, in which the last file stays")
     given = parser.parse_args(arguments)
     seed = random.randrange(2**31) if given.seed is None else given.seed
-    seconds = 30.0 if given.seconds is None and given.files is None else given.seconds
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary) / "files"
+        folder.mkdir()
         # What ends the whole process leaves the folder, and in it the file that did.
         print(f"seed {seed}, files in {folder}", flush=True)
-        report = run(
-            Path(folder),
-            seed=seed,
-            files=given.files,
-            seconds=seconds,
-            first=given.first,
-            saved=given.saved,
-        )
+        limits = {"files": given.files, "seconds": given.seconds}
+        report = run(folder, seed=seed, first=given.first, **limits)
     print(report.table())
-    took, form, number = report.slowest
-    print(f"slowest: {took:.2f} s, {form}, file {number}")
     for failure in report.failures[:20]:
         print(f"\n{failure}", file=sys.stderr)
     return 1 if report.failures else 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.common.page import SUFFIX, read_page
+from benchmarks.common.output import SUFFIX, read_page
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RESULTS = CHECKOUT / "docs" / "results"
@@ -23,7 +23,7 @@ COMMAND = re.compile(r"`python -m benchmarks ([^`]+)`")
 
 
 def names_of(command):
-    """Results files of a command line: ``paper a b`` has two, ``nested --methods x`` one."""
+    """Results files of a command line: ``paper a b`` has two, ``quick --methods x`` one."""
     words = re.split(r"\s+-", command)[0].split()
     return words[1:] if words[0] in {"paper", "scale"} else words[:1]
 
@@ -87,7 +87,7 @@ def test_every_figure_of_a_table_stands_in_what_its_command_printed(command, tab
 
 def test_there_are_tables_to_check_and_a_changed_figure_is_noticed():
     found = {name for case in CASES for name in names_of(case.values[0])}
-    assert found >= {"quick", "nested", "zhang2011-webkb"}
+    assert found >= {"quick", "zhang2011-webkb"}
     page = "`python -m benchmarks quick`\n\n=== ====\na   12.5\n=== ====\nb   99.9\n=== ====\n"
     ((command, table),) = tables_of(page)
     assert names_of(command) == ["quick"]

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import milearn
-from benchmarks.common.page import SUFFIX, read_page
+from benchmarks.common.output import SUFFIX, read_page
 from milearn.utils import all_estimators
 from tests.docs.test_figures import COMMAND, figures, names_of
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from milearn.embedding import BagDissimilarity
 from milearn.metrics import bag_distances
@@ -38,12 +35,6 @@ def test_other_metrics_are_those_of_bag_distances(metric):
     expected = bag_distances(bags, bags[:5], metric=metric)
     np.testing.assert_allclose(model.transform(bags), expected, rtol=1e-12)
     assert list(model.get_feature_names_out()) == [f"bagdissimilarity{k}" for k in range(5)]
-
-
-def test_a_classifier_follows():
-    bags, y = two_level_bags(n_bags=60, shift=5.0)
-    model = make_pipeline(BagDissimilarity(), StandardScaler(), SVC(C=10)).fit(bags[:40], y[:40])
-    assert model.score(bags[40:], y[40:]) > 0.8
 
 
 def test_drawn_bags_are_the_columns():

@@ -40,7 +40,7 @@ def test_counts_by_class_and_the_threshold_of_decision_functions(data):
 def test_area_is_one_where_density_is_asked_for():
     y = np.repeat([0, 1], [30, 5])
     scores = np.linspace(-1, 1, 35)
-    display = BagScoresDisplay.from_predictions(y, scores, density=True, bins=10)
+    display = BagScoresDisplay(scores=scores, labels=y).plot(density=True, bins=10)
     for counts in display.counts_.values():
         assert np.sum(counts * np.diff(display.bins_)) == pytest.approx(1.0)
     assert display.line_ is None
@@ -90,6 +90,6 @@ def test_wrong_input_is_one_sentence(data):
     with pytest.raises(TypeError, match="M3IC has no classes_: draw the scores of a classifier"):
         BagScoresDisplay.from_estimator(M3IC(random_state=0).fit(X), X, y)
     with pytest.raises(ValueError, match="one entry per bag"):
-        BagScoresDisplay.from_predictions([0, 1], [0.5])
+        BagScoresDisplay(labels=[0, 1], scores=[0.5])
     with pytest.raises(ValueError, match="not finite"):
-        BagScoresDisplay.from_predictions([0, 1], [0.5, np.nan])
+        BagScoresDisplay(labels=[0, 1], scores=[0.5, np.nan])

@@ -111,16 +111,6 @@ def test_risks_of_a_survival_model_are_values(data):
     assert display.line_ is None
 
 
-def test_thumbnails_are_the_instances_in_their_order(data, model):
-    X, _ = data
-    display = InstanceScoresDisplay.from_estimator(model, X, bag=5, instance_shape=(1, 3))
-    assert len(display.thumbnails_) == 4
-    for row, drawn in enumerate(display.thumbnails_):
-        np.testing.assert_allclose(drawn.get_array(), X[5][row].reshape(1, 3))
-    with pytest.raises(ValueError, match="has 4 pixels but an instance has 3 features"):
-        InstanceScoresDisplay.from_estimator(model, X, instance_shape=(2, 2))
-
-
 def test_a_grid_becomes_a_heat_map_cell_by_cell(data, model):
     X, _ = data
     places = np.tile([[10, 0], [12, 0], [10, 2], [14, 2]], (30, 1))
@@ -142,9 +132,9 @@ def test_a_grid_becomes_a_heat_map_cell_by_cell(data, model):
 def test_patches_lie_on_the_picture_that_they_were_cut_from():
     picture = np.random.default_rng(0).random((8, 12))
     corners = np.array([[0, 0], [4, 0], [8, 0], [0, 4], [4, 4], [8, 4]])
-    display = InstanceScoresDisplay.from_scores(
-        np.arange(6.0), coordinates=corners, patch_size=4, background=picture
-    )
+    display = InstanceScoresDisplay(
+        scores=np.arange(6.0), coordinates=corners, patch_size=4, background=picture
+    ).plot()
     below, above = display.ax_.images
     np.testing.assert_allclose(below.get_array(), picture)
     assert above is display.image_
@@ -155,7 +145,7 @@ def test_patches_lie_on_the_picture_that_they_were_cut_from():
 
 def test_scattered_places_are_points():
     places = np.random.default_rng(0).random((9, 2))
-    display = InstanceScoresDisplay.from_scores(np.arange(9.0), coordinates=places)
+    display = InstanceScoresDisplay(scores=np.arange(9.0), coordinates=places).plot()
     assert display.image_ is None
     np.testing.assert_allclose(display.points_.get_offsets(), places)
     np.testing.assert_allclose(display.points_.get_array(), np.arange(9.0))
@@ -163,9 +153,9 @@ def test_scattered_places_are_points():
 
 
 def test_two_instances_in_one_place_are_points():
-    display = InstanceScoresDisplay.from_scores(
-        [1.0, 2.0, 3.0], coordinates=[[0, 0], [0, 0], [1, 1]]
-    )
+    display = InstanceScoresDisplay(
+        scores=[1.0, 2.0, 3.0], coordinates=[[0, 0], [0, 0], [1, 1]]
+    ).plot()
     assert display.image_ is None
     assert len(display.points_.get_offsets()) == 3
 
@@ -217,13 +207,13 @@ def test_without_matplotlib_one_sentence_names_the_extra(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ImportError, match=r'pip install "milearn\[plot\]"'):
-        InstanceScoresDisplay.from_scores([1.0, 2.0])
+        InstanceScoresDisplay(scores=[1.0, 2.0]).plot()
 
 
 def test_a_large_bag_has_a_bar_for_several_instances_and_a_mark_at_the_witness():
     scores = np.random.default_rng(0).normal(size=1003) - 5.0
     scores[502] = 1.0
-    display = InstanceScoresDisplay.from_scores(scores)
+    display = InstanceScoresDisplay(scores=scores).plot()
     groups = np.split(scores, np.arange(4, 1003, 4))
     assert [bar.get_height() for bar in display.bars_] == [group.max() for group in groups]
     middles = [bar.get_x() + bar.get_width() / 2 for bar in display.bars_]
@@ -238,20 +228,14 @@ def test_a_large_bag_has_a_bar_for_several_instances_and_a_mark_at_the_witness()
 
 
 def test_the_bar_of_a_witness_that_is_not_the_highest_has_its_score():
-    display = InstanceScoresDisplay.from_scores(np.arange(600.0), witness=6)
+    display = InstanceScoresDisplay(scores=np.arange(600.0), witness=6).plot()
     assert len(display.bars_) == 300
     assert [bar.get_height() for bar in display.bars_][2:5] == [5.0, 6.0, 9.0]
 
 
-def test_pictures_of_a_large_bag_are_left_out_and_the_label_says_so():
-    display = InstanceScoresDisplay.from_scores(np.arange(41.0), pictures=np.zeros((41, 2, 2)))
-    assert display.thumbnails_ == []
-    assert display.ax_.get_xlabel() == "instance of the bag (no pictures of more than 40)"
-
-
 def test_colours_end_at_the_limit():
     places = [[0, 0], [1, 0], [2, 0]]
-    display = InstanceScoresDisplay.from_scores([-9.0, 0.5, 1.0], coordinates=places, limit=2.0)
+    display = InstanceScoresDisplay(scores=[-9.0, 0.5, 1.0], coordinates=places).plot(limit=2.0)
     assert display.image_.get_clim() == (-2.0, 2.0)
     assert display.colorbar_.extend == "both"
     assert display.plot(limit=9.0).colorbar_.extend == "neither"
@@ -259,7 +243,7 @@ def test_colours_end_at_the_limit():
 
 def test_many_points_are_small_and_without_edges():
     places = np.random.default_rng(0).random((4000, 2))
-    display = InstanceScoresDisplay.from_scores(np.arange(4000.0), coordinates=places)
+    display = InstanceScoresDisplay(scores=np.arange(4000.0), coordinates=places).plot()
     assert list(display.points_.get_sizes()) == [18.0]
     assert len(display.points_.get_edgecolors()) == 0
 

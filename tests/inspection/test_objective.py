@@ -41,18 +41,18 @@ def test_the_band_lies_between_bound_and_objective():
 
 
 def test_values_of_ones_own_and_a_bound_that_is_missing():
-    display = ObjectiveDisplay.from_history([5.0, 3.0, 4.0], lower_bound=1.0)
+    display = ObjectiveDisplay(history=[5.0, 3.0, 4.0], lower_bound=1.0).plot()
     assert display.objective == 3.0
     assert band(display.gap_band_) == {1.0, 3.0}
     np.testing.assert_array_equal(display.bound_.get_ydata(), [1.0, 1.0, 1.0])
-    assert ObjectiveDisplay.from_history([5.0], lower_bound=-np.inf).bound_ is None
-    one = ObjectiveDisplay.from_history([5.0], lower_bound_history=[2.0])
+    assert ObjectiveDisplay(history=[5.0], lower_bound=-np.inf).plot().bound_ is None
+    one = ObjectiveDisplay(history=[5.0], lower_bound_history=[2.0]).plot()
     assert list(one.bound_.get_xdata()) == [0.5, 1.5]
 
 
 def test_a_long_history_has_no_markers():
-    assert ObjectiveDisplay.from_history(np.arange(60.0)).line_.get_marker() == "o"
-    assert ObjectiveDisplay.from_history(np.arange(61.0)).line_.get_marker() == "None"
+    assert ObjectiveDisplay(history=np.arange(60.0)).plot().line_.get_marker() == "o"
+    assert ObjectiveDisplay(history=np.arange(61.0)).plot().line_.get_marker() == "None"
 
 
 def test_of_three_classes_one_is_named():
@@ -68,4 +68,4 @@ def test_models_without_a_history_say_so():
     with pytest.raises(TypeError, match="MISVC has no objective_history_: fit it first"):
         ObjectiveDisplay.from_estimator(MISVC())
     with pytest.raises(ValueError, match="one value per step"):
-        ObjectiveDisplay.from_history([])
+        ObjectiveDisplay(history=[]).plot()

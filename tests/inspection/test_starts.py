@@ -55,12 +55,12 @@ def test_one_row_per_class(noise):
 
 
 def test_the_plot_counts_the_starts_near_the_lowest():
-    shown = StartsDisplay.from_objectives([3.0, 1.0, 1.005, 1.2], estimator_name="MISVC")
+    shown = StartsDisplay(objectives=[3.0, 1.0, 1.005, 1.2], estimator_name="MISVC").plot()
     np.testing.assert_array_equal(shown.line_.get_ydata(), [1.0, 1.005, 1.2, 3.0])
     assert shown.n_near_ == 2
     assert shown.lowest_.get_ydata()[0] == 1.0
     assert shown.ax_.get_title(loc="left") == "MISVC: 2 of 4 starts within 1 %"
-    assert StartsDisplay.from_objectives([3.0, 1.0, 1.005, 1.2], tol=0.5).n_near_ == 3
+    assert StartsDisplay(objectives=[3.0, 1.0, 1.005, 1.2], tol=0.5).plot().n_near_ == 3
 
 
 def test_models_in_pipelines_and_clear_errors(noise):
@@ -70,4 +70,4 @@ def test_models_in_pipelines_and_clear_errors(noise):
     with pytest.raises(TypeError, match="MISVC has no start_objectives_: fit it first"):
         StartsDisplay.from_estimator(MISVC())
     with pytest.raises(ValueError, match="one value per start"):
-        StartsDisplay.from_objectives([])
+        StartsDisplay(objectives=[]).plot()

@@ -75,14 +75,13 @@ def test_features_that_witnesses_differ_in_are_chosen_and_named():
     rng = np.random.default_rng(0)
     instances = rng.normal(size=(10, 6))
     instances[:, [1, 4]] += 5
-    display = WitnessDisplay.from_instances(
-        instances,
-        np.ones(10),
+    display = WitnessDisplay(
+        instances=instances,
+        scores=np.ones(10),
         mean=np.zeros(6),
         std=np.ones(6),
         feature_names=list("abcdef"),
-        max_features=2,
-    )
+    ).plot(max_features=2)
     assert list(display.features_) == [1, 4]
     assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["b", "e"]
     np.testing.assert_allclose(display.lines_[3].get_ydata(), instances[3, [1, 4]])
@@ -123,7 +122,7 @@ def test_bags_are_named_by_numbers_or_a_mask_and_only_they_are_scored(data, bags
 def test_of_many_lines_some_are_drawn_evenly_and_the_legend_says_so():
     instances = np.random.default_rng(0).normal(size=(1000, 4))
     labels = np.repeat([0, 1], 500)
-    display = WitnessDisplay.from_instances(instances, np.ones(1000), labels=labels)
+    display = WitnessDisplay(instances=instances, scores=np.ones(1000), labels=labels).plot()
     assert len(display.shown_) == len(display.lines_) == 200
     assert (display.shown_[0], display.shown_[-1]) == (0, 999)
     assert set(np.diff(display.shown_)) == {5, 6}
@@ -140,7 +139,9 @@ def test_of_many_lines_some_are_drawn_evenly_and_the_legend_says_so():
 
 def test_of_many_thumbnails_some_are_drawn_evenly_and_the_title_says_so():
     instances = np.arange(4 * 358.0).reshape(358, 4)
-    display = WitnessDisplay.from_instances(instances, np.arange(358.0), instance_shape=(2, 2))
+    display = WitnessDisplay(
+        instances=instances, scores=np.arange(358.0), instance_shape=(2, 2)
+    ).plot()
     assert list(display.shown_) == list(range(0, 358, 3))
     for drawn, place in zip(display.images_, display.shown_, strict=True):
         np.testing.assert_array_equal(drawn.get_array(), instances[place].reshape(2, 2))
@@ -160,16 +161,16 @@ def test_labels_of_another_length_are_refused(data):
     with pytest.raises(ValueError, match="one label per bag"):
         WitnessDisplay.from_estimator(model, X, y[:-1])
     with pytest.raises(ValueError, match="one row per bag"):
-        WitnessDisplay.from_instances(np.ones((3, 2)), [1.0, 2.0])
+        WitnessDisplay(instances=np.ones((3, 2)), scores=[1.0, 2.0])
 
 
 @pytest.mark.parametrize(("width", "rotation"), [(9.4, 0.0), (4.5, 90.0)])
 def test_names_of_features_do_not_overlap(width, rotation):
     figure, ax = plt.subplots(figsize=(width, 3.0))
     values = np.random.default_rng(0).normal(size=(10, 20))
-    display = WitnessDisplay.from_instances(
-        values, np.ones(10), mean=np.zeros(20), std=np.ones(20), ax=ax
-    )
+    display = WitnessDisplay(
+        instances=values, scores=np.ones(10), mean=np.zeros(20), std=np.ones(20)
+    ).plot(ax)
     figure.canvas.draw()
     labels = display.ax_.get_xticklabels()
     assert {label.get_rotation() for label in labels} == {rotation}

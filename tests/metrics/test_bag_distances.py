@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import linprog
-from scipy.spatial.distance import cdist, directed_hausdorff
+from scipy.spatial.distance import cdist
 from sklearn import config_context
 
 from milearn import Bags
@@ -69,26 +69,6 @@ def test_equals_the_definition(metric, blocks, monkeypatch):
     np.testing.assert_allclose(bag_distances(X, metric=metric), all_pairs(X, X, metric), rtol=1e-10)
 
 
-def test_max_is_the_distance_of_hausdorff():
-    X = random_bags(8)
-    # SciPy 1.13 takes no read-only arrays.
-    blocks = [block.copy() for block in X]
-    for i, A in enumerate(blocks):
-        for j, B in enumerate(blocks):
-            expected = max(directed_hausdorff(A, B)[0], directed_hausdorff(B, A)[0])
-            assert bag_distances(X, metric="max")[i, j] == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("metric", HAUSDORFF)
-def test_one_large_bag_is_taken_in_parts(metric, monkeypatch):
-    monkeypatch.setattr(pairs, "block_shape", lambda: (16, 24))
-    rng = np.random.default_rng(0)
-    blocks = [rng.normal(size=(size, 3)) for size in (2, 100, 1, 61, 5)]
-    np.testing.assert_allclose(
-        bag_distances(blocks, metric=metric), all_pairs(blocks, blocks, metric), rtol=1e-10
-    )
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_symmetric_with_a_diagonal_of_zeros(metric):
     X = random_bags(60, centre=1e3)
@@ -130,12 +110,6 @@ def test_features_that_are_constant_on_each_side_but_differ_count():
     X, Y = np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([[0.0, 4.0], [1.0, 4.0]])
     np.testing.assert_allclose(bag_distances(X, Y), cdist(X, Y))
     np.testing.assert_array_equal(bag_distances(np.ones((3, 2))), np.zeros((3, 3)))
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_rows_of_a_matrix_are_bags_of_one(metric):
-    X = np.random.default_rng(0).normal(size=(12, 3))
-    np.testing.assert_allclose(bag_distances(X, metric=metric), cdist(X, X), rtol=1e-12)
 
 
 def test_what_is_refused():

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import make_scorer
-from sklearn.model_selection import cross_val_score
 
 from milearn.metrics import concordance_index
-from milearn.survival import MICoxPH, survival_outcomes
-from tests.bags import random_bags
+from milearn.survival import survival_outcomes
 
 
 def by_pairs(y, risks, weights):
@@ -37,14 +34,6 @@ def test_equals_a_loop_over_pairs():
             assert found == pytest.approx(by_pairs(y, risks, weights))
 
 
-def test_equals_scikit_survival():
-    metrics = pytest.importorskip("sksurv.metrics", reason="needs the extra survival")
-    for seed in range(10):
-        y, risks, _ = random_case(seed, 200)
-        expected = metrics.concordance_index_censored(y["event"], y["time"], risks)[0]
-        assert concordance_index(y, risks) == pytest.approx(expected, abs=1e-12)
-
-
 def test_rounding_is_a_tie():
     y = survival_outcomes([True, True, True], [1.0, 2.0, 3.0])
     assert concordance_index(y, [0.3, 0.1 + 0.2, 0.3]) == 0.5
@@ -56,14 +45,6 @@ def test_one_large_risk_does_not_tie_the_others(largest):
     assert concordance_index(y, [largest, 3.0, 2.0, 1.0]) == 1.0
     # Zero and what rounding leaves of it are equal.
     assert concordance_index(y, [largest, 0.0, 1e-15, -1e-15]) == 0.75
-
-
-def test_as_a_scorer():
-    bags, rng = random_bags(0, 30), np.random.default_rng(0)
-    y = survival_outcomes(rng.random(30) < 0.8, rng.random(30))
-    model = MICoxPH()
-    found = cross_val_score(model, bags, y, cv=3, scoring=make_scorer(concordance_index))
-    np.testing.assert_array_equal(found, cross_val_score(model, bags, y, cv=3))
 
 
 def test_what_is_refused():

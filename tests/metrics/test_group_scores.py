@@ -42,22 +42,21 @@ def test_the_order_is_that_of_merged_bags():
     assert found.tolist() == [block.max() for block in merged]
 
 
-def test_what_is_refused():
-    with pytest.raises(ValueError, match="how='sum' is unknown; choose one of max, mean, min"):
-        group_scores([1.0], ["a"], how="sum")
-    with pytest.raises(ValueError, match="the score of bag 1 is not between 0 and 1"):
-        group_scores([1.0, 1.5], ["a", "a"], how="noisy_or")
-    with pytest.raises(ValueError, match="groups is missing for bag 1"):
-        group_scores([1.0, 1.5], ["a", None])
-    with pytest.raises(ValueError, match="scores contains NaN"):
-        group_scores([1.0, np.nan], ["a", "a"])
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        group_scores([1.0, 2.0], ["a"])
-    with pytest.raises(ValueError, match=r"groups has shape \(2, 2\) for 2 bags"):
-        group_scores([1.0, 2.0], [("a", 1), ("a", 2)])
-    for words in (["ben", "mal"], np.array(["ben", "mal"], dtype=object)):
-        with pytest.raises(ValueError, match="scores holds 'ben': combine decision values"):
-            group_scores(words, ["a", "a"])
+@pytest.mark.parametrize(
+    ("scores", "groups", "options", "sentence"),
+    [
+        ([1.0], ["a"], {"how": "sum"}, "how='sum' is unknown; choose one of max, mean, min"),
+        ([1.0, 1.5], ["a", "a"], {"how": "noisy_or"}, "score of bag 1 is not between 0 and 1"),
+        ([1.0, 1.5], ["a", None], {}, "groups is missing for bag 1"),
+        ([1.0, np.nan], ["a", "a"], {}, "scores contains NaN"),
+        ([1.0, 2.0], ["a"], {}, "inconsistent numbers of samples"),
+        ([1.0, 2.0], [("a", 1), ("a", 2)], {}, r"groups has shape \(2, 2\) for 2 bags"),
+        (["ben", "mal"], ["a", "a"], {}, "scores holds 'ben': combine decision values"),
+    ],
+)
+def test_what_is_refused(scores, groups, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        group_scores(scores, groups, **options)
 
 
 # -- scorers ---------------------------------------------------------------------------------------
@@ -99,17 +98,14 @@ def test_scorer_of_a_loss_and_what_it_refuses():
                                response_method="predict", greater_is_better=False)  # fmt: skip
     expected = np.abs(y.reshape(20, 3).mean(axis=1) - model.predict(X).reshape(20, 3).mean(axis=1))
     np.testing.assert_allclose(scorer(model, X, y), -expected.mean())
-    with pytest.raises(ValueError, match="have bags with different labels: 'P0'"):
-        make_group_scorer(roc_auc_score, "patient")(model, X, y)
-    with pytest.raises(ValueError, match=r"bag_data\['site'\], which the bags do not have; their"):
-        make_group_scorer(roc_auc_score, "site")(model, X, y)
-    with pytest.raises(
-        ValueError, match=r"^labels='majority' is unknown; choose one of equal, any"
+    for column, options, error, sentence in (
+        ("patient", {}, ValueError, "have bags with different labels: 'P0'"),
+        ("site", {}, ValueError, r"bag_data\['site'\], which the bags do not have; their"),
+        ("patient", {"labels": "some"}, ValueError, "^labels='some' is unknown; choose one of"),
+        ("patient", {"how": "median"}, ValueError, "^how='median' is unknown; choose one of max"),
+        ("patient", {"response_method": "score_samples"}, TypeError, "has no score_samples"),
     ):
-        make_group_scorer(roc_auc_score, "patient", labels="majority")
-    with pytest.raises(ValueError, match=r"^how='median' is unknown; choose one of max, mean"):
-        make_group_scorer(roc_auc_score, "patient", how="median")
+        with pytest.raises(error, match=sentence):
+            make_group_scorer(roc_auc_score, column, **options)(model, X, y)
     with pytest.raises(ValueError, match=r"^labels='any' needs numbers in y, not <U1: use labels="):
         make_group_scorer(roc_auc_score, "patient", labels="any")(model, X, y.astype("U1"))
-    with pytest.raises(TypeError, match="Pipeline has no score_samples"):
-        make_group_scorer(roc_auc_score, "patient", response_method="score_samples")(model, X, y)

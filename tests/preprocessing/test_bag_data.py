@@ -7,10 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn.preprocessing import AppendBagData, BagData, BagStatistics, InstanceTransformer
@@ -63,16 +61,6 @@ def test_dates_and_durations_are_days(unit):
     np.testing.assert_array_equal(found, [[2.0, 0.0], [np.nan, np.nan], [-1.0, -3.0]])
     with pytest.raises(ValueError, match=r"bag_data\['date'\] of bag 1 is not finite"):
         AppendBagData(["date"]).fit_transform(bags)
-
-
-def test_with_embeddings_and_encoders():
-    bags = drawn()
-    y = bags.bag_data["site"] == "a"
-    encoded = make_pipeline(BagData(["site"]), OneHotEncoder(sparse_output=False))
-    union = make_union(BagStatistics("mean"), encoded)
-    assert union.fit_transform(bags).shape == (24, 6)
-    scores = cross_val_score(make_pipeline(encoded, SVC(C=100.0)), bags, y, cv=3)
-    np.testing.assert_array_equal(scores, 1.0)
 
 
 def test_a_column_that_is_missing_or_of_another_kind():

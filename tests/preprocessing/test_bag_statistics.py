@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
-import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -132,30 +129,6 @@ def test_wide_text_stays_small():
     )
 
 
-def test_singletons_are_their_own_statistics():
-    matrix = np.random.default_rng(0).normal(size=(7, 3))
-    out = BagStatistics(("min", "median", "std")).fit_transform(matrix)
-    np.testing.assert_array_equal(out, np.hstack([matrix, matrix, np.zeros((7, 3))]))
-
-
-def test_order_inside_a_bag_does_not_matter():
-    bags = ragged(2)
-    rng = np.random.default_rng(0)
-    mixed = Bags.from_list([block[rng.permutation(len(block))] for block in bags])
-    model = BagStatistics(ALL)
-    np.testing.assert_allclose(model.fit_transform(mixed), model.fit_transform(bags), atol=1e-12)
-
-
-def test_every_kind_of_bags():
-    bags = ragged(3)
-    expected = BagStatistics(ALL).fit_transform(bags)
-    np.testing.assert_array_equal(BagStatistics(ALL).fit_transform(list(bags)), expected)
-    cube = np.random.default_rng(0).normal(size=(4, 5, 2))
-    np.testing.assert_array_equal(
-        BagStatistics(("min", "max")).fit_transform(cube), np.hstack([cube.min(1), cube.max(1)])
-    )
-
-
 def test_names():
     bags = ragged(0, n_features=2)
     model = BagStatistics(("max", 0.25, "count", "median")).fit(bags)
@@ -167,29 +140,6 @@ def test_names():
     assert model.get_feature_names_out()[:2].tolist() == ["max_a", "max_b"]
     with pytest.raises(ValueError, match="input_features is not equal"):
         model.get_feature_names_out(["b", "a"])
-
-
-def test_set_output():
-    pd = pytest.importorskip("pandas")
-    bags = ragged(0, n_features=2)
-    frame = BagStatistics().set_output(transform="pandas").fit_transform(bags)
-    assert isinstance(frame, pd.DataFrame)
-    assert frame.columns.tolist() == ["min_x0", "min_x1", "max_x0", "max_x1"]
-    thin = bags.with_instances(sparse.csr_array(bags.instances))
-    frame = BagStatistics().set_output(transform="pandas").fit_transform(thin)
-    assert isinstance(frame, pd.DataFrame)
-
-
-def test_pickle_and_read_only_memory_map(tmp_path):
-    for name, kind in (("dense", np.asarray), ("csr", sparse.csr_array)):
-        bags = ragged(4, density=0.5)
-        bags = bags.with_instances(kind(bags.instances))
-        joblib.dump(bags, tmp_path / name)
-        mapped = joblib.load(tmp_path / name, mmap_mode="r")
-        model = pickle.loads(pickle.dumps(BagStatistics(ALL).fit(mapped)))
-        np.testing.assert_array_equal(
-            model.transform(mapped), BagStatistics(ALL).fit_transform(bags)
-        )
 
 
 KNOWN = "'min', 'max', 'mean', 'std', 'sum', 'count', 'median' or a quantile between 0 and 1."

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
 
 from milearn import Bags
 from milearn._kernels.learned import learn_bag_kernel
-from milearn.preprocessing import BagStatistics, ClippedScaler
+from milearn.preprocessing import ClippedScaler
 from tests.common.common_checks import SCIKIT_LEARN_OF_SETTINGS, with_scikit_learn_checks
 
 SCALINGS = ("standard", "minmax", "quantile")
@@ -156,17 +152,6 @@ def test_the_subsample_of_quantiles_does_not_depend_on_the_order(tmp_path):
     permuted = Bags(values[rng.permutation(2000)], bags.offsets)
     for kind in (permuted, memory_mapped(permuted, tmp_path)):
         np.testing.assert_array_equal(scaler.fit(kind).transformer_.quantiles_, expected)
-
-
-def test_in_a_pipeline_with_names_and_pickle():
-    X = random_bags(4)
-    model = make_pipeline(ClippedScaler("quantile"), BagStatistics("mean"))
-    rows = model.fit_transform(X)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), rows)
-    frame = pd.DataFrame(X.instances, columns=["a", "b", "c"])
-    scaler = ClippedScaler().set_output(transform="pandas").fit(frame)
-    assert list(scaler.get_feature_names_out()) == ["a", "b", "c"]
-    assert list(scaler.transform(frame).columns) == ["a", "b", "c"]
 
 
 def test_errors():

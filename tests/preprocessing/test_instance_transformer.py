@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
-import joblib
 import numpy as np
 import pytest
 import sklearn
@@ -61,34 +58,6 @@ def test_none_is_the_standard_scaler(bags):
     assert model.transformer is None
 
 
-def test_inner_is_cloned(bags):
-    inner = StandardScaler()
-    InstanceTransformer(inner).fit(bags)
-    assert not hasattr(inner, "mean_")
-
-
-def test_every_kind_of_bags_gives_bags(bags):
-    model = InstanceTransformer().fit(bags)
-    plain = Bags(bags.instances, bags.offsets)
-    expected = model.transformer_.transform(bags.instances)
-    model = InstanceTransformer().fit(plain)
-    for kind in (plain, list(plain), tuple(plain)):
-        out = model.transform(kind)
-        assert isinstance(out, Bags)
-        np.testing.assert_array_equal(out.instances, expected)
-    cube = np.arange(24.0).reshape(4, 2, 3)
-    out = InstanceTransformer().fit_transform(cube)
-    assert isinstance(out, Bags)
-    assert out.sizes.tolist() == [2, 2, 2, 2]
-
-
-def test_matrix_stays_a_matrix(bags):
-    matrix = bags.instances
-    out = InstanceTransformer().fit_transform(matrix)
-    assert isinstance(out, np.ndarray)
-    np.testing.assert_array_equal(out, StandardScaler().fit_transform(matrix))
-
-
 def test_csr_is_kept(bags):
     csr = sparse.random_array((bags.n_instances, 5), density=0.3, format="csr", random_state=0)
     thin = Bags(csr, bags.offsets)
@@ -97,17 +66,6 @@ def test_csr_is_kept(bags):
     assert out.instances.format == "csr"
     np.testing.assert_allclose(out.instances.toarray(), MaxAbsScaler().fit_transform(csr.toarray()))
     assert sparse.issparse(InstanceTransformer(MaxAbsScaler()).fit_transform(csr))
-
-
-def test_inner_refuses_sparse_with_its_own_advice(bags):
-    thin = Bags(sparse.csr_array(bags.instances), bags.offsets)
-    with pytest.raises(ValueError, match="pass `with_mean=False` instead"):
-        InstanceTransformer(StandardScaler()).fit(thin)
-
-
-def test_float32_is_kept(bags):
-    small = bags.with_instances(bags.instances.astype(np.float32))
-    assert InstanceTransformer().fit_transform(small).dtype == np.float32
 
 
 def test_names_go_in_and_come_out(bags):
@@ -284,37 +242,12 @@ def test_inner_may_return_a_frame(bags):
     np.testing.assert_array_equal(out.instances, StandardScaler().fit_transform(bags.instances))
 
 
-def test_polars_output_of_a_matrix(bags):
-    pl = pytest.importorskip("polars")
-    model = InstanceTransformer().set_output(transform="polars")
-    assert isinstance(model.fit_transform(bags.instances), pl.DataFrame)
-    assert isinstance(model.fit_transform(bags), Bags)
-
-
 def test_feature_union_puts_bags_side_by_side(bags):
     union = make_union(InstanceTransformer(StandardScaler()), InstanceTransformer(PCA(1)))
     assert isinstance(union, FeatureUnion)
     out = union.fit_transform(bags)
     assert isinstance(out, Bags)
     assert out.shape == (12, 4)
-
-
-def test_nested_parameters_and_repr():
-    model = InstanceTransformer(PCA(3))
-    assert model.set_params(transformer__n_components=2).transformer.n_components == 2
-    assert repr(model) == "InstanceTransformer(transformer=PCA(n_components=2))"
-    assert "PCA" in model._repr_html_()
-
-
-def test_pickle_and_read_only_memory_map(bags, tmp_path):
-    path = tmp_path / "bags.joblib"
-    joblib.dump(bags, path)
-    mapped = joblib.load(path, mmap_mode="r")
-    model = InstanceTransformer().fit(mapped)
-    out = pickle.loads(pickle.dumps(model)).transform(mapped)
-    np.testing.assert_array_equal(
-        out.instances, InstanceTransformer().fit_transform(bags).instances
-    )
 
 
 @pytest.mark.parametrize("wrong", [StandardScaler, "StandardScaler", MDS(), 3])
@@ -342,11 +275,3 @@ def test_weights_where_the_inner_takes_none(bags):
         "sample_weight was given but MinMaxScaler does not take it: leave it out, or use an "
         "estimator whose fit has it."
     )
-
-
-def test_failed_fit_leaves_it_unfitted(bags):
-    model = InstanceTransformer(SelectKBest(k=2))
-    with pytest.raises(ValueError, match="requires y"):
-        model.fit(bags)
-    with pytest.raises(sklearn.exceptions.NotFittedError):
-        model.transform(bags)

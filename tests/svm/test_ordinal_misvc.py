@@ -7,13 +7,13 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_diabetes
 from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.commands import ordinal
 from milearn import Bags
 from milearn.datasets import make_affinity, make_bags
 from milearn.model_selection import StratifiedBagKFold
@@ -177,7 +177,17 @@ def test_cross_validation():
 def test_a_step_that_starts_at_its_exact_solution_keeps_the_bound():
     # The last step of this fit starts at its solution, whose value is one rounding lower than that
     # of the exact solution, and the gap was that of the start.
-    X, y = ordinal.diabetes(1)
+    # Bags of 2 to 5 patients by the highest disease progression after a year, as four grades.
+    data, rng = load_diabetes(), np.random.default_rng(1)
+    sizes = rng.integers(2, 6, size=150)
+    sizes = sizes[np.cumsum(sizes) <= len(data.data)]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    chosen = rng.permutation(len(data.data))[: offsets[-1]]
+    values = np.maximum.reduceat(data.target[chosen], offsets[:-1])
+    X, y = (
+        Bags(data.data[chosen], offsets),
+        np.digitize(values, np.quantile(values, [0.25, 0.5, 0.75])),
+    )
     train = list(StratifiedBagKFold(5, shuffle=True, random_state=1).split(X, y))[4][0]
     bags = InstanceTransformer(StandardScaler()).fit_transform(X[train])
     part = next(StratifiedBagKFold(3).split(bags, y[train]))[0]

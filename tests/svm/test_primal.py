@@ -13,8 +13,8 @@ from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from milearn import Bags
-from milearn._solvers.common.feature_source import FeatureSource
-from milearn._solvers.common.passes import ArraySource
+from milearn._bags.blocks import ArraySource
+from milearn._solvers.common.features import FeatureSource
 from milearn._solvers.svm.maximum import rows
 from milearn._solvers.svm.maximum.view import RowLimits, view_at
 from milearn.datasets import load_bags, make_bags, save_bags
@@ -161,7 +161,7 @@ def test_features_of_a_block_are_those_of_all():
         np.testing.assert_allclose(block.instances.astype(float), own)
         np.testing.assert_allclose(block.take(some), own[some])
         np.testing.assert_allclose(block.scores(w), own @ w)
-        np.testing.assert_allclose(block.instances.T @ weights, own.T @ weights)
+        np.testing.assert_allclose(weights @ block.instances, weights @ own)
         spread = sparse.csr_array(np.eye(3, len(own)))
         np.testing.assert_allclose(spread @ block.instances, own[:3])
     assert [block.first_bag for block in blocks] == [b.first_bag for b in inside.map(lambda b: b)]

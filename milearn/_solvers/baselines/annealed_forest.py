@@ -20,15 +20,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import gen_batches
 
-__all__ = [
-    "ForestProblem",
-    "anneal_forest",
-    "label_distribution",
-    "likeliest",
-    "positive_votes",
-    "random_labels",
-]
-
 # Votes added for both labels, so that a label on which all trees agree is not certain.
 _PRIOR = 0.5
 _EXPONENT = 500.0

@@ -32,8 +32,6 @@ from sklearn.utils import gen_batches
 from ..._bags.segments import segment_max, segment_min
 from .order_statistics import OrderStatistics
 
-__all__ = ["BagTrees", "TreeOptions", "TreeProblem", "grow_trees", "mean_leaf"]
-
 _PAIRS_AT_ONCE = 2**21
 _MORE_FEATURES = 4
 # As a share of the weight of a node: less is rounding, of a side and between two rules.

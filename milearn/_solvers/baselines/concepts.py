@@ -21,8 +21,6 @@ from .diverse_density import (
     squared_distances,
 )
 
-__all__ = ["Concepts", "concept_distances", "learn_concepts"]
-
 # Concepts with a smaller distance, as a fraction of their size, count as one.
 _SAME_CONCEPT = 0.05
 

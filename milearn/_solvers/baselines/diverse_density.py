@@ -25,19 +25,6 @@ from ..._bags.distinct import PointBags, distinct_points
 from ..._bags.segments import gather_rows
 from ..._kernels.memory import require_memory
 
-__all__ = [
-    "ConceptProblem",
-    "ConceptSolution",
-    "best_concept",
-    "centred_points",
-    "nearest_solution",
-    "noisy_or",
-    "noisy_or_solution",
-    "promising_starts",
-    "sampled_problem",
-    "squared_distances",
-]
-
 # Smallest distance, so that an instance of a negative bag at the concept has a finite loss.
 _NEAREST = 1e-8
 # For larger exponents the probability p is so small that 1 - p is 1 in double precision.

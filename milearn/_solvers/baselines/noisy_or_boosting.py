@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-__all__ = ["BoostingProblem", "BoostingSolution", "boost_noisy_or", "log_odds", "noisy_or_weights"]
-
 # Largest step, at which odds change by e^8. For separable data there is no minimum along a learner.
 _LARGEST_STEP = 4.0
 _FIRST_STEP = 0.125

@@ -20,8 +20,6 @@ from ..common.lp import LPModel, LPResult
 from ..common.piecewise import optimal_intercept
 from .one_norm_interior import interior_one_norm
 
-__all__ = ["OneNormSolution", "solve_one_norm"]
-
 _FEATURES_PER_ROUND = 30
 
 

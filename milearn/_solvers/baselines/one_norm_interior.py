@@ -21,8 +21,6 @@ from scipy.linalg.blas import dsyrk
 
 from ..common.piecewise import optimal_intercept
 
-__all__ = ["InteriorWeights", "interior_one_norm"]
-
 _BOUNDARY = 0.99
 _MAX_STEPS = 200
 # Steps without progress of the gap after which rounding is the reason.

@@ -8,8 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import gen_batches
 
-__all__ = ["OrderStatistics", "order_statistics"]
-
 # Values that are sorted at once.
 _SORTED_AT_ONCE = 2**22
 

@@ -16,8 +16,6 @@ from itertools import pairwise
 
 import numpy as np
 
-__all__ = ["assign"]
-
 # Paths whose lengths differ by no more than this fraction of the largest cost are equally long.
 _ROUNDING = 1e-14
 

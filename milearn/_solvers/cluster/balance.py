@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Balance", "IntervalOfWidth"]
-
 
 @dataclass(frozen=True)
 class IntervalOfWidth:

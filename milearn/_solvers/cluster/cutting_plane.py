@@ -26,8 +26,6 @@ import numpy as np
 from ...exceptions import SolverError
 from ..common.qp import ActiveSet, QPProblem, solve_qp
 
-__all__ = ["ConvexSet", "CuttingPlaneResult", "Oracle", "cutting_plane"]
-
 # w -> (R(w), a subgradient of R).
 Oracle = Callable[[np.ndarray], tuple[float, np.ndarray]]
 

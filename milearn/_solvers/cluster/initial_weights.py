@@ -8,8 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.cluster import KMeans
 
-__all__ = ["k_means_weights"]
-
 
 def k_means_weights(
     points: Any, n_clusters: int, n_starts: int, rng: np.random.RandomState

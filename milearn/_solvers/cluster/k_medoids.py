@@ -14,8 +14,6 @@ import numpy as np
 
 from ..common.rounding import RELATIVE_TIE
 
-__all__ = ["MedoidsResult", "assigned", "k_medoids", "spread_medoids"]
-
 
 @dataclass
 class MedoidsResult:

@@ -14,16 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..common.passes import Block, Matrix, PassSource, Scores, block_scores
+from ..._bags.blocks import Block, PassSource
+from ..common.passes import Matrix, Scores, block_scores
 from .balance import Balance
-
-__all__ = [
-    "LinearisedRisk",
-    "best_of_bags",
-    "margin_weights",
-    "runner_up_scores",
-    "scores_of",
-]
 
 
 def margin_weights(weights: np.ndarray) -> np.ndarray:

@@ -22,15 +22,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._bags.blocks import PassSource
 from ..common.cccp import CCCPSolution, cccp
 from ..common.options import SolverOptions
-from ..common.passes import PassSource, gather, highest, sum_of_means
+from ..common.passes import gather, highest, sum_of_means
 from .assignment import assign
 from .balance import Balance
 from .cutting_plane import cutting_plane
 from .margins import LinearisedRisk, best_of_bags, scores_of
-
-__all__ = ["ClusterProblem", "ClusterSolution", "max_margin_clusters"]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ import numpy as np
 
 from .options import SolverOptions
 
-__all__ = ["CCCPResult", "CCCPSolution", "cccp"]
-
 _MIN_TOL = 1e-13
 # Relative difference of objectives that may be due to rounding.
 _ROUNDING = 1e-12

@@ -24,18 +24,6 @@ from ..._bags.threads import one_blas_thread
 from .newton import NewtonSolution
 from .options import SolverOptions
 
-__all__ = [
-    "Descent",
-    "Duals",
-    "PassLimits",
-    "PassModel",
-    "Step",
-    "View",
-    "descend",
-    "precision",
-    "with_rows",
-]
-
 V = TypeVar("V")
 
 
@@ -106,6 +94,75 @@ class PassModel(Protocol):
         Rows with the key -1 are not identified.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """One instance of each of some bags, or a mixture of its instances, that linearises a maximum.
+
+    Attributes
+    ----------
+    numbers : ndarray of int of shape (n_bags,)
+        Row numbers of the instances; -1 for a mixture.
+    vectors : ndarray or CSR matrix of shape (n_bags, n_features)
+    """
+
+    numbers: np.ndarray
+    vectors: Any
+
+    @classmethod
+    def together(cls, parts: list[Witnesses]) -> Witnesses:
+        """The witnesses of all blocks."""
+        numbers = np.concatenate([part.numbers for part in parts])
+        return cls(numbers, stacked([part.vectors for part in parts]))
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """Instances that a convex step is solved over.
+
+    Attributes
+    ----------
+    rows : ndarray or CSR matrix of shape (n_rows, n_features)
+    numbers : ndarray of int of shape (n_rows,), increasing
+        Their row numbers.
+    owners : ndarray of int of shape (n_rows,)
+        Their bags.
+    """
+
+    rows: Any
+    numbers: np.ndarray
+    owners: np.ndarray
+
+    @classmethod
+    def together(cls, parts: list[WorkingSet]) -> WorkingSet:
+        """The rows of all blocks."""
+        return cls(
+            stacked([part.rows for part in parts]),
+            np.concatenate([part.numbers for part in parts]),
+            np.concatenate([part.owners for part in parts]),
+        )
+
+    def joined(self, other: WorkingSet, kept: np.ndarray | None = None) -> WorkingSet:
+        """The working set with rows of another one that it does not have, by default all of them.
+
+        Parameters
+        ----------
+        other : WorkingSet
+        kept : ndarray of bool, default=None
+            The rows of the other one that are added.
+        """
+        candidates = np.arange(len(other.numbers)) if kept is None else np.flatnonzero(kept)
+        extra = candidates[~np.isin(other.numbers[candidates], self.numbers)]
+        if len(extra) == 0:
+            return self
+        numbers = np.r_[self.numbers, other.numbers[extra]]
+        order = np.argsort(numbers, kind="stable")
+        return WorkingSet(
+            stacked([self.rows, other.rows[extra]])[order],
+            numbers[order],
+            np.r_[self.owners, other.owners[extra]][order],
+        )
 
 
 @dataclass(frozen=True)
@@ -212,7 +269,7 @@ def precision(
     return fine if n_instances * width <= fine_numbers else coarse
 
 
-@one_blas_thread
+@one_blas_thread()
 def descend(
     model: PassModel,
     point: tuple[np.ndarray, np.ndarray],
@@ -302,21 +359,11 @@ def descend(
 
 
 def with_rows(before: Any, view: V, kept: np.ndarray | None = None) -> V:
-    """A view whose working set also has rows of the one before it, by default all of them.
+    """A view whose working set also has rows of the one before it; see :class:`WorkingSet`.
 
-    Both are dataclasses with the ``rows``, their increasing ``numbers``, and their ``owners``.
+    Both are dataclasses with the fields of a working set.
     """
     now: Any = view
-    new = ~np.isin(before.numbers, now.numbers)
-    extra = np.flatnonzero(new if kept is None else new & kept)
-    if len(extra) == 0:
-        return view
-    numbers = np.r_[now.numbers, before.numbers[extra]]
-    order = np.argsort(numbers, kind="stable")
-    found: V = replace(
-        now,
-        numbers=numbers[order],
-        rows=stacked([now.rows, before.rows[extra]])[order],
-        owners=np.r_[now.owners, before.owners[extra]][order],
-    )
-    return found
+    found = WorkingSet(now.rows, now.numbers, now.owners).joined(before, kept)
+    view = replace(now, rows=found.rows, numbers=found.numbers, owners=found.owners)
+    return view

@@ -26,17 +26,6 @@ Matrix = Any
 Kernel = Callable[[Matrix, Matrix], np.ndarray]
 Rows = tuple[np.ndarray, np.ndarray | None]
 
-__all__ = [
-    "KERNEL_BLOCK_BYTES",
-    "Gram",
-    "KernelGram",
-    "LinearGram",
-    "MatrixGram",
-    "Rows",
-    "clipped_gram",
-    "kernel_scores",
-]
-
 # Size of a block if the whole matrix would be too large.
 KERNEL_BLOCK_BYTES = 64 * 2**20
 # Size of a block of cached rows that is copied before it is multiplied. It fits into the

@@ -17,15 +17,6 @@ from scipy.linalg.lapack import dpstrf
 from ..._bags.distinct import row_ranks
 from .gram import Gram, Matrix
 
-__all__ = [
-    "centered_kernel",
-    "choose_landmarks",
-    "kernel_features",
-    "needs_kernel",
-    "sparse_features",
-    "whitening",
-]
-
 # Columns of the factor below this fraction of the largest diagonal entry are rounding errors.
 _NEGLIGIBLE = 1e-13
 # Eigenvalues of the landmarks below this fraction of the largest one are rounding errors.
@@ -67,12 +58,16 @@ def kernel_features(
     if n_components is not None and n_components < n:
         factor = _greedy(gram, n_components)
         return np.asarray(factor - factor.mean(axis=0))
-    matrix = centered_kernel(gram, max_bytes=max_bytes)
+    return factor_of(centered_kernel(gram, max_bytes=max_bytes))
+
+
+def factor_of(matrix: np.ndarray) -> np.ndarray:
+    """A factor F with F F' equal to a positive semidefinite matrix, which may be overwritten."""
     largest = float(np.diagonal(matrix).max())
     if largest <= 0:
-        return np.zeros((n, 1))
+        return np.zeros((len(matrix), 1))
     lower, order, rank, _ = dpstrf(matrix, tol=_NEGLIGIBLE * largest, lower=1, overwrite_a=1)
-    factor = np.empty((n, rank))
+    factor = np.empty((len(matrix), rank))
     factor[order - 1] = np.tril(lower[:, :rank])
     return factor
 
@@ -81,18 +76,6 @@ def needs_kernel(gram: Gram) -> bool:
     """Whether the kernel is needed because there are not fewer features than instances."""
     vectors = gram.vectors()
     return vectors is None or _columns(vectors) is None
-
-
-def sparse_features(gram: Gram) -> sparse.csr_array | None:
-    """The used columns if they are sparse and there are more of them than instances.
-
-    They are not centred, because this would make them dense.
-    """
-    vectors = gram.vectors()
-    if vectors is None or not sparse.issparse(vectors) or _columns(vectors) is not None:
-        return None
-    used = np.unique(vectors.indices)
-    return sparse.csr_array(vectors[:, used], dtype=np.float64)
 
 
 def centered_kernel(

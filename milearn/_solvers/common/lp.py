@@ -17,8 +17,6 @@ import numpy as np
 
 from ...exceptions import SolverError
 
-__all__ = ["LPModel", "LPResult"]
-
 _FEASIBILITY_TOL = 1e-9
 # Results with a larger relative residual or duality gap are rejected, regardless of the status.
 _MAX_RESIDUAL = 1e-6

@@ -12,25 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._bags.blocks import ArraySource, Block, PassSource, stacked, width_of
+from ..._bags.blocks import Block, PassSource, stacked
 from ..._bags.segments import pooling_matrix, segment_max
-
-__all__ = [
-    "STREAM_BYTES",
-    "ArraySource",
-    "Block",
-    "PassSource",
-    "bag_maxima",
-    "bag_means",
-    "block_scores",
-    "gather",
-    "highest",
-    "instance_scores",
-    "rows_of_block",
-    "stacked",
-    "sum_of_means",
-    "width_of",
-]
 
 Matrix = Any  # an ndarray or a CSR matrix
 Scores = Callable[[Block, np.ndarray], np.ndarray]

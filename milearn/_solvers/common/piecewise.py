@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["lowest_point", "optimal_intercept"]
-
-
 # Slopes up to this fraction of the sum of all changes count as zero.
 _FLAT = 1e-12
 

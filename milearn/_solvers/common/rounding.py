@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["RELATIVE_TIE", "rounding_scale"]
-
 # Relative difference up to which two values (scores, objectives, distances) count as equal.
 RELATIVE_TIE = 1e-9
 

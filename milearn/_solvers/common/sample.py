@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..._bags.blocks import ArraySource, PassSource, stacked
 from ..._bags.segments import gather_rows, offsets_of, segment_index, segment_mean
-from .passes import ArraySource, PassSource, instance_scores, rows_of_block, stacked
-
-__all__ = ["SampleLimits", "sample_of", "sampled_source"]
+from .passes import instance_scores, rows_of_block
 
 Matrix = Any  # an ndarray or a CSR matrix
 

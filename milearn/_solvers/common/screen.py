@@ -38,24 +38,12 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
+from ..._bags.blocks import ArraySource, Block, PassSource
 from ..._bags.segments import segment_argmax, segment_max
 from ..._bags.threads import in_threads
+from .features import FeatureMap
 from .low_rank import whitening
-from .nystroem import FeatureMap
-from .passes import ArraySource, Block, PassSource, gather, instance_scores
-
-__all__ = [
-    "ScreenLimits",
-    "Screened",
-    "contrasts_of",
-    "highest_in_bags",
-    "highest_rows",
-    "landmark_source",
-    "rank_correlations",
-    "refined_by_variances",
-    "screened",
-    "targets_of",
-]
+from .passes import gather, instance_scores
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256

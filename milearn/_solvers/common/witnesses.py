@@ -15,10 +15,8 @@ from ..._bags.blocks import Block
 from ..._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
 from .rounding import RELATIVE_TIE
 
-__all__ = ["TieRule", "Witnesses", "is_constant", "mean_difference"]
 
-
-class Witnesses:
+class HighestInstances:
     """The highest instance of each of some bags, with a second score to break ties.
 
     Parameters
@@ -89,7 +87,7 @@ class TieRule:
         self, block: Block, scores: np.ndarray, bags: np.ndarray
     ) -> tuple[np.ndarray, bool]:
         """Rows of the highest instances of bags of a block, and whether ties were left open."""
-        rule = Witnesses(block.offsets, bags, lambda rows: block.take(rows) @ self.second)
+        rule = HighestInstances(block.offsets, bags, lambda rows: block.take(rows) @ self.second)
         if self.second is None:
             return segment_argmax(scores, block.offsets)[bags], rule.has_ties(scores)
         return rule.of(scores, constant=self.constant), False

@@ -16,8 +16,6 @@ from .column_generation import BoostingOptions, Budget, Incumbent, LearnerSet, R
 from .pools import LearnerPool
 from .problem import DisjunctiveProblem
 
-__all__ = ["BoundHistory", "branch_and_bound"]
-
 
 @dataclass
 class BoundHistory:

@@ -20,18 +20,6 @@ from .relaxation import Relaxation
 from .relaxation_columns import add_copies, add_learners, dual_prices, prune_learners
 from .relaxation_rows import separate
 
-__all__ = [
-    "INTERIOR_TOL",
-    "BoostingOptions",
-    "Budget",
-    "Incumbent",
-    "LearnerSet",
-    "Relaxed",
-    "auto_learners",
-    "interior_search",
-    "relax",
-]
-
 # Number of learners per round; with one, many similar programs would be solved.
 _LEARNERS_PER_ROUND = 20
 # Below this gap rounding adds useless learners, and the start of the simplex method is good enough.

@@ -27,8 +27,6 @@ from .pools import CachingPool, LearnerPool
 from .problem import DisjunctiveProblem
 from .relaxation import Relaxation
 
-__all__ = ["DPResult", "solve_disjunctive"]
-
 # Relative gaps of the programs with fixed witnesses, in the first and in the second alternation,
 # and the relative change of their value at which an alternation stops.
 _ROUGH_TOL = 0.1

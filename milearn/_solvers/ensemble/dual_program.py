@@ -21,8 +21,6 @@ import numpy as np
 
 from ..common.lp import LPModel, LPResult
 
-__all__ = ["DualProgram"]
-
 
 class DualProgram:
     """A linear program in x >= 0 with variable rows and columns, solved by its dual.

@@ -33,8 +33,6 @@ from .problem import (
     weighted_sums,
 )
 
-__all__ = ["InteriorSearch", "InteriorStart", "soft_entries", "soft_prices"]
-
 _BOUNDARY = 0.99
 _MAX_STEPS = 300
 # After this number of steps without progress, assume stagnation.

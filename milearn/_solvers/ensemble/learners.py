@@ -15,16 +15,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 
-__all__ = [
-    "Ball",
-    "FittedClassifier",
-    "Matrix",
-    "Stump",
-    "WeakLearner",
-    "WeightedEnsemble",
-    "squared_distances",
-]
-
 Matrix = Any  # ndarray or CSR
 
 

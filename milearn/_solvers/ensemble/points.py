@@ -12,8 +12,6 @@ import numpy as np
 
 from .problem import DisjunctiveProblem
 
-__all__ = ["disjunctive_problem", "inherited_problem"]
-
 
 def disjunctive_problem(
     point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray

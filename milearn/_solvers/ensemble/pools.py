@@ -15,17 +15,6 @@ from .learners import Ball, FittedClassifier, Matrix, Stump, WeakLearner, square
 from .problem import DualPrices, comparable, score_columns
 from .stumps import BinnedFeatures, best_cuts
 
-__all__ = [
-    "BallPool",
-    "CachingPool",
-    "ClassifierPool",
-    "FixedPool",
-    "LearnerPool",
-    "StumpPool",
-    "check_learner",
-    "make_pool",
-]
-
 _AUTO_BINS = 256
 # Relative difference up to which squared distances count as equal.
 _SAME_DISTANCE = 1e-9

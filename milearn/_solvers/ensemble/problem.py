@@ -23,17 +23,6 @@ from sklearn.utils import gen_batches
 from ..._bags.segments import offsets_of
 from ..common.piecewise import lowest_point
 
-__all__ = [
-    "BagPrices",
-    "DisjunctiveProblem",
-    "DualPrices",
-    "WholeBags",
-    "comparable",
-    "fresh_columns",
-    "score_columns",
-    "weighted_sums",
-]
-
 
 @dataclass
 class DisjunctiveProblem:

@@ -33,8 +33,6 @@ from .dual_program import DualProgram
 from .learners import WeakLearner
 from .problem import DisjunctiveProblem
 
-__all__ = ["ZERO_TOL", "BagHull", "Disjunct", "Relaxation"]
-
 # Weights and dual variables up to this count as zero.
 ZERO_TOL = 1e-11
 # Largest violation of constraints without a row, which is the tolerance of the simplex method.

@@ -8,8 +8,6 @@ from .learners import WeakLearner
 from .problem import BagPrices, DualPrices, comparable, score_columns
 from .relaxation import ZERO_TOL, BagHull, Relaxation
 
-__all__ = ["add_copies", "add_learners", "copy_learners", "dual_prices", "prune_learners"]
-
 
 def dual_prices(relaxation: Relaxation, y: np.ndarray | None = None) -> DualPrices:
     """Multipliers of the rows as prices that score learners.

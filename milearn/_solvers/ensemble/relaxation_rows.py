@@ -10,8 +10,6 @@ from .problem import comparable
 from .relaxation import ZERO_TOL, BagHull, Disjunct, Relaxation
 from .relaxation_columns import copy_learners
 
-__all__ = ["most_violated", "separate"]
-
 
 @dataclass
 class _SolutionPart:

@@ -23,8 +23,6 @@ from ..._bags.segments import gather_rows, offsets_of
 from .learners import Matrix
 from .problem import BagPrices, DualPrices, WholeBags
 
-__all__ = ["BinnedFeatures", "best_cuts", "stump_scores"]
-
 # Relative difference up to which scores count as equal, because they may be sums of the same
 # numbers in a different order.
 _SAME_SCORE = 1e-9

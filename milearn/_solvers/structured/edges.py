@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Edges", "edges_of"]
-
 
 @dataclass(frozen=True)
 class Edges:

@@ -22,15 +22,6 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.svm import SVC
 
-__all__ = [
-    "FactorOptions",
-    "Factorisation",
-    "LinkContentModel",
-    "factorise",
-    "fit_link_content",
-    "separate_factors",
-]
-
 Matrix = Any  # an ndarray or a CSR matrix
 
 

@@ -26,8 +26,6 @@ from ..common.options import SolverOptions
 from .problem import LinkedProblem
 from .step import LinkedStep, LinkedTerms
 
-__all__ = ["MEANS", "LinkedSolution", "solve_milsd"]
-
 # The linearisation at w = 0, where all instances of a bag have equal weights.
 MEANS = np.zeros(0, dtype=np.intp)
 # Number of Newton steps after which a convex step may stop early.

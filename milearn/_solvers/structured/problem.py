@@ -18,10 +18,8 @@ import numpy as np
 from ..._bags.segments import segment_max
 from ..common.piecewise import lowest_point
 from ..common.rounding import rounding_scale
-from ..common.witnesses import Witnesses, mean_difference
+from ..common.witnesses import HighestInstances, mean_difference
 from .edges import Edges
-
-__all__ = ["LinkedProblem"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class LinkedProblem:
         return self._highest.of(scores)
 
     @cached_property
-    def _highest(self) -> Witnesses:
+    def _highest(self) -> HighestInstances:
         # A function that does not refer to self: a reference cycle would keep X in memory.
         X, labelled = self.X, (self.offsets, self.signs, self.weights)
 
@@ -105,4 +103,4 @@ class LinkedProblem:
         def along_difference(rows: np.ndarray) -> np.ndarray:
             return np.asarray(X[rows] @ difference())
 
-        return Witnesses(self.offsets, self.linearised, along_difference)
+        return HighestInstances(self.offsets, self.linearised, along_difference)

@@ -39,8 +39,6 @@ from ..common.newton.simplex import project
 from .edges import Edges
 from .problem import LinkedProblem
 
-__all__ = ["LinkedStep", "LinkedTerms", "Proportions", "Scores"]
-
 Matrix = Any  # an ndarray or a CSR matrix
 
 

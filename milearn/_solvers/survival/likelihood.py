@@ -23,8 +23,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Curvature", "PartialLikelihood"]
-
 # Logarithms of the weights of a risk set are cut off at this distance below the largest: only the
 # curvature uses the weights themselves, which would vanish in double precision.
 _RANGE = 600.0

@@ -16,23 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from ..._bags.blocks import Block, PassSource, stacked
 from ..._bags.segments import gather_rows, segment_argmax, segment_rank
 from ..common.cccp import CCCPSolution
 from ..common.descent import Duals, PassLimits, descend, with_rows
 from ..common.options import SolverOptions
-from ..common.passes import Block, PassSource, bag_means, gather, stacked
+from ..common.passes import bag_means, gather
 from ..common.rounding import rounding_scale
 from .likelihood import PartialLikelihood
 from .problem import RiskProblem
-
-__all__ = [
-    "CoxProblem",
-    "CoxSolution",
-    "CoxStart",
-    "RiskLimits",
-    "solve_cox_maximum",
-    "solve_cox_mean",
-]
 
 Matrix = Any  # an ndarray or a CSR matrix
 

@@ -30,8 +30,6 @@ from ..common.newton import NewtonSolution, Part, Pooled, Rows, project, solve
 from ..common.rounding import rounding_scale
 from .likelihood import PartialLikelihood
 
-__all__ = ["RiskProblem"]
-
 Matrix = Any  # an ndarray or a CSR matrix
 
 # A Newton round ends when its residuals cost less than a tenth of the gap, or for fine gaps this

@@ -17,8 +17,6 @@ from ..common.screen import ScreenLimits, screened
 from .likelihood import PartialLikelihood
 from .passes import CoxProblem, CoxStart, solve_cox_maximum
 
-__all__ = ["StartLimits", "martingale_residuals", "screened_starts"]
-
 
 @dataclass(frozen=True)
 class StartLimits:

@@ -17,8 +17,6 @@ import numpy as np
 from ..common.piecewise import optimal_intercept
 from ..common.rounding import RELATIVE_TIE, rounding_scale
 
-__all__ = ["BagLoss", "Coupling", "Hinge", "Tube", "weighted_tail"]
-
 
 @dataclass
 class Coupling:

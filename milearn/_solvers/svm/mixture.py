@@ -39,17 +39,7 @@ from ..._bags.segments import gather_rows, segment_index, segment_max
 from ..._compat import LimitedSVC
 from ...exceptions import SolverError
 from ..common.piecewise import optimal_intercept
-from ..common.qp import solve_qp
-from ..common.qp_problem import QPProblem
-
-__all__ = [
-    "MergedSelection",
-    "MixtureProblem",
-    "MixtureResult",
-    "best_along",
-    "largest_norm",
-    "mix_selections",
-]
+from ..common.qp import QPProblem, solve_qp
 
 _MOST_CUTS = 60
 _STALLS = 5
@@ -205,6 +195,7 @@ class MixtureResult:
     n_svms: int
     complete: bool  # no further selection was found that lowers the value
     converged: bool  # and the gap of the mixture is within the tolerance
+    failure: str  # why the last mixture of the pool is not more precise, if its program failed
 
 
 def mix_selections(
@@ -276,6 +267,7 @@ def mix_selections(
         n_svms=n_svms,
         complete=complete,
         converged=complete and master.gap <= tol * master.value,
+        failure=master.failure,
     )
 
 
@@ -290,6 +282,7 @@ class _Master:
     svm_gap: float
     free: np.ndarray
     free_kernel: np.ndarray
+    failure: str = ""
 
 
 def _master(
@@ -303,8 +296,9 @@ def _master(
             break
         try:
             mixture, predicted, below = _model_minimum(cuts, best, metric)
-        except SolverError:
+        except SolverError as error:
             # The cuts are not precise enough for a gap of this size. The gap is reported.
+            best.failure = str(error)
             break
         best.gap = min(best.gap, best.value - below)
         if predicted <= 2.0 * best.svm_gap:

@@ -9,8 +9,6 @@ import numpy as np
 from ..._bags.segments import segment_index
 from ..common.gram import Gram
 
-__all__ = ["BinaryProblem", "suits_rows"]
-
 
 @dataclass(frozen=True)
 class BinaryProblem:
@@ -63,7 +61,7 @@ def suits_rows(
     The dual has a variable for each slack, the problem over rows one for each feature. The problem
     is solved over rows if there are more than two bags per feature and more than ``few_slacks``
     slacks, or more than ``many_instances`` instances in more than ``many_bags`` bags, or more than
-    ``too_many_instances`` instances. ``python -m benchmarks paths`` measures both solvers.
+    ``too_many_instances`` instances.
 
     Parameters
     ----------

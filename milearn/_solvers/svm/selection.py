@@ -17,32 +17,20 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..._bags.blocks import PassSource
 from ..._bags.segments import gather_rows, segment_index
 from ..common.cccp import CCCPSolution
-from ..common.low_rank import (
-    centered_kernel,
-    kernel_features,
-    needs_kernel,
-    sparse_features,
-)
+from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
 from ..common.options import SolverOptions
-from ..common.passes import PassSource, instance_scores
+from ..common.passes import instance_scores
 from ..common.rounding import rounding_scale
-from .guo.relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .losses import Hinge
 from .maximum.dual import MISVMResult, solve_mi_svm, witness_rule
 from .maximum.grouped_hinge import Patterns, solve_grouped_svm
 from .maximum.rows import RowsSolution, solve_mi_svm_rows
 from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
-
-__all__ = [
-    "RowSolver",
-    "SelectionResult",
-    "SelectionSettings",
-    "relaxation_problem",
-    "solve_selection",
-]
+from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 
 # The selection depends on small differences of scores. The relaxation is therefore solved more
 # precisely than to ``tol``, and scores that differ by less than its precision tie.
@@ -58,7 +46,7 @@ _MATRICES = 3.0
 class SelectionSettings:
     """The relaxation, and the steps that follow it."""
 
-    # See :class:`.guo.problem.RelaxationProblem`.
+    # See :class:`.selection_relaxation.RelaxationProblem`.
     slack_bound: float
     exactly_one: bool
     # Whether to continue with the concave-convex procedure.
@@ -219,16 +207,14 @@ def relaxation_problem(
 ) -> RelaxationProblem:
     """The relaxation with the smallest representation of the instances.
 
-    It is the matrix of the instances if they are sparse or have few features, the kernel matrix, or
+    It is the matrix of the instances if they have few features, otherwise the kernel matrix, or
     with ``n_components`` a factor of it.
     """
-    gram = problem.gram
-    features: Any = sparse_features(gram) if n_components is None else None
-    is_kernel = features is None and n_components is None and needs_kernel(gram)
+    is_kernel = n_components is None and needs_kernel(problem.gram)
     if is_kernel:
-        features = centered_kernel(gram, max_bytes=max_bytes)
-    elif features is None:
-        features = kernel_features(gram, n_components=n_components, max_bytes=max_bytes)
+        features = centered_kernel(problem.gram, max_bytes=max_bytes)
+    else:
+        features = kernel_features(problem.gram, n_components=n_components, max_bytes=max_bytes)
     return RelaxationProblem(
         features,
         problem.offsets,
@@ -237,7 +223,6 @@ def relaxation_problem(
         slack_bound=slack_bound,
         exactly_one=exactly_one,
         is_kernel=is_kernel,
-        max_bytes=max_bytes,
     )
 
 

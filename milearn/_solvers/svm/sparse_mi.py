@@ -25,14 +25,6 @@ from ..common.piecewise import optimal_intercept
 from ..common.rounding import rounding_scale
 from .maximum.grouped_hinge import Patterns, solve_grouped_svm
 
-__all__ = [
-    "MarginSolution",
-    "inherited_patterns",
-    "solve_margins",
-    "solve_transductive",
-    "sparse_patterns",
-]
-
 Matrix = Any  # an ndarray or a CSR matrix
 
 # Scores up to this size count as zero, compared with margins of one.

@@ -1,148 +1,162 @@
-"""Downloads of verified files, with clear errors.
-
-Retries are implemented in this module: pooch also retries permanent errors, such as an address that
-does not exist, and its message for a wrong checksum is different.
-"""
+"""Downloads, and extraction of one file from an archive; paths inside an archive are ignored."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-import http.client
+import shutil
+import tarfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import zipfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pooch
 import requests
 
 from .._atomic import writing
-from .._errors import DownloadError
+from .._errors import BagFileError, DownloadError
+from .._formats.formats import SUFFIXES
+from .home import FETCHED, get_data_home
 
-__all__ = ["Request", "download", "sha256_of"]
-
-# Errors of the server or the connection, after which a retry may succeed.
+_TAR = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
+# Errors of the server after which a retry may succeed.
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
-class _TransientError(Exception):
-    """An error after which a retry may succeed; its text is part of the final message."""
+def fetched(
+    url: str,
+    data_home: Any,
+    *,
+    download_if_missing: bool,
+    n_retries: int,
+    delay: float,
+    sha256: str | None = None,
+    member: str | None = None,
+    filename: str | None = None,
+) -> Path:
+    """The path of the stored file, which is downloaded and unpacked if it is missing.
+
+    The parameters are those of :func:`milearn.datasets.fetch_bags`.
+    """
+    name = filename or unquote(PurePosixPath(urlsplit(url).path).name)
+    if not name or PurePosixPath(name).name != name or name in (".", ".."):
+        raise DownloadError(f"{url}: the address does not end in a file name; pass filename=.")
+    # A folder for each address, because many addresses end in the same name.
+    folder = hashlib.sha256(url.encode()).hexdigest()[:12]
+    path = get_data_home(data_home) / FETCHED / folder / name
+    if not path.is_file() or (sha256 and sha256.lower() != pooch.file_hash(str(path))):
+        if not download_if_missing:
+            raise FileNotFoundError(
+                f"{path}: the file is missing and download_if_missing=False; allow the download, "
+                f"or fetch {url} by hand."
+            )
+        _download(url, path, sha256, n_retries, delay)
+    return _unpacked(path, member)
 
 
-@dataclass(frozen=True)
-class Request:
-    """Settings of downloads, see :func:`milearn.datasets.fetch_bags`."""
-
-    sha256: str | None = None
-    timeout: float = 30.0
-    n_retries: int = 3
-    delay: float = 1.0
-    allow_unverified: bool = False
-
-
-def sha256_of(path: Path) -> str:
-    """Hexadecimal SHA-256 checksum of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def download(url: str, path: Path, request: Request) -> None:
-    """Download ``url`` to ``path``, which is created only after the file has been verified."""
-    if urlsplit(url).scheme not in ("http", "https"):
+def _download(url: str, path: Path, sha256: str | None, n_retries: int, delay: float) -> None:
+    """Download ``url`` to ``path``, which is created when the file is complete and verified."""
+    secure = ("https",) if sha256 is None else ("http", "https")
+    if urlsplit(url).scheme not in secure:
         raise DownloadError(
-            f"{url}: only http and https addresses are downloaded; read local files with load_bags."
+            f"{url}: only https addresses are downloaded, or http addresses with sha256=; read "
+            "local files with load_bags."
         )
-    trusted = request.sha256 is not None or request.allow_unverified
-    if not trusted and urlsplit(url).scheme != "https":
-        raise _unverified(url, "what")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for attempt in range(request.n_retries + 1):
-        if attempt:
-            time.sleep(request.delay * 2 ** (attempt - 1))
-        try:
-            return _once(url, path, request, trusted)
-        except _TransientError as failure:
-            reason = failure
-    attempts = "1 attempt" if request.n_retries == 0 else f"{request.n_retries + 1} attempts"
-    raise DownloadError(
-        f"{url}: {reason} ({attempts}); try again later, or download the file by hand to {path}."
-    )
 
-
-def _once(url: str, path: Path, request: Request, trusted: bool) -> None:
-    answers: list[Any] = []
-
-    def inspect(response: Any, **_: Any) -> None:
-        answers.append(response)
+    def as_sent(response: Any, **_: Any) -> None:
         # requests would decode the encoding that the server declares, such as that of a .tgz file,
         # but the checksum is that of the encoded file.
         response.raw.headers.pop("Content-Encoding", None)
         response.raw.enforce_content_length = True
-        if not trusted and urlsplit(response.url).scheme != "https":
-            raise _unverified(url, f"the server led on to {response.url}, and what")
 
     fetch = pooch.HTTPDownloader(
-        timeout=request.timeout,
         headers={"User-Agent": "milearn", "Accept-Encoding": "identity"},
-        hooks={"response": inspect},
+        hooks={"response": as_sent},
     )
+    for left in range(n_retries, -1, -1):
+        try:
+            pooch.retrieve(url, sha256, path.name, path.parent, downloader=fetch)
+            return
+        except ValueError as error:  # a wrong checksum
+            raise DownloadError(f"{url}: {error}") from error
+        except requests.RequestException as error:
+            status = getattr(error.response, "status_code", None)
+            if left and status in (None, *_TRANSIENT_STATUS):
+                time.sleep(delay)
+                continue
+            raise DownloadError(
+                f"{url}: the download failed ({error}); try again later, or download the file by "
+                f"hand to {path}."
+            ) from error
+
+
+def _unpacked(path: Path, member: str | None) -> Path:
+    """A data file, extracted into the folder of its archive; a damaged archive is removed."""
     try:
-        with writing(path) as (file,):
-            fetch(url, file, None)
-            file.flush()
-            found = sha256_of(Path(file.name))
-            if request.sha256 is not None and found != request.sha256.lower():
-                raise DownloadError(
-                    f"{url}: the SHA-256 checksum is {found} but {request.sha256.lower()} was "
-                    "expected, and the file was removed; if the source has published a new version "
-                    "that you trust, pass its checksum as sha256=."
-                )
-    except requests.HTTPError as error:
-        refusal: Any = error.response
-        status, reason = refusal.status_code, refusal.reason
-        if status in _TRANSIENT_STATUS:
-            raise _TransientError(f"the server answered {status} {reason}") from None
-        raise DownloadError(
-            f"{url}: the server answered {status} {reason}; check the address, or "
-            f"download the file by hand to {path}."
-        ) from None
-    except requests.RequestException as error:
-        raise _TransientError(_reason(error, request.timeout)) from None
-    finally:
-        # pooch does not close the connection after an error.
-        for answer in answers:
-            answer.close()
+        if path.suffix.lower() == ".zip":
+            with zipfile.ZipFile(path) as zipped:
+                return _extracted(path, member, zipped.namelist(), zipped.open)
+        if path.name.lower().endswith(_TAR):
+            with tarfile.open(path) as tarred:
+                files = [info.name for info in tarred if info.isfile()]
+                return _extracted(path, member, files, tarred.extractfile)
+        if path.suffix in (".gz", ".Z"):
+            return _extracted(path, path.name, [path.name], lambda _: open(path, "rb"))
+        return path
+    except (BagFileError, ImportError, MemoryError):
+        raise
+    except Exception as error:  # these libraries raise exceptions of any kind for damaged archives
+        path.unlink(missing_ok=True)
+        raise BagFileError(
+            f"{path}: the archive cannot be read and was removed; fetch it again."
+        ) from error
 
 
-def _reason(error: requests.RequestException, timeout: float) -> str:
-    """The cause, from the exceptions that requests has wrapped."""
-    causes = list(_causes(error))
-    for cause in causes:
-        if isinstance(cause, http.client.IncompleteRead):
-            # urllib3 stores the number of bytes instead of the bytes.
-            got, left = cause.partial, cause.expected
-            if isinstance(got, int) and left is not None:
-                return f"the download broke off after {got} of {got + left} bytes"
-            return "the download broke off"
-    if any(isinstance(cause, TimeoutError | requests.Timeout) for cause in causes):
-        return f"the server was silent for {timeout:g} seconds"
-    for cause in causes:
-        if isinstance(cause, OSError) and cause.errno is not None:
-            return f"there is no connection ({cause})"
-    return f"the connection failed ({type(error).__name__})"
+def _extracted(
+    path: Path, member: str | None, names: list[str], opened: Callable[[str], Any]
+) -> Path:
+    name = _chosen(path, names, member)
+    target = path.parent / _plain_name(name)
+    if not target.exists() or target.stat().st_mtime < path.stat().st_mtime:
+        with opened(name) as packed, writing(target) as file:
+            shutil.copyfileobj(_decompressed(name, packed), file)
+    return target
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _unverified(url: str, what: str) -> DownloadError:
-    return DownloadError(
-        f"{url}: {what} comes by plain http may have been changed on its way; use an https "
-        "address, pass the checksum of the file as sha256=, or pass allow_unverified=True to take "
-        "it as it is."
+def _chosen(path: Path, names: list[str], member: str | None) -> str:
+    """The file with the name or path ``member``, or the only data file."""
+    fitting = [
+        name
+        for name in names
+        if member in (name, PurePosixPath(name).name, _plain_name(name))
+        or (member is None and _plain_name(name).lower().endswith(tuple(SUFFIXES)))
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    listed = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
+    raise BagFileError(
+        f"{path}: the archive holds {len(fitting)} files that fit; name one with member= "
+        f"({listed})."
     )
+
+
+def _plain_name(name: str) -> str:
+    """The name without folders and without the suffix of a compressed file."""
+    return PurePosixPath(name.replace("\\", "/")).name.removesuffix(".gz").removesuffix(".Z")
+
+
+def _decompressed(name: str, source: Any) -> Any:
+    if name.endswith(".gz"):
+        return gzip.GzipFile(fileobj=source)
+    if not name.endswith(".Z"):
+        return source
+    try:
+        import uncompresspy
+    except ImportError as error:
+        raise ImportError(
+            f"{name}: .Z files need uncompresspy; install it with pip install 'milearn[musk]'."
+        ) from error
+    return uncompresspy.LZWFile(source)

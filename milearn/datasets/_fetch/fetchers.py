@@ -1,25 +1,23 @@
-"""Fetchers, which download, verify, store and read data sets."""
+"""Fetchers, which download, store and read data sets."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import Bunch
 
-from .._errors import BagFileError, DownloadError
-from .._formats.formats import SUFFIXES
+from ..._bags import Bags
+from .._errors import BagFileError, naming
 from .._formats.io import load_bags
-from .content import content_sha256
-from .download import Request, download, sha256_of
-from .home import FETCHED, get_data_home
-from .unpack import unpack
-
-__all__ = ["fetch_andrews", "fetch_bags", "fetch_musk"]
+from .._formats.record import group_rows
+from .._formats.text import csv_rows, parse_cells
+from .download import fetched
+from .home import get_data_home
 
 _UCI = "https://archive.ics.uci.edu/static/public"
 _ANDREWS_URL = (
@@ -41,37 +39,6 @@ _ANDREWS = {
     "trec7": "4cd5eef784963d99e87ee04f1a7f8465c0419102697a111b5dcd499cc66954e4",
     "trec10": "17e013746a4ade4ed58cc9419738695217207f588999420208fd198bdd9f996d",
 }
-# SHA-256 checksums of those of Andrews' files that were available.
-_FILES = {
-    "musk1norm": "18de13dee710c0a7cbcaf2a5b6ab66dd74145c6b8bc5980d7d14c18cb19e7ea0",
-    "trec1": "af8fcfdc98a6dd628648226908358f09f47a9bc3aea66d73c130536f023fe6f3",
-}
-
-
-class _Published(NamedTuple):
-    """A published data set: its file in an archive, and the checksums."""
-
-    local: str  # the file in the data home that is used instead of a download
-    url: str
-    member: str
-    content: str
-    sha256: str | None = None
-
-
-def _published_musk(version: int) -> _Published:
-    url = f"{_UCI}/{73 + version}/musk+version+{version}.zip"
-    return _Published(f"musk{version}.npz", url, f"clean{version}.data", _MUSK[version])
-
-
-def _published_andrews(name: str) -> _Published:
-    local, file = f"{name}.npz", f"{name}_100x100"
-    if name.startswith("trec"):
-        number = name.removeprefix("trec")
-        local, file = f"trec9/tst{number}.npz", f"trec_{number}_200x200"
-    elif name == "musk1norm":
-        file = name
-    member = f"{file}_matlab.mat"
-    return _Published(local, _ANDREWS_URL, member, _ANDREWS[name], _FILES.get(name))
 
 
 def fetch_bags(
@@ -82,10 +49,8 @@ def fetch_bags(
     filename: str | None = None,
     data_home: str | os.PathLike[str] | None = None,
     download_if_missing: bool = True,
-    timeout: float = 30.0,
     n_retries: int = 3,
     delay: float = 1.0,
-    allow_unverified: bool = False,
     **load_options: Any,
 ) -> Any:
     """Download a file of bags, store it, and read it.
@@ -97,7 +62,7 @@ def fetch_bags(
     ----------
     url : str
         An http or https address of a file that :func:`load_bags` reads, or of a zip, tar, ``.gz``
-        or ``.Z`` file of one.
+        or ``.Z`` file of one. ``.Z`` files need uncompresspy.
     sha256 : str, default=None
         Hexadecimal SHA-256 checksum of the file at ``url``, which is checked before reading the
         file. Pass it whenever it is known: without it the file must come by https and is not
@@ -110,16 +75,11 @@ def fetch_bags(
         See :func:`get_data_home`.
     download_if_missing : bool, default=True
         Whether to download a file that is missing.
-    timeout : float, default=30.0
-        Seconds to wait for an answer of the server.
     n_retries : int, default=3
         Number of retries after a temporary error: no connection, an incomplete body, an overloaded
         server.
     delay : float, default=1.0
-        Seconds before the first retry, doubled for each further one.
-    allow_unverified : bool, default=False
-        Whether to allow a file by plain http, which may have been changed in transit, without
-        ``sha256``.
+        Seconds before a retry.
     **load_options
         Passed to :func:`load_bags`: ``format``, ``return_X_y``, and so on.
 
@@ -148,87 +108,19 @@ def fetch_bags(
     >>> from milearn.datasets import fetch_bags
     >>> corel = fetch_bags("https://example.org/mil/corel.npz")  # doctest: +SKIP
     """
-    request = Request(sha256, timeout, n_retries, delay, allow_unverified)
-    path = _fetched(url, member, filename, data_home, download_if_missing, request)
+    path = fetched(
+        url,
+        data_home,
+        download_if_missing=download_if_missing,
+        n_retries=n_retries,
+        delay=delay,
+        sha256=sha256,
+        member=member,
+        filename=filename,
+    )
     data = load_bags(path, **load_options)
     if isinstance(data, Bunch):
         data["url"] = url
-    return data
-
-
-def _fetched(
-    url: str,
-    member: str | None,
-    filename: str | None,
-    data_home: str | os.PathLike[str] | None,
-    download_if_missing: bool,
-    request: Request,
-) -> Path:
-    """The path of the file, which is downloaded and unpacked if it is missing."""
-    sha256 = request.sha256
-    name = filename or unquote(PurePosixPath(urlsplit(url).path).name)
-    if not name or PurePosixPath(name).name != name or name in (".", ".."):
-        raise DownloadError(f"{url}: the address does not end in a file name; pass filename=.")
-    # A folder for each address, because many addresses end in the same name.
-    folder = hashlib.sha256(url.encode()).hexdigest()[:12]
-    path = get_data_home(data_home) / FETCHED / folder / name
-    kept = path.is_file() and (sha256 is None or sha256_of(path) == sha256.lower())
-    if not kept:
-        if not download_if_missing:
-            raise FileNotFoundError(
-                f"{path}: the file is missing and download_if_missing=False; allow the download, "
-                f"or fetch {url} by hand."
-            )
-        # Files unpacked from an older version are removed with it. Without an older version, files
-        # in this folder belong to a concurrent call.
-        for stale in path.parent.iterdir() if path.is_file() else ():
-            if stale != path and stale.suffix != ".part":
-                stale.unlink(missing_ok=True)
-        download(url, path, request)
-    return unpack(path, member, tuple(SUFFIXES))
-
-
-def _verified(data: Bunch, expected: str, source: str) -> None:
-    found = content_sha256(data["data"], data["target"])
-    if found != expected:
-        raise BagFileError(
-            f"{data['filename']}: the values differ from the published data set (content checksum "
-            f"{found}, expected {expected}); remove the file and fetch {source} again, or pass "
-            "verify_content=False to take it as it is."
-        )
-
-
-def _fetch_published(
-    published: _Published,
-    request: Request,
-    *,
-    data_home: str | os.PathLike[str] | None,
-    download_if_missing: bool,
-    verify_content: bool,
-    url: str | None,
-    **options: Any,
-) -> Bunch:
-    """The verified data of a local file or of the archive; ``options`` are passed to load_bags."""
-    source = url or published.url
-    path = get_data_home(data_home) / published.local
-    if url is None and path.is_file():
-        data = load_bags(path, dtype=np.float64, as_sparse=options["as_sparse"])
-    else:
-        path = _fetched(source, published.member, None, data_home, download_if_missing, request)
-        if verify_content and published.sha256 not in (None, found := sha256_of(path)):
-            raise BagFileError(
-                f"{path}: the file differs from the published one (SHA-256 checksum {found}, "
-                f"expected {published.sha256}) and was not read; remove it and fetch {source} "
-                "again, or pass verify_content=False to take it as it is."
-            )
-        data = load_bags(path, **options)
-        data["url"] = source
-        if options["format"] == "mat":
-            # Identifiers only count the bags; the published names of the images are not available.
-            data.pop("bag_names", None)
-    if verify_content:
-        _verified(data, published.content, source)
-    data["target"] = (data["target"] > 0).astype(np.int64)
     return data
 
 
@@ -238,13 +130,8 @@ def fetch_musk(
     data_home: str | os.PathLike[str] | None = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
-    verify_content: bool = True,
-    url: str | None = None,
-    sha256: str | None = None,
-    timeout: float = 30.0,
     n_retries: int = 3,
     delay: float = 1.0,
-    allow_unverified: bool = False,
 ) -> Any:
     """Fetch Musk1 or Musk2: molecules that are musks or not, described by their conformations.
 
@@ -270,13 +157,7 @@ def fetch_musk(
         Whether to download missing files.
     return_X_y : bool, default=False
         Return ``(data, target)``.
-    verify_content : bool, default=True
-        Compare the values of any file with a checksum of the published ones.
-    url : str, default=None
-        A mirror of the archive; by default, the UCI repository.
-    sha256 : str, default=None
-        Checksum of the archive file at ``url``, see :func:`fetch_bags`.
-    timeout, n_retries, delay, allow_unverified : float, int, float and bool
+    n_retries, delay : int and float
         See :func:`fetch_bags`.
 
     Returns
@@ -311,16 +192,16 @@ def fetch_musk(
     """
     if version not in _MUSK:
         raise ValueError(f"version={version!r} is unknown; choose 1 or 2.")
-    data = _fetch_published(
-        _published_musk(version),
-        Request(sha256, timeout, n_retries, delay, allow_unverified),
-        data_home=data_home,
-        download_if_missing=download_if_missing,
-        verify_content=verify_content,
-        url=url,
-        format="c45",
-        names=False,
+    data = _published(
+        data_home,
+        f"musk{version}.npz",
+        f"{_UCI}/{73 + version}/musk+version+{version}.zip",
+        member=f"clean{version}.data",
+        content=_MUSK[version],
         as_sparse=False,
+        download_if_missing=download_if_missing,
+        n_retries=n_retries,
+        delay=delay,
     )
     data["target_names"] = np.array(["non-musk", "musk"])
     data["DESCR"] = (
@@ -336,13 +217,8 @@ def fetch_andrews(
     data_home: str | os.PathLike[str] | None = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
-    verify_content: bool = True,
-    url: str | None = None,
-    sha256: str | None = None,
-    timeout: float = 30.0,
     n_retries: int = 3,
     delay: float = 1.0,
-    allow_unverified: bool = False,
 ) -> Any:
     """Fetch one of the benchmark sets of Andrews, Tsochantaridis & Hofmann (2003).
 
@@ -363,14 +239,7 @@ def fetch_andrews(
         written by :func:`save_bags`, is used instead of a download.
     download_if_missing, return_X_y : bool
         See :func:`fetch_musk`.
-    verify_content : bool, default=True
-        Compare the file in the archive, if its checksum is known, and the values of any file with
-        the published ones.
-    url : str, default=None
-        A mirror of the authors' archive with the MATLAB files of all sets.
-    sha256 : str, default=None
-        Checksum of the archive file at ``url``.
-    timeout, n_retries, delay, allow_unverified : float, int, float and bool
+    n_retries, delay : int and float
         See :func:`fetch_musk`.
 
     Returns
@@ -391,10 +260,8 @@ def fetch_andrews(
 
     Notes
     -----
-    Before a MATLAB file is parsed, the archive must have come by https or have the
-    checksum ``sha256``, and the files of musk1norm and trec1 are compared with their SHA-256
-    checksums. The checksums of the other files and of the archive are not known. ``verify_content``
-    compares the values of all sets after reading.
+    The archive comes by https. Its checksum is not known; the values of the set are compared with
+    the published ones after reading.
 
     References
     ----------
@@ -410,16 +277,98 @@ def fetch_andrews(
     """
     if name not in _ANDREWS:
         raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(_ANDREWS)}.")
-    data = _fetch_published(
-        _published_andrews(name),
-        Request(sha256, timeout, n_retries, delay, allow_unverified),
-        data_home=data_home,
+    stored, file = f"{name}.npz", f"{name}_100x100"
+    is_text = name.startswith("trec")
+    if is_text:
+        number = name.removeprefix("trec")
+        stored, file = f"trec9/tst{number}.npz", f"trec_{number}_200x200"
+    elif name == "musk1norm":
+        file = name
+    data = _published(
+        data_home,
+        stored,
+        _ANDREWS_URL,
+        member=f"{file}_matlab.mat",
+        content=_ANDREWS[name],
+        as_sparse=is_text,
         download_if_missing=download_if_missing,
-        verify_content=verify_content,
-        url=url,
-        format="mat",
-        as_sparse=name.startswith("trec"),
+        n_retries=n_retries,
+        delay=delay,
     )
     data["target_names"] = np.array(["negative", "positive"])
     data["DESCR"] = f"{name} (Andrews, Tsochantaridis & Hofmann 2003)."
     return (data["data"], data["target"]) if return_X_y else data
+
+
+def _published(
+    data_home: Any,
+    stored: str,
+    url: str,
+    *,
+    member: str,
+    content: str,
+    as_sparse: bool,
+    **options: Any,
+) -> Bunch:
+    """The data of the file ``stored`` in the data home, or else of the published archive."""
+    path = get_data_home(data_home) / stored
+    if path.is_file():
+        data = load_bags(path, dtype=np.float64, as_sparse=as_sparse)
+    else:
+        path = fetched(url, data_home, member=member, **options)
+        if path.suffix == ".mat":
+            data = load_bags(path, as_sparse=as_sparse)
+            # Identifiers only count the bags; the published names of the images are not available.
+            data.pop("bag_names", None)
+        else:
+            data = _read_musk(path)
+        data["url"] = url
+    found = content_sha256(data["data"], data["target"])
+    if found != content:
+        raise BagFileError(
+            f"{path}: the values differ from the published data set (content checksum {found}, "
+            f"expected {content}); remove the file and fetch {url} again."
+        )
+    data["target"] = (data["target"] > 0).astype(np.int64)
+    return data
+
+
+def content_sha256(bags: Bags, y: Any) -> str:
+    """SHA-256 of the values and of the sign of the labels, in hexadecimal.
+
+    The checksum does not depend on the order of bags, the order of instances in a bag, names, the
+    file format, sparsity, or the type (float32 or float64). It shows whether two files have the
+    same data.
+    """
+    matrix = sparse.csr_array(bags.instances).astype(np.float64)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    rows = []
+    for start, stop in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True):
+        columns = matrix.indices[start:stop].astype("<i8").tobytes()
+        values = matrix.data[start:stop].astype("<f8").tobytes()
+        rows.append(hashlib.sha256(columns + values).digest())
+    blocks = []
+    for bag, label in enumerate((np.asarray(y) > 0).tolist()):
+        block = sorted(rows[bags.offsets[bag] : bags.offsets[bag + 1]])
+        blocks.append(hashlib.sha256(bytes([label]) + b"".join(block)).digest())
+    total = hashlib.sha256(str(bags.shape[1]).encode() + b"".join(sorted(blocks)))
+    return total.hexdigest()
+
+
+def _read_musk(path: Path) -> Bunch:
+    """The C4.5 file of the archive: molecule, conformation, features, class and a period."""
+    with naming(path):
+        rows = [cells for _, cells in csv_rows(path, ",")]
+        names = [f"f{column}" for column in range(1, len(rows[0]) - 2)]
+        values = parse_cells(
+            [cells[2:-1] for cells in rows], names, "error", lambda row: f"line {row + 1}"
+        )
+        record = group_rows(
+            values,
+            [cells[0] for cells in rows],
+            [cells[-1].removesuffix(".") for cells in rows],
+            row_fields={"instance_names": np.array([cells[1] for cells in rows])},
+            feature_names=names,
+        )
+    return record.to_bunch(path)

@@ -6,8 +6,6 @@ import os
 import shutil
 from pathlib import Path
 
-__all__ = ["clear_data_home", "get_data_home"]
-
 FETCHED = "fetched"
 
 

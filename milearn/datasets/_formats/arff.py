@@ -19,7 +19,7 @@ The last entry of a row may be its weight, as in ``{2.5}``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,13 +32,14 @@ from ..._bags.segments import offsets_of
 from ..._bags.stack import stack_matrices
 from .._errors import ContentError
 from .record import BagRecord, encode_labels, make_bags_of
-from .text import check_class, check_width, number_text, parse_cells, parse_numbers, read_text
+from .text import check_class, check_width, number_text, parse_numbers, read_text
 
 # Possessive quantifiers, so that an unterminated quote in a very long line fails immediately.
 _CELL = re.compile(
     r"""\s*(?:'((?:[^'\\]++|\\.)*+)'|"((?:[^"\\]++|\\.)*+)"|([^,'"]*+))\s*+(,|$)""", re.DOTALL
 )
 _WORD = re.compile(r"""\s*(?:'((?:[^'\\]++|\\.)*+)'|"((?:[^"\\]++|\\.)*+)"|([^\s{'"]++))\s*""")
+_PAIR = re.compile(r"""(?:'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|[^,'"]++)++""")
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 _CONTROL = {"n": "\n", "t": "\t", "r": "\r"}
 _WEIGHT = re.compile(r"\{\s*([0-9.eE+-]+)\s*\}")
@@ -60,41 +61,42 @@ class _Attribute:
     inner: list[_Attribute] = field(default_factory=list)
 
 
-def read_arff(
-    path: Path, *, bag: str | None = None, label: str | None = None, missing: str = "error"
-) -> BagRecord:
-    """Read bags from an ARFF file with exactly one relational attribute."""
+def read_arff(path: Path, *, missing: str = "error") -> BagRecord:
+    """Read bags from an ARFF file with exactly one relational attribute.
+
+    An attribute before it is the name of the bag, and one after it the label.
+    """
     lines = enumerate(read_text(path).split("\n"), start=1)
     attributes = _header(lines)
-    bag_at, cell_at, label_at = _roles(attributes, bag, label)
-    encoder = _Encoder(attributes[cell_at], missing)
-    declared = None if label_at is None else attributes[label_at].values or None
+    at = _relation(attributes)
+    encoder = _Encoder(attributes[at], missing)
+    declared = attributes[-1].values or None
     names: list[str] = []
     labels: list[str] = []
-    weights: dict[int, float] = {}
+    weights: list[str] = []
     for number, line in lines:
         if not line.strip() or line.lstrip().startswith("%"):
             continue
         cells = _cells(line, number)
         weight = _WEIGHT.fullmatch(cells[-1]) if len(cells) == len(attributes) + 1 else None
+        weights.append("1" if weight is None else weight[1])
         if weight is not None:
-            weights[len(names)] = float(weight[1])
             cells.pop()
         check_width(cells, len(attributes), f"line {number}", "columns but the header declares")
-        names.append(str(len(names)) if bag_at is None else cells[bag_at])
-        encoder.add(cells[cell_at], names[-1], number)
-        if label_at is not None:
-            check_class(cells[label_at], declared, number, "; correct the header or the line.")
-            labels.append(cells[label_at])
+        names.append(cells[0] if at else str(len(names)))
+        encoder.add(cells[at], names[-1], number)
+        if at + 1 < len(attributes):
+            check_class(cells[-1], declared, number, "; correct the header or the line.")
+            labels.append(cells[-1])
     if not names:
         raise ContentError("there is not a single bag after @data; check the file.")
     record = BagRecord(encoder.bags())
-    if bag_at is not None:
+    if at:
         record.fields["bag_names"] = np.array(names)
-    if weights:
-        found = [weights.get(row, 1.0) for row in range(len(names))]
-        record.fields["sample_weight"] = np.array(found)
-    if label_at is not None:
+    if set(weights) != {"1"}:
+        found = parse_numbers(weights, "error", lambda row: f"bag {names[row]!r}, weight")
+        record.fields["sample_weight"] = found
+    if at + 1 < len(attributes):
         record.target, classes = encode_labels(labels, declared)
         if classes is not None:
             record.fields["target_names"] = classes
@@ -152,35 +154,21 @@ def _declaration(text: str, number: int) -> _Attribute:
     return _Attribute(name, _KINDS[word])
 
 
-def _roles(
-    attributes: list[_Attribute], bag: str | None, label: str | None
-) -> tuple[int | None, int, int | None]:
-    """The attributes for the name of the bag, for its instances, and for its label."""
-    relations = [at for at, attribute in enumerate(attributes) if attribute.kind == "relational"]
-    if len(relations) != 1:
+def _relation(attributes: list[_Attribute]) -> int:
+    """The position of the relational attribute."""
+    found = [at for at, attribute in enumerate(attributes) if attribute.kind == "relational"]
+    if len(found) != 1:
         raise ContentError(
-            f"the header declares {len(relations)} relational attributes but bags need exactly "
-            "one; for one row per instance save the table as .csv."
+            f"the header declares {len(found)} relational attributes but bags need exactly one; "
+            "for one row per instance save the table as .csv."
         )
-    cell_at = relations[0]
-    plain = {attribute.name: at for at, attribute in enumerate(attributes) if at != cell_at}
-    for part, asked in (("bag", bag), ("label", label)):
-        if asked is not None and asked not in plain:
-            raise ContentError(
-                f"there is no attribute {asked!r} for {part}= among "
-                f"{', '.join(map(repr, plain))}; name another."
-            )
-    before = [at for name, at in plain.items() if at < cell_at and name != label]
-    after = [at for name, at in plain.items() if at > cell_at and name != bag]
-    bag_at = plain[bag] if bag is not None else next(iter(before), None)
-    label_at = plain[label] if label is not None else next(reversed(after), None)
-    for name, at in plain.items():
-        if at not in (bag_at, label_at):
-            raise ContentError(
-                f"the attribute {name!r} describes a bag as a whole, which bags of instances "
-                "cannot hold; remove it, or choose the roles with bag= and label=."
-            )
-    return bag_at, cell_at, label_at
+    if found[0] > 1 or len(attributes) > found[0] + 2:
+        names = ", ".join(repr(attribute.name) for attribute in attributes)
+        raise ContentError(
+            f"the attributes {names} are more than the name of the bag, its instances and its "
+            "label; remove the others."
+        )
+    return found[0]
 
 
 def _value(match: re.Match[str]) -> str:
@@ -227,8 +215,8 @@ class _Encoder:
             )
         self.feature_names: list[str] = []
         self.starts: list[int] = []
-        # The code of each value of attributes with several columns.
-        self.one_hot: dict[int, dict[str, int]] = {}
+        # The values of attributes with several columns.
+        self.one_hot: dict[int, list[str]] = {}
         # The value of attributes that are not in a sparse row, which is the first declared value.
         self.defaults: dict[int, str] = {}
         for at, attribute in enumerate(self.attributes):
@@ -241,7 +229,7 @@ class _Encoder:
             if attribute.values:
                 self.defaults[at] = attribute.values[0]
             if attribute.kind == "nominal" and not _all_numbers(attribute.values):
-                self.one_hot[at] = {value: code for code, value in enumerate(attribute.values)}
+                self.one_hot[at] = attribute.values
                 self.feature_names += [f"{attribute.name}={value}" for value in attribute.values]
             else:
                 self.feature_names.append(attribute.name)
@@ -254,74 +242,64 @@ class _Encoder:
                 f"line {number}: the bag {name!r} is empty; every bag needs at least one instance, "
                 "remove it."
             )
+        is_sparse, width = rows[0].startswith("{"), len(self.feature_names)
+        texts: list[str] = []
+        places: list[tuple[int, int]] = []  # of the texts of sparse rows
+        for row, line in enumerate(rows):
+            here = f"line {number}, bag {name!r}, instance {row + 1}"
+            if is_sparse:
+                for at, cell in sorted((self.defaults | self._pairs(line, number, here)).items()):
+                    for column, value in enumerate(self._columns(at, cell, here), self.starts[at]):
+                        if value != "0":
+                            places.append((row, column))
+                            texts.append(value)
+                continue
+            cells = _cells(line, number)
+            check_width(cells, len(self.attributes), here, "values but the relation declares")
+            if self.one_hot:
+                columns = [self._columns(at, cell, here) for at, cell in enumerate(cells)]
+                cells = [value for values in columns for value in values]
+            texts += cells
 
-        def where(row: int) -> str:
-            return f"line {number}, bag {name!r}, instance {row + 1}"
+        def place(at: int) -> str:
+            row, column = places[at] if is_sparse else divmod(at, width)
+            feature = self.feature_names[column]
+            return f"line {number}, bag {name!r}, instance {row + 1}, column {feature!r}"
 
-        encode = self._sparse if rows[0].startswith("{") else self._dense
-        self.blocks.append(encode(rows, number, where))
+        numbers = parse_numbers(texts, self.missing, place)
+        if not is_sparse:
+            self.blocks.append(numbers.reshape(len(rows), width))
+            return
+        index = np.array(places, dtype=np.intp).reshape(-1, 2).T
+        block = sparse.coo_array((numbers, tuple(index)), shape=(len(rows), width)).tocsr()
+        block.eliminate_zeros()
+        self.blocks.append(block)
 
     def bags(self) -> Bags:
         offsets = offsets_of([block.shape[0] for block in self.blocks])
-        instances = stack_matrices(self.blocks)
-        return make_bags_of(instances, offsets, feature_names=self.feature_names)
+        return make_bags_of(stack_matrices(self.blocks), offsets, feature_names=self.feature_names)
 
-    def _dense(self, rows: list[str], number: int, where: Any) -> np.ndarray:
-        table = [_cells(row, number) for row in rows]
-        for row, cells in enumerate(table):
-            wanted = "values but the relation declares"
-            check_width(cells, len(self.attributes), where(row), wanted)
-        if self.one_hot:
-            for row, cells in enumerate(table):
-                columns = [self._columns(at, cell, where(row)) for at, cell in enumerate(cells)]
-                table[row] = [text for texts in columns for text in texts]
-        return parse_cells(table, self.feature_names, self.missing, where)
-
-    def _columns(self, at: int, cell: str, place: str) -> list[str]:
+    def _columns(self, at: int, cell: str, place: str) -> Sequence[str]:
         """The texts of the columns of an attribute, one or several."""
-        if at not in self.one_hot:
-            return [cell]
-        codes = self.one_hot[at]
-        if cell != "?" and cell not in codes:
+        values = self.one_hot.get(at)
+        if values is None:
+            return (cell,)
+        if cell != "?" and cell not in values:
             raise ContentError(
                 f"{place}: {cell!r} is not a declared value of {self.attributes[at].name!r}; "
                 "correct the header or the line."
             )
-        chosen = codes.get(cell)
-        return ["?" if cell == "?" else str(int(code == chosen)) for code in range(len(codes))]
-
-    def _sparse(self, rows: list[str], number: int, where: Any) -> sparse.csr_array:
-        texts: list[str] = []
-        places: list[tuple[int, int]] = []
-        for row, text in enumerate(rows):
-            here = where(row)
-            if not (text.startswith("{") and text.endswith("}")):
-                raise ContentError(
-                    f"{here} is not in braces as the instance before it is; the line is "
-                    "damaged or the file truncated."
-                )
-            given = self.defaults | self._pairs(text[1:-1], number, here)
-            for at, cell in sorted(given.items()):
-                columns = self._columns(at, cell, here) if at in self.one_hot else (cell,)
-                for column, value in enumerate(columns, start=self.starts[at]):
-                    if value != "0":
-                        places.append((row, column))
-                        texts.append(value)
-
-        def place(at: int) -> str:
-            row, column = places[at]
-            return f"{where(row)}, column {self.feature_names[column]!r}"
-
-        numbers = parse_numbers(texts, self.missing, place)
-        index = np.array(places, dtype=np.intp).reshape(-1, 2)
-        shape = (len(rows), len(self.feature_names))
-        matrix = sparse.coo_array((numbers, (index[:, 0], index[:, 1])), shape=shape).tocsr()
-        matrix.eliminate_zeros()
-        return matrix
+        return ["?" if cell == "?" else str(int(value == cell)) for value in values]
 
     def _pairs(self, text: str, number: int, place: str) -> dict[int, str]:
+        """The values of a sparse row by the positions of their attributes."""
+        if not (text.startswith("{") and text.endswith("}")):
+            raise ContentError(
+                f"{place} is not in braces as the instance before it is; the line is damaged or "
+                "the file truncated."
+            )
         given: dict[int, str] = {}
-        for item in _split_pairs(text):
+        for item in _PAIR.findall(text[1:-1]) if text[1:-1].strip() else ():
             # Python does not convert texts with thousands of digits.
             match = re.match(r"\s*(\d{1,18})\s+", item)
             if match is None or int(match[1]) >= len(self.attributes):
@@ -331,14 +309,6 @@ class _Encoder:
                 )
             given[int(match[1])] = _cells(item[match.end() :], number)[0]
         return given
-
-
-def _split_pairs(text: str) -> list[str]:
-    if not text.strip():
-        return []
-    if not ("'" in text or '"' in text):
-        return text.split(",")
-    return re.findall(r"""(?:'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|[^,'"]++)++""", text)
 
 
 def _all_numbers(values: list[str]) -> bool:

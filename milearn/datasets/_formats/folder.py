@@ -6,37 +6,32 @@ import contextlib
 import os
 import secrets
 import sys
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.bag_data import bag_columns
-from ..._bags.mapped import release
+from ..._bags.annotations import bag_columns
 from ..._bags.segments import offsets_of
 from ..._fit.outcomes import survival_outcomes
 from .._errors import BagFileError, ContentError, naming
-from .bag_files import ArrayHeader, OpenFile, opened
+from .bag_files import ArrayHeader, opened
 from .folder_layout import BagFiles, BagTable, Outcome, Place, find_bags, read_bag_table
 from .npy_folder import read_npy_folder, write_npy_folder
 from .record import BagRecord, column_of, encode_labels, make_bags_of, read_numbers
 from .text import listed
 
-__all__ = ["load_bag_folder"]
-
 _SHOWN = 20  # maximum number of bags in an error message
 _SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1}
 _SPLITS |= dict.fromkeys(("val", "valid", "validation"), 2)
 _DTYPES = (np.float16, np.float32, np.float64)
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 def load_bag_folder(
@@ -209,10 +204,17 @@ def survey(
     if wanted is not None and wanted not in _DTYPES:
         raise ValueError(f"dtype={dtype!r} is not supported; choose float16, float32 or float64.")
     files, splits = find_bags(path, *arrays)
-    rows = _rows(path, splits if table is None else table, files, columns)
+    names = [one.name for one in files]
+    table = splits if table is None else table
+    asked = [f"{part}=" for part, column in columns.items() if column is not None]
+    if table is not None:
+        rows = read_bag_table(table, names, columns, path)
+    elif asked:
+        raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
+    else:
+        rows = BagTable(names)
     by_name = {one.name: one for one in files}
-    bags = _in_threads(_size, [by_name[name] for name in rows.bags], "sizes", *progress)
-    dropped = np.array([one.name for one in bags if one.size == 0], dtype=str)
+    bags = _in_threads(_found_bag, [by_name[name] for name in rows.bags], "sizes", *progress)
     problems = [*rows.problems, *_problems(bags, empty)]
     _check_readable(path, problems, {*rows.bags, *(name for name, _ in problems)})
     keep = [at for at, one in enumerate(bags) if one.size]
@@ -221,7 +223,8 @@ def survey(
     kept = [bags[at] for at in keep]
     if wanted is None:
         wanted = np.result_type(*{_kept(bag.parts["features"].header.dtype) for bag in kept})
-    return FoundBags(path, kept, wanted, rows, keep, dropped)
+    dropped = np.array([one.name for one in bags if not one.size], dtype=str)
+    return FoundBags(path, kept, wanted, rows.taken(keep), dropped)
 
 
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
@@ -248,36 +251,28 @@ def _place_of_map(mmap: Any) -> Path | None:
     return place
 
 
-def _rows(path: Path, table: Any, files: Sequence[BagFiles], columns: dict[str, Any]) -> BagTable:
-    names = [one.name for one in files]
-    if table is not None:
-        return read_bag_table(table, names, columns, path)
-    asked = [f"{part}=" for part, column in columns.items() if column is not None]
-    if asked:
-        raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
-    return BagTable(names, None, None, None, [])
+# -- first pass: the headers of the files --------------------------------------------------------
 
 
-# -- first pass: the contents of the files
-# -----------------------------------------------------------
-
-
-@dataclass
-class _Part:
+class _Part(NamedTuple):
     place: Place
     header: ArrayHeader
+    width: int  # values per instance
 
 
 @dataclass
 class FoundBag:
-    """The headers of a bag's files, or the problems with them."""
+    """The headers of a bag's files, or the problem with them."""
 
     name: str
-    size: int = -1
-    width: int = 0
+    size: int = 0
     parts: dict[str, _Part] = field(default_factory=dict)
-    label: np.ndarray | None = None
+    label: Any = None
     problem: str | None = None
+
+    @property
+    def width(self) -> int:
+        return self.parts["features"].width
 
 
 @dataclass
@@ -288,87 +283,65 @@ class FoundBags:
     bags: list[FoundBag]
     dtype: np.dtype  # of the instances
     rows: BagTable
-    keep: list[int]
     dropped: np.ndarray  # names of the empty bags
 
 
-class _Files(contextlib.ExitStack):
-    """The files of a bag, each opened once, and the file of a problem."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._open: dict[Path, OpenFile] = {}
-        self._last: Path | None = None
-
-    def __getitem__(self, path: Path) -> OpenFile:
-        self._last = path
-        if path not in self._open:
-            self._open[path] = self.enter_context(opened(path))
-        return self._open[path]
-
-    def problem(self, error: ContentError) -> str:
-        at = self._last
-        return str(error) if at is None else f"{at.parent.name}/{at.name}: {error}"
-
-
-def _size(files: BagFiles) -> FoundBag:
-    bag, sources = FoundBag(files.name), _Files()
+def _found_bag(files: BagFiles) -> FoundBag:
+    bag = FoundBag(files.name)
     try:
-        with sources:
-            for part in ("features", "coords", "instance_labels", "label"):
-                for place in getattr(files, part):
-                    file = sources[place.path]
-                    if place.sure or file.has(place.name):
-                        bag.parts[part] = _Part(place, file.header(place.name))
-                        break
-            if "label" in bag.parts:
-                label = bag.parts.pop("label")
-                bag.label = np.empty(label.header.shape, label.header.dtype)
-                sources[label.place.path].read_into(label.place.name, bag.label)
-        _check_shapes(bag)
+        with contextlib.ExitStack() as stack:
+            file = cache(lambda path: stack.enter_context(opened(path)))
+            for part, places in files.parts.items():
+                found = ((place, file(place.path).header(*place[1:])) for place in places)
+                place, header = next(((p, h) for p, h in found if h is not None), (None, None))
+                if place is None or header is None:
+                    continue
+                if part == "label":
+                    label = np.empty(header.shape, header.dtype)
+                    file(place.path).read_into(place.name, label)
+                    if label.size != 1:
+                        raise ContentError(
+                            f"the label has the shape {label.shape} instead of one number"
+                        )
+                    bag.label = label.item()
+                elif part == "features":
+                    bag.size, width = _instances(header)
+                    bag.parts[part] = _Part(place, header, width)
+                elif bag.size:
+                    bag.parts[part] = _Part(place, header, _row_width(part, header, bag.size))
     except ContentError as error:
-        bag.problem = sources.problem(error)
+        bag.problem = str(error)
     return bag
 
 
-def _check_shapes(bag: FoundBag) -> None:
-    features = bag.parts["features"].header
-    shape = _without_first(features.shape)
-    if features.dtype.kind not in "biuf":
-        raise ContentError(f"it holds {features.dtype} values, which are not numbers")
+def _instances(header: ArrayHeader) -> tuple[int, int]:
+    """Numbers of instances and of features."""
+    shape = _without_first(header.shape)
+    if header.dtype.kind not in "biuf":
+        raise ContentError(f"it holds {header.dtype} values, which are not numbers")
     if shape == (0,):
-        bag.size = 0
-        return
+        return 0, 0
     if len(shape) != 2 or shape[1] == 0:
         raise ContentError(
-            f"the instances have the shape {features.shape} instead of (n, d) or (1, n, d)"
+            f"the instances have the shape {header.shape} instead of (n, d) or (1, n, d)"
         )
-    bag.size, bag.width = int(shape[0]), int(shape[1])
-    for part in ("coords", "instance_labels") if bag.size else ():
-        if part not in bag.parts:
-            continue
-        header = bag.parts[part].header
-        width = _row_width(header.shape, bag.size)
-        wrong_width = part == "instance_labels" and width != 1
-        if width is None or header.dtype.kind not in "biuf" or wrong_width:
-            raise ContentError(
-                f"{part} have the shape {header.shape} for {bag.size} instances, type "
-                f"{header.dtype}"
-            )
-    if bag.size and bag.label is not None and bag.label.size != 1:
-        raise ContentError(f"the label has the shape {bag.label.shape} instead of one number")
+    return int(shape[0]), int(shape[1])
+
+
+def _row_width(part: str, header: ArrayHeader, size: int) -> int:
+    """Values per instance of an array (n,), (n, k) or (1, n, k)."""
+    n, *rest = _without_first(header.shape) or (0,)
+    width = rest[0] if rest else 1
+    wrong_width = part == "instance_labels" and width != 1
+    if n != size or len(rest) > 1 or header.dtype.kind not in "biuf" or wrong_width:
+        raise ContentError(
+            f"{part} have the shape {header.shape} for {size} instances, type {header.dtype}"
+        )
+    return width
 
 
 def _without_first(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
-
-
-def _row_width(shape: tuple[int, ...], size: int) -> int | None:
-    """Values per instance of an array (n,), (n, k) or (1, n, k), None for any other shape."""
-    shape = _without_first(shape)
-    if len(shape) not in (1, 2) or shape[0] != size:
-        return None
-    return 1 if len(shape) == 1 else shape[1]
 
 
 def _problems(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
@@ -379,44 +352,30 @@ def _problems(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
         found += [
             (bag.name, "it has no instances (empty='drop' leaves such files out)")
             for bag in bags
-            if bag.size == 0 and bag.problem is None
+            if not bag.size and bag.problem is None
         ]
-    found += _odd_ones(full, [bag.width for bag in full], "features")
-    for part in ("coords", "instance_labels"):
-        having = [bag for bag in full if part in bag.parts]
-        if not having:
-            continue
+    for part in ("features", "coords", "instance_labels") if full else ():
+        widths = [bag.parts[part].width if part in bag.parts else None for bag in full]
+        usual, times = Counter(widths).most_common(1)[0]
         remedy = " (coords=None leaves them out)" if part == "coords" else ""
         found += [
-            (bag.name, f"it has no {part} but {len(having)} other bags have{remedy}")
-            for bag in full
-            if part not in bag.parts
-        ]
-        widths = [_row_width(bag.parts[part].header.shape, bag.size) for bag in having]
-        found += _odd_ones(having, widths, part)
+            (bag.name, f"it has {width or 'no'} {part} but {times} of {len(full)} bags have "
+             f"{usual or 'none'}{remedy}")
+            for bag, width in zip(full, widths, strict=True)
+            if width != usual
+        ]  # fmt: skip
     return found
 
 
-def _odd_ones(bags: Sequence[FoundBag], widths: Sequence[Any], what: str) -> list[tuple[str, str]]:
-    if len(set(widths)) < 2:
-        return []
-    usual, times = Counter(widths).most_common(1)[0]
-    return [
-        (bag.name, f"it has {width} {what} but {times} of {len(bags)} bags have {usual}")
-        for bag, width in zip(bags, widths, strict=True)
-        if width != usual
-    ]
-
-
-def _check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Iterable[Any]) -> None:
+def _check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collection[Any]) -> None:
     if not problems:
         return
-    n_wrong, n_bags = len({name for name, _ in problems}), len(list(bags))
+    n_wrong = len({name for name, _ in problems})
     lines = [f"  {name}: {what}" for name, what in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         lines.append(f"  and {len(problems) - _SHOWN} more")
     raise BagFileError(
-        f"{path}: {n_wrong} of {n_bags} bags cannot be read; correct or remove their files or "
+        f"{path}: {n_wrong} of {len(bags)} bags cannot be read; correct or remove their files or "
         "rows:\n" + "\n".join(lines)
     )
 
@@ -450,24 +409,20 @@ def _filled(
 ) -> BagRecord:
     offsets = offsets_of([bag.size for bag in bags])
     arrays = {"features": features}
-    for part in ("coords", "instance_labels"):
-        if part in bags[0].parts:
-            headers = [bag.parts[part].header for bag in bags]
-            common = np.result_type(*{header.dtype.newbyteorder("=") for header in headers})
-            width = _row_width(headers[0].shape, bags[0].size)
-            shape: Any = (len(features), width) if part == "coords" else len(features)
-            arrays[part] = np.empty(shape, common)
+    for part, (_, _, width) in list(bags[0].parts.items())[1:]:
+        types = {bag.parts[part].header.dtype.newbyteorder("=") for bag in bags}
+        shape: Any = (len(features), width) if part == "coords" else len(features)
+        arrays[part] = np.empty(shape, np.result_type(*types))
 
     def fill(at: int) -> str | None:
-        sources = _Files()
         try:
-            with sources:
+            with contextlib.ExitStack() as stack:
+                file = cache(lambda path: stack.enter_context(opened(path)))
                 for part, array in arrays.items():
                     place, out = bags[at].parts[part].place, array[offsets[at] : offsets[at + 1]]
-                    sources[place.path].read_into(place.name, out)
-                    release(out)
+                    file(place.path).read_into(place.name, out)
         except ContentError as error:
-            return sources.problem(error)
+            return str(error)
         return None
 
     found = _in_threads(fill, range(len(bags)), "bags", n_jobs, verbose)
@@ -490,14 +445,10 @@ def _kept(dtype: np.dtype) -> np.dtype:
 
 def labels_of(found: FoundBags) -> dict[str, Any]:
     """Labels, names, groups and splits of the bags found by :func:`survey`, for a Bunch."""
-    rows, bags = found.rows, found.bags
-    label, group, split = (
-        None if column is None else [column[at] for at in found.keep]
-        for column in (rows.label, rows.group, rows.split)
-    )
-    if label is None and all(bag.label is not None for bag in bags):
-        label = [bag.label.item() for bag in bags if bag.label is not None]
-    names = np.array([bag.name for bag in bags], dtype=str)
+    label, group, split = (found.rows.parts.get(part) for part in ("label", "group", "split"))
+    if label is None and all(bag.label is not None for bag in found.bags):
+        label = [bag.label for bag in found.bags]
+    names = np.array([bag.name for bag in found.bags], dtype=str)
     fields: dict[str, Any] = {"target": None, "bag_names": names}
     if label and isinstance(label[0], Outcome):
         fields["target"] = survival_outcomes(*zip(*label, strict=True))
@@ -522,7 +473,7 @@ def labels_of(found: FoundBags) -> dict[str, Any]:
 def _bag_data(found: FoundBags, table: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns of the table for the bags that are kept."""
     columns = found.rows.columns
-    if columns is None:
+    if not columns:
         raise ContentError("bag_data= without a table: pass the table that has the columns.")
     typed = hasattr(table, "columns") or Path(table or "").suffix.lower() in (".parquet", ".pq")
     chosen = {}
@@ -531,38 +482,22 @@ def _bag_data(found: FoundBags, table: Any, names: Sequence[str]) -> dict[str, n
             raise ContentError(
                 f"there is no column {name!r} for bag_data= among {listed(list(columns))}."
             )
-        cells = [columns[name][at] for at in found.keep]
-        chosen[name] = column_of(cells if typed else read_numbers(cells))
+        chosen[name] = column_of(columns[name] if typed else read_numbers(columns[name]))
     return chosen
 
 
 def _in_threads(
-    function: Callable[[_Item], _Result],
-    items: Sequence[_Item],
+    function: Callable[[Any], Any],
+    items: Collection[Any],
     label: str,
     n_jobs: int | None,
     verbose: bool,
-) -> list[_Result]:
+) -> list[Any]:
     """``function(item)`` for every item, with a progress bar."""
-    lock = threading.Lock()
-    with _progress_bar(len(items), label, verbose) as bar:
-
-        def one(item: _Item) -> _Result:
-            result = function(item)
-            if bar is not None:
-                with lock:
-                    bar.update()
-            return result
-
-        return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(one)(item) for item in items)
-
-
-def _progress_bar(total: int, label: str, verbose: bool) -> Any:
+    parallel = Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")
+    results = parallel(delayed(function)(item) for item in items)
     if verbose:
-        try:
-            from tqdm import tqdm
-        except ImportError:
-            print(f"load_bag_folder: {label} of {total} files", file=sys.stderr)
-        else:
-            return tqdm(total=total, desc=label, file=sys.stderr)
-    return contextlib.nullcontext()
+        from tqdm import tqdm
+
+        results = tqdm(results, total=len(items), desc=label, file=sys.stderr)
+    return list(results)

@@ -6,17 +6,14 @@ import contextlib
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..._bags.coerce import is_missing
+from ..._bags.canonical import is_missing
 from .._errors import BagFileError, ContentError, naming
 from .bag_files import SUFFIXES
 from .table import open_parquet
 from .text import check_header, check_width, csv_rows, listed
-
-__all__ = ["BagFiles", "BagTable", "Outcome", "Place", "find_bags", "read_bag_table"]
 
 # Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id slide_id slide filename file image_id name id"
@@ -39,15 +36,11 @@ class Place(NamedTuple):
     sure: bool = True
 
 
-@dataclass
-class BagFiles:
+class BagFiles(NamedTuple):
     """The possible places of each part of a bag, of which the first existing one is used."""
 
     name: str
-    features: list[Place]
-    coords: list[Place] = field(default_factory=list)
-    instance_labels: list[Place] = field(default_factory=list)
-    label: list[Place] = field(default_factory=list)
+    parts: dict[str, list[Place]]
 
 
 class Outcome(NamedTuple):
@@ -58,15 +51,23 @@ class Outcome(NamedTuple):
 
 
 class BagTable(NamedTuple):
-    """Columns of a table with one row per bag; None for a missing column."""
+    """Columns of a table with one entry per bag.
+
+    ``parts`` are those of "label", "group" and "split" that it has, ``columns`` all by their names.
+    """
 
     bags: list[str]
-    label: list[Any] | None
-    group: list[Any] | None
-    split: list[Any] | None
-    problems: list[tuple[str, str]]
-    # All columns of the table, with one entry per bag.
-    columns: dict[str, list[Any]] | None = None
+    parts: dict[str, list[Any]] = {}  # noqa: RUF012, never changed
+    problems: Sequence[tuple[str, str]] = ()
+    columns: dict[str, list[Any]] = {}  # noqa: RUF012
+
+    def taken(self, keep: Sequence[int]) -> BagTable:
+        """The rows of some bags."""
+
+        def of(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+            return {name: [cells[row] for row in keep] for name, cells in columns.items()}
+
+        return BagTable([self.bags[row] for row in keep], of(self.parts), (), of(self.columns))
 
 
 def find_bags(path: Path, key: str, coords: str | None) -> tuple[list[BagFiles], Path | None]:
@@ -77,17 +78,15 @@ def find_bags(path: Path, key: str, coords: str | None) -> tuple[list[BagFiles],
         return bags, next((table for table in tables if table.is_file()), None)
     if (path / "h5_files").is_dir() or (path / "pt_files").is_dir():
         return _clam_folders(path, key, coords), None
-    found = _files(path)
-    if not found:
-        inside = ", ".join(folder.name for folder in _folders_of_bags(path)[:8])
-        raise BagFileError(
-            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; "
-            + (f"pass one of its folders: {inside}." if inside else "check it.")
-        )
+    found = _some_files(path)
     return [
-        BagFiles(name, [Place(file, key)], [] if coords is None else [Place(file, coords, False)])
+        BagFiles(name, {"features": [Place(file, key)], "coords": _coords(file, coords)})
         for name, file in found.items()
     ], None
+
+
+def _coords(file: Path, name: str | None) -> list[Place]:
+    return [] if name is None else [Place(file, name, False)]
 
 
 def _clam_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
@@ -97,57 +96,50 @@ def _clam_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
         raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
     bags = []
     for name in sorted({*h5, *pt}):
-        bag = BagFiles(name, [])
+        features = [Place(pt[name], key)] if name in pt else []
+        places = []
         if name in h5:
-            bag.features.append(Place(h5[name], key, name not in pt))
-            if coords is not None:
-                bag.coords.append(Place(h5[name], coords, False))
-        if name in pt:
-            bag.features.append(Place(pt[name], key))
-        bags.append(bag)
+            features.insert(0, Place(h5[name], key, name not in pt))
+            places = _coords(h5[name], coords)
+        bags.append(BagFiles(name, {"features": features, "coords": places}))
     return bags
 
 
 def _parallel_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
     """torchmil: one folder per part of the bags."""
     features = path / "features"
-    files = _files(features)
-    if not files:
-        inside = _folders_of_bags(features)
-        if len(inside) != 1:
-            several = ", ".join(folder.name for folder in inside[:8])
-            raise BagFileError(
-                f"{features}: there is no file of a bag in this folder, and "
-                + (
-                    f"several folders of bags ({several}); pass one of them."
-                    if inside
-                    else "no folder of such files; check it."
-                )
-            )
-        files = _files(inside[0])
-
-    def places(folder: Path | None, array: str) -> dict[str, list[Place]]:
-        if folder is None or not folder.is_dir():
-            return {}
-        found = _files(folder)
-        # A path that does not exist, so that the error contains the missing file.
-        return {
-            name: [Place(found.get(name, folder / f"{name}{file.suffix}"), array)]
-            for name, file in files.items()
-        }
-
-    inner = next((path / name for name in _INSTANCE_LABELS if (path / name).is_dir()), None)
-    labels = places(path / "labels", "labels")
-    positions = {} if coords is None else places(path / "coords", coords)
-    instance_labels = places(inner, "" if inner is None else inner.name)
-    bags = []
-    for name, file in files.items():
-        bag = BagFiles(name, [Place(file, key)])
-        bag.label, bag.instance_labels = labels.get(name, []), instance_labels.get(name, [])
-        if coords is not None:
-            bag.coords = positions.get(name, [Place(file, coords, False)])
-        bags.append(bag)
+    inside = _folders_of_bags(features)
+    nested = len(inside) == 1 and not _files(features)
+    files = _some_files(inside[0] if nested else features)
+    bags = [
+        BagFiles(name, {"features": [Place(file, key)], "coords": _coords(file, coords)})
+        for name, file in files.items()
+    ]
+    inner = next((name for name in _INSTANCE_LABELS if (path / name).is_dir()), None)
+    for part, folder, array in (
+        ("label", "labels", "labels"),
+        ("coords", "coords", coords),
+        ("instance_labels", inner, inner),
+    ):
+        if folder is None or array is None or not (path / folder).is_dir():
+            continue
+        found = _files(path / folder)
+        for bag in bags:
+            # A path that does not exist, so that the error contains the missing file.
+            missing = path / folder / f"{bag.name}{files[bag.name].suffix}"
+            bag.parts[part] = [Place(found.get(bag.name, missing), array)]
     return bags
+
+
+def _some_files(path: Path) -> dict[str, Path]:
+    found = _files(path)
+    if not found:
+        inside = ", ".join(folder.name for folder in _folders_of_bags(path)[:8])
+        raise BagFileError(
+            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; "
+            + (f"pass one of its folders: {inside}." if inside else "check it.")
+        )
+    return found
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -212,23 +204,20 @@ def read_bag_table(
             kept.append(row)
         seen.add(bag or "")
     problems += [(n, "the table has no row for this file") for n in names if n not in seen]
-    out: dict[str, Any] = dict.fromkeys(chosen)
+    parts: dict[str, list[Any]] = {}
     for part, column in chosen.items():
-        if column is None:
-            continue
-        if not isinstance(column, str):
-            out[part], wrong = _outcomes(columns, column, kept)
+        if isinstance(column, tuple):
+            parts[part], wrong = _outcomes(columns, column, kept)
             problems += [(str(rows[row]), what) for row, what in wrong]
-            continue
-        out[part] = [columns[column][row] for row in kept]
-        if part != "label":
+        elif column is not None:
+            parts[part] = [columns[column][row] for row in kept]
             problems += [
                 (str(rows[row]), f"the column {column!r} for {part}= is empty")
-                for row, value in zip(kept, out[part], strict=True)
-                if _is_empty(value)
+                for row in kept
+                if part != "label" and _is_empty(columns[column][row])
             ]
     others = {name: [cells[row] for row in kept] for name, cells in columns.items()}
-    return BagTable([str(rows[row]) for row in kept], **out, problems=problems, columns=others)
+    return BagTable([str(rows[row]) for row in kept], parts, problems, others)
 
 
 def _frame_columns(table: Any) -> dict[str, list[Any]]:

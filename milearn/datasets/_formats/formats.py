@@ -7,20 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ..._bags.text import holds_text
+from ..._bags.rows_on_disk import holds_text
 from ..._fit.outcomes import has_outcomes
 from .._errors import ContentError
 from .arff import read_arff, write_arff
-from .c45 import read_c45, write_c45
 from .mat import read_mat, write_mat
 from .npy_folder import is_npy_folder, read_npy_folder, write_npy_folder
-from .npz import read_npz, write_npz
-from .record import FIELDS, BagRecord
+from .record import FIELDS, BagRecord, read_npz, write_npz
 from .svmlight import read_svmlight, write_svmlight
 from .table import read_csv, read_parquet, write_csv, write_parquet
 from .text import check_distinct
-
-__all__ = ["FORMATS", "SUFFIXES", "Format", "format_of"]
 
 
 @dataclass(frozen=True)
@@ -28,13 +24,12 @@ class Format:
     """Reader, writer, options and limits of a format."""
 
     read: Callable[..., BagRecord]
-    # Called with the path, the record, an open file for the path and one for each companion.
+    # Called with the path, the record, and an open file for the path.
     write: Callable[..., None]
     suffixes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # of load_bags
     start: bytes | None = None  # of the files; of an npy-folder, which is none, None
     inside: bytes | None = None  # of text, somewhere in the first kilobytes
-    companions: tuple[str, ...] = ()  # suffixes of further files
     holds: tuple[str, ...] | None = None  # fields; None for everything
     dense_only: bool = False
     holds_text: bool = False
@@ -52,34 +47,30 @@ class Format:
         extra += [f"instance_data[{data!r}]" for data in bags.instance_data]
         if "bag_data" not in self.holds:
             extra += [f"bag_data[{data!r}]" for data in bags.bag_data]
-        if extra:
-            raise ContentError(
-                f"the format {name!r} cannot hold {', '.join(extra)}; leave that out or save as "
-                ".npz."
-            )
-        if has_outcomes(target):
-            raise ContentError(
-                f"the format {name!r} cannot hold outcomes of survival analysis; save as .npz."
-            )
-        if target is not None and target.ndim != 1:
-            raise ContentError(
-                f"the format {name!r} holds one label per bag but y has shape {target.shape}; save "
-                "as .npz."
-            )
-        if holds_text(bags) and not self.holds_text:
-            raise ContentError(
-                f"the format {name!r} cannot hold text; save as .npz or .parquet, or encode the "
-                "text first."
-            )
-        if self.dense_only and bags.is_sparse:
-            raise ContentError(
-                f"the format {name!r} holds dense instances only; save as .npz, .arff, .mat or "
-                ".svmlight, or make the instances dense first."
-            )
-        if self.needs_labels and target is None:
-            raise ContentError(
-                f"the format {name!r} needs one label per bag; pass y, or save as .npz or .csv."
-            )
+        for wrong, what in (
+            (extra, f"cannot hold {', '.join(extra)}; leave that out or save as .npz"),
+            (has_outcomes(target), "cannot hold outcomes of survival analysis; save as .npz"),
+            (
+                target is not None and target.ndim != 1,
+                "holds one label per bag but y has shape "
+                f"{getattr(target, 'shape', ())}; save as .npz",
+            ),
+            (
+                holds_text(bags) and not self.holds_text,
+                "cannot hold text; save as .npz or .parquet, or encode the text first",
+            ),
+            (
+                self.dense_only and bags.is_sparse,
+                "holds dense instances only; save as .npz, .arff, .mat or .svmlight, or make the "
+                "instances dense first",
+            ),
+            (
+                self.needs_labels and target is None,
+                "needs one label per bag; pass y, or save as .npz or .csv",
+            ),
+        ):
+            if wrong:
+                raise ContentError(f"the format {name!r} {what}.")
         if self.needs_names:
             check_distinct(
                 record.bag_names(),
@@ -98,28 +89,17 @@ _table = partial(
 )
 FORMATS = {
     "npz": Format(read_npz, write_npz, (".npz",), start=b"PK"),
-    "npy-folder": Format(read_npy_folder, write_npy_folder, options=("mmap", "verify")),
+    "npy-folder": Format(read_npy_folder, write_npy_folder, options=("mmap",)),
     "csv": _table(read_csv, write_csv, (".csv",), options=(*_TABLE_OPTIONS, "delimiter")),
     "tsv": _table(partial(read_csv, delimiter="\t"), partial(write_csv, delimiter="\t"), (".tsv",)),
     "parquet": _table(
         read_parquet, write_parquet, (".parquet", ".pq"), start=b"PAR1", holds_text=True
     ),
-    "c45": Format(
-        read_c45,
-        write_c45,
-        (".data",),
-        ("names", "bag", "instance", "missing"),
-        companions=(".names",),
-        holds=("bag_names", "instance_names", "target_names"),
-        dense_only=True,
-        needs_labels=True,
-        needs_names=True,
-    ),
     "arff": Format(
         read_arff,
         write_arff,
         (".arff",),
-        ("bag", "label", "missing"),
+        ("missing",),
         inside=b"@relation",
         holds=("bag_names", "target_names", "sample_weight"),
         needs_labels=True,

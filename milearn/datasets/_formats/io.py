@@ -12,16 +12,13 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.bag_data import bag_columns
-from ..._bags.storage import converted
-from ..._bags.text import holds_text
+from ..._bags.annotations import bag_columns
+from ..._bags.rows_on_disk import converted, holds_text
 from .._atomic import writing
 from .._errors import ContentError, naming
 from .formats import FORMATS, format_of
 from .npy_folder import is_npy_folder
 from .record import BAG_FIELDS, FIELDS, INSTANCE_FIELDS, BagRecord, encode_labels
-
-__all__ = ["load_bags", "save_bags"]
 
 
 def load_bags(
@@ -38,11 +35,9 @@ def load_bags(
     bag_data: Sequence[str] | None = None,
     missing: str | None = None,
     delimiter: str | None = None,
-    names: str | os.PathLike[str] | bool | None = None,
     n_features: int | None = None,
     zero_based: bool | str | None = None,
     mmap: bool = False,
-    verify: bool = False,
 ) -> Any:
     """Read bags from a file, or from a folder of arrays.
 
@@ -53,8 +48,7 @@ def load_bags(
     npy-folder (a folder)           the same as .npy files, which can be memory-mapped
     csv, tsv   .csv, .tsv           one row per instance, a header line, a column with the bag
     parquet    .parquet, .pq        the same table, or one column of text (needs pyarrow)
-    c45        .data, with .names   UCI archive, as for Musk
-    arff       .arff                WEKA, one relational attribute
+    arff       .arff                WEKA: the name of the bag, a relational attribute, the label
     mat        .mat                 Andrews' MATLAB files: features, bag_ids, labels
     svmlight   .svmlight, .libsvm,  ``label qid:bag index:value``, and Andrews'
                .svm                 ``instance:bag:label index:value``
@@ -74,23 +68,19 @@ def load_bags(
     as_sparse : bool, default=None
         CSR instances (True), dense instances (False), or as stored in the file (None).
     bag, label, instance, instance_label : str, default=None
-        Names of the columns with the bag, its label, the name of the instance and the label of the
-        instance. For tables the default is the name of the parameter, and all except ``bag`` may be
-        absent; for C4.5 it is the first two discrete columns for bag and instance; for ARFF the
-        attribute before the relation for the bag and the last one for the label.
+        For csv, tsv and parquet: names of the columns with the bag, its label, the name of the
+        instance and its label. The default is the name of the parameter; all except ``bag`` may be
+        absent.
     bag_data : sequence of str, default=None
         For csv, tsv and parquet: names of columns that are constant within each bag and become
         ``data.bag_data`` instead of features. Columns whose names start with ``bag_data:``, as
         :func:`save_bags` writes them, do so without being named. An empty cell is NaN in a column
         of numbers.
     missing : {"error", "nan"}, default="error"
-        For csv, tsv, parquet, c45 and arff: whether an empty or ``?`` feature value is an error or
+        For csv, tsv, parquet and arff: whether an empty or ``?`` feature value is an error or
         becomes NaN. Estimators do not support NaN, so the data have to be imputed first.
     delimiter : str, default=","
         For csv.
-    names : path-like or False, default=None
-        For c45: the ``.names`` file; by default, the one with the name of ``path``. With False, or
-        if the file does not exist, the columns are bag, instance, features, class.
     n_features : int, default=None
         For svmlight: number of columns, if the file does not contain it and the last columns are
         empty.
@@ -100,9 +90,6 @@ def load_bags(
         For npy-folder: map the files into memory instead of loading them. Data are read when they
         are used, worker processes share the files, and pickles of the bags refer to them by their
         path. The files must exist as long as the bags or their pickles are used.
-    verify : bool, default=False
-        For npy-folder: also compare the checksums of all files, which reads them completely. Sizes
-        and types are always checked.
 
     Returns
     -------
@@ -170,11 +157,9 @@ def load_bags(
         "bag_data": None if bag_data is None else list(bag_columns(bag_data)),
         "missing": missing,
         "delimiter": delimiter,
-        "names": names,
         "n_features": n_features,
         "zero_based": zero_based,
         "mmap": mmap or None,
-        "verify": verify or None,
     }
     options = {name: value for name, value in given.items() if value is not None}
     with naming(path):
@@ -232,8 +217,8 @@ def save_bags(
     Parameters
     ----------
     path : path-like
-        The file; for c45 the ``.data`` file, next to which a ``.names`` file is written; for
-        npy-folder a folder that does not exist, is empty or contains bags of this format.
+        The file; for npy-folder a folder that does not exist, is empty or contains bags of this
+        format.
     X : Bags, Bunch, or sequence of 2-D arrays
         The bags. A Bunch of :func:`load_bags` also provides the labels and all fields.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), default=None
@@ -269,7 +254,7 @@ def save_bags(
     ------
     BagFileError
         If the format cannot store all of the data. An existing file is then not changed. Only npz
-        and npy-folder store everything with exact values and types; csv, tsv, parquet and c45 only
+        and npy-folder store everything with exact values and types; csv, tsv and parquet only
         support dense instances, and text only npz, npy-folder and parquet.
 
     See Also
@@ -311,8 +296,8 @@ def save_bags(
         if name == "npy-folder":
             form.write(path, record)
             return
-        with writing(path, *map(path.with_suffix, form.companions)) as files:
-            form.write(path, record, *files)
+        with writing(path) as file:
+            form.write(path, record, file)
 
 
 def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:

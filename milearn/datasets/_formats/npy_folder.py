@@ -8,24 +8,19 @@ header with the old files, and maps and pickles of an old version never refer to
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..._bags.storage import row_blocks
+from ..._bags.rows_on_disk import row_blocks
 from .._errors import ContentError
-from .arrays import arrays_of, record_of
-from .npz import check_unicode
-from .record import BagRecord
-
-__all__ = ["HEAD", "is_npy_folder", "read_npy_folder", "write_npy_folder"]
+from .record import BagRecord, arrays_of, check_unicode, record_of
 
 HEAD = "bags.json"
 _FORMAT = "milearn bags"
@@ -46,30 +41,28 @@ def is_npy_folder(path: Path) -> bool:
 # -- reading -----------------------------------------------------------------------------------
 
 
-def read_npy_folder(path: Path, *, mmap: bool = False, verify: bool = False) -> BagRecord:
-    """Read the layout of :func:`write_npy_folder`.
-
-    Parameters
-    ----------
-    path : Path
-        The folder.
-    mmap : bool, default=False
-        Whether to map the large arrays read-only instead of loading them.
-    verify : bool, default=False
-        Whether to compare checksums, which reads every file.
-    """
+def read_npy_folder(path: Path, *, mmap: bool = False) -> BagRecord:
+    """Read the layout of :func:`write_npy_folder`; large arrays are mapped if ``mmap``."""
     head = _head(path)
-    arrays = {
-        key: _array(path, key, entry, mmap and key.startswith(_MAPPED), verify)
-        for key, entry in head["arrays"].items()
-    }
-    for key in _TEXTS:
-        # Folders of older versions have no "bag_data".
-        if head.get(key.lower()):
-            arrays[key] = np.array(head[key.lower()], dtype=str)
+    try:
+        arrays = {
+            key: _array(path, key, entry, mmap and key.startswith(_MAPPED))
+            for key, entry in head["arrays"].items()
+        }
+        for key in _TEXTS:
+            # Folders of older versions have no "bag_data".
+            texts = ({"bag_data": []} | head)[key.lower()] or []
+            if not _are_texts([texts] if key == "DESCR" and texts else texts):
+                raise TypeError(f"{key.lower()} is not text")
+            if texts:
+                arrays[key] = np.array(texts, dtype=str)
+        declared = tuple(head[name] for name in _COUNTS)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ContentError(
+            f"{HEAD} lacks an entry or has one of the wrong type ({error}); {_AGAIN}"
+        ) from error
     record = record_of(arrays)
     found = len(record.bags), record.bags.n_instances, record.bags.shape[1]
-    declared = tuple(head[name] for name in _COUNTS)
     if found != declared:
         raise ContentError(
             f"{HEAD} declares {declared} bags, instances and features but the files hold {found}; "
@@ -93,23 +86,7 @@ def _head(path: Path) -> dict[str, Any]:
             f"{HEAD} has the version {head.get('version')!r}, but this milearn knows 1 to "
             f"{_VERSION}; use a newer one."
         )
-    sound = (
-        "feature_names" in head
-        and _are_counts([head.get(name) for name in _COUNTS])
-        and (head["feature_names"] is None or _are_texts(head["feature_names"]))
-        and _are_texts(head.get("instance_data"))
-        and _are_texts(head.get("bag_data", []))
-        and _are_texts([head.get("descr")])
-        and isinstance(head.get("arrays"), dict)
-        and all(map(_is_entry, head["arrays"].values()))
-    )
-    if not sound:
-        raise ContentError(f"{HEAD} lacks an entry or has one of the wrong type; {_AGAIN}")
     return head
-
-
-def _are_counts(values: Any) -> bool:
-    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
 
 
 def _are_texts(values: Any) -> bool:
@@ -120,16 +97,7 @@ def _are_texts(values: Any) -> bool:
     )
 
 
-def _is_entry(entry: Any) -> bool:
-    return (
-        isinstance(entry, dict)
-        and _are_texts([entry.get(name) for name in ("file", "dtype", "sha256")])
-        and _are_counts([entry.get("bytes")])
-        and _are_counts(entry.get("shape"))
-    )
-
-
-def _array(path: Path, key: str, entry: dict[str, Any], mapped: bool, verify: bool) -> np.ndarray:
+def _array(path: Path, key: str, entry: dict[str, Any], mapped: bool) -> np.ndarray:
     name = entry["file"]
     file = path / name
     # The header of a foreign folder must not refer to files outside of the folder.
@@ -141,47 +109,32 @@ def _array(path: Path, key: str, entry: dict[str, Any], mapped: bool, verify: bo
             f"{name} has {size} bytes instead of {entry['bytes']}; it is truncated or belongs to "
             f"another folder, {_AGAIN}"
         )
-    if verify and _sha256(file) != entry["sha256"]:
-        raise ContentError(
-            f"the checksum of {name} is wrong; its content was changed or damaged, {_AGAIN}"
-        )
     try:
-        return _values(file, size, entry, mapped)
+        values = np.load(file, mmap_mode="r", allow_pickle=False)
+        dtype, shape = values.dtype, [*values.shape]
+        if (shape, dtype.str) != (entry["shape"], entry["dtype"]) or not values.flags.c_contiguous:
+            raise ValueError(f"it holds {dtype.str} of shape {shape}")
+        if dtype.kind not in _KINDS or dtype.itemsize < 1:
+            raise ValueError(f"the type {dtype.str} is not supported")
+        if values.offset + values.nbytes != size:
+            raise ValueError("the size does not fit the shape")
+        if not mapped or not values.size:
+            values = np.array(values)
+        check_unicode(values)
+    except MemoryError:
+        raise
     except Exception as error:  # NumPy raises exceptions of any kind for a damaged header
         raise ContentError(
             f"{name} is not the array that {HEAD} describes ({error}); {_AGAIN}"
         ) from error
-
-
-def _values(file: Path, size: int, entry: dict[str, Any], mapped: bool) -> np.ndarray:
-    values = np.load(file, mmap_mode="r", allow_pickle=False)
-    dtype, shape = values.dtype, values.shape
-    if [*shape] != entry["shape"] or dtype.str != entry["dtype"] or not values.flags.c_contiguous:
-        raise ValueError(f"it holds {dtype.str} of shape {shape}")
-    if dtype.kind not in _KINDS or not dtype.itemsize:
-        raise ValueError(f"the type {dtype.str} is not supported")
-    if values.offset + values.nbytes != size:
-        raise ValueError("the size does not fit the shape")
-    if not mapped or not values.size:
-        values = np.array(values)
-    check_unicode(values)
     return values
-
-
-def _sha256(file: Path) -> str:
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 # -- writing -----------------------------------------------------------------------------------
 
 
 def write_npy_folder(
-    path: Path,
-    record: BagRecord,
-    written: Mapping[str, Path] | None = None,
-    *,
-    chunk_bytes: int = 2**24,
+    path: Path, record: BagRecord, written: Mapping[str, Path] | None = None
 ) -> None:
     """Write a folder atomically: it has either its old or its new content.
 
@@ -196,8 +149,6 @@ def write_npy_folder(
     written : mapping of str to Path, default=None
         Existing C-contiguous .npy files on the same disk with arrays of the record, which are moved
         into the folder.
-    chunk_bytes : int, default=16777216
-        Bytes of an array in memory that are written at a time.
     """
     if path.exists() and not (path.is_dir() and (is_npy_folder(path) or not any(path.iterdir()))):
         raise ContentError(
@@ -207,7 +158,7 @@ def write_npy_folder(
     temporary = path.with_name(f".{path.name}.{token}.part")
     try:
         temporary.mkdir()
-        _write_all(temporary, record, token, written or {}, chunk_bytes)
+        _write_all(temporary, record, token, written or {})
         if is_npy_folder(path):
             _replace(path, temporary)
         else:
@@ -217,9 +168,7 @@ def write_npy_folder(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _write_all(
-    folder: Path, record: BagRecord, token: str, written: Mapping[str, Path], chunk_bytes: int
-) -> None:
+def _write_all(folder: Path, record: BagRecord, token: str, written: Mapping[str, Path]) -> None:
     bags, entries = record.bags, {}
     names = None if bags.feature_names is None else bags.feature_names.tolist()
     if not _are_texts([*(names or []), *bags.instance_data, *bags.bag_data, record.descr]):
@@ -229,17 +178,16 @@ def _write_all(
             continue
         file = folder / f"{key}-{token}.npy"
         if key in written:
-            checksum = _take_array(file, written[key])
+            _take_array(file, written[key])
         elif key == "instances":
-            checksum = _write_array(file, values, (block for _, _, block in row_blocks(bags)))
+            _write_array(file, values, (block for _, _, block in row_blocks(bags)))
         else:
-            checksum = _write_array(file, values, _chunks(values, chunk_bytes))
+            _write_array(file, values, [values])
         entries[key] = {
             "file": file.name,
             "dtype": values.dtype.str,
             "shape": [int(length) for length in values.shape],
             "bytes": file.stat().st_size,
-            "sha256": checksum,
         }
     head: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
     head |= dict(zip(_COUNTS, (len(bags), bags.n_instances, bags.shape[1]), strict=True))
@@ -251,14 +199,7 @@ def _write_all(
     _flush_folder(folder)
 
 
-def _chunks(values: np.ndarray, chunk_bytes: int) -> Iterator[np.ndarray]:
-    flat = np.asarray(values, order="C").reshape(-1)
-    step = max(1, chunk_bytes // values.dtype.itemsize)
-    return (flat[start : start + step] for start in range(0, len(flat), step))
-
-
-def _write_array(file: Path, values: Any, blocks: Iterator[np.ndarray]) -> str:
-    """Write one .npy file and return its checksum."""
+def _write_array(file: Path, values: Any, blocks: Iterable[np.ndarray]) -> None:
     header = {
         "descr": np.lib.format.dtype_to_descr(values.dtype),
         "fortran_order": False,
@@ -266,24 +207,19 @@ def _write_array(file: Path, values: Any, blocks: Iterator[np.ndarray]) -> str:
     }
     with _flushed(file) as stream:
         np.lib.format.write_array_header_1_0(stream, header)
-        stream.flush()
-        checksum = hashlib.sha256(file.read_bytes())
         for block in blocks:
-            raw = np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
-            checksum.update(raw)
-            stream.write(raw)
-    return checksum.hexdigest()
+            stream.write(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
 
 
-def _take_array(file: Path, written: Path) -> str:
-    """Move one .npy file to its place and return its checksum."""
+def _take_array(file: Path, written: Path) -> None:
+    """Move one .npy file to its place."""
     try:
         os.replace(written, file)
     except PermissionError:
         # Windows cannot move a mapped file.
         shutil.copyfile(written, file)
     with _flushed(file, "r+b"):
-        return _sha256(file)
+        pass
 
 
 def _replace(path: Path, temporary: Path) -> None:

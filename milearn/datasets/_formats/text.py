@@ -35,14 +35,6 @@ def check_not_empty(raw: Any) -> None:
         raise ContentError("the file is empty; if a download was interrupted, fetch it again.")
 
 
-def numbered_lines(path: Path, comment: str = "\n") -> Iterator[tuple[int, str]]:
-    """The lines that are not empty, numbered from 1 and without their comments."""
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        line = line.partition(comment)[0].strip()
-        if line:
-            yield number, line
-
-
 def csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The number of the line and the cells of each row that is not empty, the header first."""
     n_rows = 0

@@ -13,9 +13,7 @@ from ..._bags import Bags
 from ..._bags.segments import offsets_of, segment_max
 from ..._bags.stack import stack_features
 from ..._fit.validation import check_bags
-from .drawing import check_count, random_sizes, size_range
-
-__all__ = ["add_irrelevant_features", "make_affinity"]
+from .make import check_count, random_sizes, size_range
 
 # The Lennard-Jones potential has its minimum at this multiple of sigma.
 _BEST = 2.0 ** (1.0 / 6.0)

@@ -15,16 +15,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._bags import Bags
-
-__all__ = ["make_false_frequency", "make_single_concept", "make_threshold_concepts"]
+from .make import check_count
 
 
 class _Scene:
     """Clusters on separate axes in a standard normal background."""
 
     def __init__(self, n_features: int, distance: float, rng: np.random.RandomState) -> None:
-        if n_features < 3:
-            raise ValueError(f"n_features={n_features!r} is out of range; it must be >= 3.")
+        check_count("n_features", n_features, 3)
         # A random rotation, so that clusters are not on coordinate axes.
         axes = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
         self.concepts = distance * axes[:2]
@@ -50,8 +48,7 @@ class _Scene:
 
 
 def _labels(n_bags: int, rng: np.random.RandomState) -> np.ndarray:
-    if n_bags < 2:
-        raise ValueError(f"n_bags={n_bags!r} is out of range; it must be >= 2.")
+    check_count("n_bags", n_bags, 2)
     return rng.permutation(np.arange(n_bags) % 2)
 
 

@@ -10,9 +10,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from ..._bags import Bags
 from ..._bags.segments import offsets_of
-from .drawing import check_fraction, random_labels, random_sizes, size_range
-
-__all__ = ["load_digit_bags"]
+from .make import check_fraction, random_labels, random_sizes, size_range
 
 
 def load_digit_bags(

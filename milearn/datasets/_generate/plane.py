@@ -10,9 +10,7 @@ from sklearn.utils import check_random_state
 
 from ..._bags import Bags
 from ..._bags.segments import offsets_of
-from .drawing import check_count
-
-__all__ = ["make_ambiguous_plane", "plane_side"]
+from .make import check_count
 
 
 def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:

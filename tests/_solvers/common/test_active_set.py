@@ -8,8 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from milearn._solvers.common.active_set import active_set_iterations, polish
-from milearn._solvers.common.qp_problem import ActiveSet, QPProblem
+from milearn._solvers.common.qp import ActiveSet, QPProblem, active_set_iterations, polish
 
 
 def random_program(seed):

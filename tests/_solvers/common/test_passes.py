@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 
 from milearn import Bags
+from milearn._bags.blocks import ArraySource
 from milearn._solvers.common import passes
-from milearn._solvers.common.passes import ArraySource
 
 FORMS = {
     "float64": np.asarray,

@@ -11,8 +11,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from milearn import Bags
+from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_max
-from milearn._solvers.common.passes import ArraySource, instance_scores
+from milearn._solvers.common.passes import instance_scores
 from milearn._solvers.common.screen import (
     ScreenLimits,
     contrasts_of,

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from milearn._solvers.common.passes import ArraySource
+from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.witnesses import (
+    HighestInstances,
     TieRule,
-    Witnesses,
     is_constant,
     mean_difference,
 )
@@ -25,8 +25,8 @@ def test_without_ties_it_is_the_highest_and_the_second_score_is_not_asked():
     scores = np.random.default_rng(0).normal(size=10)
     bags = np.array([0, 2, 3])
     expected = [OFFSETS[bag] + scores[OFFSETS[bag] : OFFSETS[bag + 1]].argmax() for bag in bags]
-    assert Witnesses(OFFSETS, bags, refused).of(scores).tolist() == expected
-    assert len(Witnesses(OFFSETS, bags[:0], refused).of(scores)) == 0
+    assert HighestInstances(OFFSETS, bags, refused).of(scores).tolist() == expected
+    assert len(HighestInstances(OFFSETS, bags[:0], refused).of(scores)) == 0
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-12])
@@ -37,7 +37,7 @@ def test_the_second_score_decides_between_equal_ones_and_is_asked_once(noise):
         asked.extend(rows.tolist())
         return second[rows]
 
-    rule = Witnesses(OFFSETS, np.arange(4), second_scores)
+    rule = HighestInstances(OFFSETS, np.arange(4), second_scores)
     scores = np.array([1.0, 1.0, 0.0, 5.0, 2.0, 1.0, 0.0, 3.0, 3.0, 3.0])
     for _ in range(2):
         shaken = scores + noise * np.arange(10.0)
@@ -66,7 +66,7 @@ def test_a_pass_breaks_ties_as_the_dual_does_and_tells_where_it_cannot():
     )
     (block,) = ArraySource(X, OFFSETS).map(lambda block: block)
     bags = np.arange(4)
-    rule = Witnesses(OFFSETS, bags, lambda rows: X[rows] @ second)
+    rule = HighestInstances(OFFSETS, bags, lambda rows: X[rows] @ second)
     for constant in (False, True):
         rows, tied = TieRule(second, constant).highest(block, X @ w, bags)
         assert rows.tolist() == rule.of(X @ w, constant=constant).tolist()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from milearn import Bags
+from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.common.sample import SampleLimits
 from milearn._solvers.survival.likelihood import PartialLikelihood
 from milearn._solvers.survival.passes import CoxProblem, CoxStart, solve_cox_maximum

@@ -227,3 +227,14 @@ def test_selections_of_merged_bags_are_those_of_the_bags(seed):
     positive = np.flatnonzero(signs[bag] > 0)
     spread = merged.spread(values)
     assert np.array_equal(merged.points[spread], point_of[positive])
+
+
+def test_a_program_that_fails_is_recorded(monkeypatch):
+    def fails(*args, **options):
+        raise SolverError("The cuts are too similar.")
+
+    monkeypatch.setattr("milearn._solvers.svm.mixture.solve_qp", fails)
+    given, _ = problem()
+    found = mix_selections(given, given.offsets[:-1], tol=1e-6, max_iter=50)
+    assert found.failure == "The cuts are too similar."
+    assert not found.converged

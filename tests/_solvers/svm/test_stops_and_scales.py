@@ -9,9 +9,9 @@ import pytest
 import qpsolvers
 from sklearn.svm import SVC
 
+from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.common.qp import QPProblem, solve_qp, sparse_columns
 from milearn._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled, top_subgradient
 from milearn._solvers.svm.coupled.gram import SetKernelGram
@@ -131,15 +131,6 @@ def test_the_hard_maximum_of_a_classifier_is_refused():
 
 
 # -- warnings ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("solver", qpsolvers.available_solvers)
-def test_backends_are_given_matrices_that_they_take(solver):
-    box = QPProblem(np.eye(3), np.array([-2.0, 0.5, -1.5]), lb=np.zeros(3), ub=np.ones(3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = solve_qp(box, tol=1e-6, solver=solver)
-    assert found.x == pytest.approx([1.0, 0.0, 1.0], abs=1e-4)
 
 
 def filters_during(monkeypatch, owner, name):

@@ -15,6 +15,7 @@ from scipy.sparse import csc_array
 
 from milearn import Bags
 from milearn.datasets import BagFileError, load_bags, save_bags
+from milearn.survival import survival_outcomes
 
 
 def npz(**arrays):
@@ -68,10 +69,22 @@ def _parquet(**columns):
     return buffer.getvalue()
 
 
+_NO_PARQUET = (
+    "the Parquet file cannot be read; it is truncated or not a Parquet file, fetch or save it "
+    "again."
+)
 _UNREADABLE = (
     "the .npz archive cannot be read; it is truncated or not an .npz file, fetch or save it again."
 )
+_TEXTS = "the arrays of texts are inconsistent; save the file again."
 X2 = np.ones((3, 2))
+
+
+def _texts(**wrong):
+    sound = {"text": np.array([65, 66, 67], dtype=np.uint8), "text_offsets": np.array([0, 1, 3])}
+    return npz(bag_offsets=np.array([0, 2]), **sound | wrong)
+
+
 ARFF = (
     "@relation x\n@attribute b {p,q}\n@attribute r relational\n@attribute f numeric\n"
     "@attribute g numeric\n@end r\n@attribute c {0,1}\n@data\n"
@@ -84,7 +97,7 @@ CASES = {
     "empty.mat": (b"", "the file is empty; if a download was interrupted, fetch it again."),
     "x.xyz": (b"what is this", "the format cannot be determined by the suffix '.xyz' or the "
               "content; pass format= as one of npz, npy-folder, csv, tsv, parquet, "
-              "c45, arff, mat, svmlight."),
+              "arff, mat, svmlight."),
     "binary.csv": (b"\xff\xfe\x00a", "this is not a text file in UTF-8; check the format, or pass "
                    "format=."),
     # -- npz
@@ -121,6 +134,9 @@ CASES = {
     "header.npz": (npz(instances=X2).replace(b"'descr'", b"'desc\\\n"), _UNREADABLE),
     "member.npz": (_member("instances", b"no array"), "the member 'instances' is not an array; "
                    "write bag files with milearn.datasets.save_bags."),
+    "huge.npz": (_member("instances.npy", npy(X2).replace(b"(3, 2), }        ",
+                                                          b"(99999999999, 2)}")),
+                 "the array 'instances' is truncated; fetch or save the file again."),
     "pointers.npz": (npz(data=np.ones(3), indices=np.zeros(3, dtype=int), shape=np.array([3, 2]),
                          indptr=np.array([0, 3, 65542, 0]), bag_offsets=np.array([0, 3])),
                      "the sparse matrix of instances is inconsistent (index pointer values must "
@@ -134,6 +150,16 @@ CASES = {
                     _UNREADABLE),
     "names.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]), feature_names=np.ones(2)),
                   "feature_names must be a sequence of strings."),
+    "texts1.npz": (_texts(text=np.arange(4.0)), _TEXTS),
+    "texts2.npz": (_texts(text_offsets=np.array([0, 3, 2])), _TEXTS),
+    "texts3.npz": (_texts(text_offsets=np.array([0, 2, 1, 3])), _TEXTS),
+    "texts4.npz": (_texts(text_offsets=np.empty(0, dtype=int)), _TEXTS),
+    "utf8.npz": (_texts(text=np.array([65, 255, 66], dtype=np.uint8)), "the texts are not UTF-8 "
+                 "('utf-8' codec can't decode byte 0xff in position 0: invalid start byte); save "
+                 "the file again."),
+    "outcome.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]), y_event=np.ones(1, dtype=bool),
+                        y_time=np.array([np.nan])),
+                    "the outcomes are wrong (Input time contains NaN.); save the file again."),
     # -- tables
     "blank.csv": (b'""\n', "there is not a single name of a column in it; check the file and the "
                   "delimiter (delimiter=)."),
@@ -158,15 +184,27 @@ CASES = {
     "inf.csv": (b"bag,label,f\na,1,inf\n", "line 2, column 'f': 'inf' is not a finite number; "
                 "correct it."),
     "noname.csv": (b"bag,label,f\na,1,2\n,1,3\n", "line 3 names no bag; fill the bag column."),
+    "line5.csv": (b"bag,f\n,\na,1\n\na,red\n", "line 5, column 'f': 'red' is not a number; correct "
+                  "it, or encode the column before reading."),
+    "column.parquet": (lambda: _parquet(bag=["a", "b"], column=[1.0, 2.0]).replace(
+                       b"column", b"col\xffmn"), _NO_PARQUET),
+    "bag.parquet": (lambda: _parquet(bag=["first", "b"], x=[1.0, 2.0]).replace(
+                    b"first", b"fi\xffst"), _NO_PARQUET),
+    "list.parquet": (lambda: _parquet(bag=[["a"], ["b"]], x=[1.0, 2.0]), "the column 'bag' for "
+                     "bag= holds values of the type list<element: string>; bags, labels and "
+                     "instances are named by numbers or texts."),
+    "text.parquet": (lambda: _parquet(bag=["a", "a"], f=["red", None]), "row 2, column 'f': the "
+                     "text is missing; fill it in, or leave the row out."),
+    "lists.parquet": (lambda: _parquet(bag=["a", "a"], f=[["red"], ["blue"]]), "the column 'f' "
+                      "does not hold numbers; encode it before reading, or leave it out."),
+    "gap.parquet": (lambda: _parquet(bag=["a", "a"], f=[1.0, None]), "row 2, column 'f': the value "
+                    "is missing or not finite; fill it in, or pass missing='nan' and impute before "
+                    "fitting."),
+    "mixed.parquet": (lambda: _parquet(bag=["a", "a"], f=["red", "blue"], g=[1.0, 2.0]), "the "
+                      "column 'f' holds text, which bags hold only without columns of numbers; "
+                      "encode it before reading, or leave it out."),
     "cut.parquet": (b"PAR1\x00\x00", "the Parquet file cannot be read; it is truncated or not a "
                     "Parquet file, fetch or save it again."),
-    # -- C4.5
-    "cut.data": (b"m1,c1,1,2,1.\nm1,c2,3\n", "line 2 has 3 columns but line 1 has 5; the line is "
-                 "damaged or the file truncated."),
-    "narrow.data": (b"m1,1,0.\n", "line 1 has 3 columns; without a .names file the columns must be "
-                    "bag, instance, features, class."),
-    "labels.data": (b"m1,c1,1,0.\nm1,c2,3,1.\n", "bag 'm1' carries two labels, '0' (line 1) and "
-                    "'1' (line 2); give every instance of a bag the label of the bag."),
     # -- ARFF
     "head.arff": (b"@relation x\n@attribute b {p}\n", "the file ends before @data; it is "
                   "truncated, fetch it again."),
@@ -201,8 +239,10 @@ CASES = {
                     "declares a relation inside a relation, but a bag holds plain instances; "
                     "flatten the file first."),
     "extra.arff": (ARFF.replace("@end r", "@end r\n@attribute age numeric").encode(), "the "
-                   "attribute 'age' describes a bag as a whole, which bags of instances cannot "
-                   "hold; remove it, or choose the roles with bag= and label=."),
+                   "attributes 'b', 'r', 'age', 'c' are more than the name of the bag, its "
+                   "instances and its label; remove the others."),
+    "weight.arff": ((ARFF + "p,'1,2',0,{1.2.3}\n").encode(), "bag 'p', weight: '1.2.3' is not a "
+                    "number; correct it, or encode the column before reading."),
     "hollow2.arff": (b"@relation x\n@attribute r relational\n@end r\n@data\n", "the relational "
                      "attribute 'r' declares no attribute of an instance; correct the header."),
     "brace.arff": (b"@relation x\n@attribute b {p,q\n", "line 2 does not close the list of values "
@@ -221,8 +261,8 @@ CASES = {
     # -- MATLAB
     "cut.mat": (mat(features=X2, bag_ids=[1, 1, 2], labels=[1, 1, 0])[:300], "the MATLAB file "
                 "cannot be read; it is truncated or not a .mat file, fetch or save it again."),
-    "other.mat": (mat(X=X2), "the variable 'features' is missing; the file holds X but needs "
-                  "features, bag_ids and labels."),
+    "other.mat": (mat(X=X2), "the variable 'features' is missing or not a matrix of numbers; "
+                  "the file holds X but needs features, bag_ids and labels."),
     "short.mat": (mat(features=X2, bag_ids=[1, 1], labels=[1, 1, 0]), "'bag_ids' has 2 entries for "
                   "3 rows of 'features'; the arrays have inconsistent lengths."),
     "labels.mat": (mat(features=X2, bag_ids=[1, 1, 2], labels=[1, -1, -1]), "bag '1' carries two "
@@ -236,12 +276,9 @@ CASES = {
     "type.mat": (mat(features=X2, bag_ids=[1, 1, 1], labels=[1, 1, 1]).replace(
                  b"features\x09", b"features\x89"), "the MATLAB file cannot be read; it is "
                  "truncated or not a .mat file, fetch or save it again."),
-    "dims.mat": (mat(features=X2, bag_ids=[1, 1, 1], labels=[1, 1, 1], comment=["a"]).replace(
-                 struct.pack("<4i", 5, 8, 1, 1), struct.pack("<4i", 5, 1, 1, 1)), "the MATLAB file "
-                 "cannot be read; it is truncated or not a .mat file, fetch or save it again."),
     "cell.mat": (mat(features=np.array([1, "a"], dtype=object), bag_ids=[1], labels=[1]), "the "
-                 "variable 'features' is not a matrix; the file holds features, bag_ids, labels "
-                 "but needs features, bag_ids and labels."),
+                 "variable 'features' is missing or not a matrix of numbers; the file holds "
+                 "features, bag_ids, labels but needs features, bag_ids and labels."),
     "rows.mat": (_sparse_mat(lambda data: data.replace(struct.pack("<3i", 0, 1, 2),
                                                        struct.pack("<3i", 0, 1, 1 << 30))),
                  "the sparse matrix of features is inconsistent (indices must be < 3); fetch or "
@@ -258,6 +295,8 @@ CASES = {
                        "9223372036854775807; correct it."),
     "noqid.svmlight": (b"1 qid:1 1:2\n1 1:2\n", "line 2 names no bag; write qid:<number of the "
                        "bag> after the label."),
+    "first.svmlight": (b"# n_features: 5\n1 qid:1 1:2 7:1\n", "the column numbers run from 1 to 7, "
+                       "which does not fit n_features=5, zero_based=False; correct these."),
     "pair.svmlight": (b"1 qid:1 1:2 3\n", "line 1: '3' is not of the form index:value; the line is "
                       "damaged or the file truncated."),
     "label.svmlight": (b"one qid:1 1:2\n", "line 1: the label 'one' is not a number; correct it, "
@@ -276,38 +315,12 @@ def test_one_clear_sentence(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     content, sentence = CASES[name]
     path = tmp_path / name
-    path.write_bytes(content)
+    path.write_bytes(content() if callable(content) else content)
     with pytest.raises(BagFileError) as caught:
         load_bags(path)
     found = str(caught.value).replace("(row index values must", "(indices must")  # SciPy 1.13
     assert found == f"{path}: {sentence}"
     assert [p.name for p in tmp_path.iterdir()] == [name]
-
-
-@pytest.mark.parametrize(
-    ("columns", "old", "new", "sentence"),
-    [
-        ({"bag": ["a", "b"], "column": [1.0, 2.0]}, b"column", b"col\xffmn", None),
-        ({"bag": ["first", "b"], "x": [1.0, 2.0]}, b"first", b"fi\xffst", None),
-        (
-            {"bag": [["a"], ["b"]], "x": [1.0, 2.0]},
-            b"",
-            b"",
-            "the column 'bag' for bag= holds values of the type list<element: string>; bags, "
-            "labels and instances are named by numbers or texts.",
-        ),
-    ],
-)
-def test_parquet_files_whose_texts_are_none(tmp_path, columns, old, new, sentence):
-    path = tmp_path / "x.parquet"
-    path.write_bytes(_parquet(**columns).replace(old, new))
-    with pytest.raises(BagFileError) as caught:
-        load_bags(path)
-    assert str(caught.value) == f"{path}: " + (
-        sentence
-        or "the Parquet file cannot be read; it is truncated or not a Parquet file, fetch or save "
-        "it again."
-    )
 
 
 def test_no_such_file(tmp_path):
@@ -320,92 +333,88 @@ def test_no_such_file(tmp_path):
         save_bags(tmp_path / "no" / "x.npz", Bags(X2, [0, 3]))
 
 
-def test_unknown_format_and_option(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"format": "xls"}, ValueError, "format='xls' is unknown; choose one of npz, npy-folder, "
+         "csv, tsv, parquet, arff, mat, svmlight."),
+        ({"missing": "drop"}, ValueError, "missing='drop' is unknown; choose 'error' or 'nan'."),
+        ({"dtype": "int32"}, ValueError, "dtype='int32' is not supported; choose float64, float32 "
+         "or float16."),
+        ({"dtype": np.float16, "as_sparse": True}, ValueError, "dtype=float16 is for dense "
+         "instances; choose float32 or float64."),
+        ({"bag_data": "f"}, TypeError, "bag_data must be a list of names of columns, such as "
+         "['age', 'stain'], or a dict that gives them other names."),
+        ({"bag_data": ["age"]}, BagFileError, "{path}: there is no column 'age' for bag_data= "
+         "among 'bag', 'f'."),
+        ({"n_features": 3}, BagFileError, "{path}: n_features= means nothing for the format 'csv'; "
+         "leave it out, or pass format= if this is another format."),
+        ({"mmap": True}, BagFileError, "{path}: mmap= means nothing for the format 'csv'; leave it "
+         "out, or pass format= if this is another format."),
+    ],
+)  # fmt: skip
+def test_options_that_mean_nothing(tmp_path, options, error, sentence):
     path = tmp_path / "x.csv"
     path.write_text("bag,f\na,1\n")
-    with pytest.raises(
-        ValueError, match=r"^format='xls' is unknown; choose one of npz, npy-folder, "
-    ):
-        load_bags(path, format="xls")
-    with pytest.raises(ValueError, match=r"^missing='drop' is unknown; choose 'error' or 'nan'\.$"):
-        load_bags(path, missing="drop")
-    with pytest.raises(BagFileError) as caught:
-        load_bags(path, n_features=3)
-    assert str(caught.value) == (
-        f"{path}: n_features= means nothing for the format 'csv'; leave it out, or pass format= if "
-        "this is another format."
-    )
-    with pytest.raises(BagFileError) as caught:
-        save_bags(tmp_path / "x.xyz", Bags(X2, [0, 3]))
-    assert str(caught.value) == (
-        f"{tmp_path / 'x.xyz'}: the format cannot be determined by the suffix '.xyz'; pass "
-        "format= as one of npz, npy-folder, csv, tsv, parquet, c45, arff, mat, svmlight."
-    )
+    with pytest.raises(error) as caught:
+        load_bags(path, **options)
+    assert str(caught.value) == sentence.format(path=path)
 
 
-def test_a_class_that_the_names_file_does_not_know(tmp_path):
-    (tmp_path / "x.names").write_text("0,1.\nmol: a,b.\nf: continuous.\n")
-    (tmp_path / "x.data").write_text("a,1,1.\nb,2,2.\n")
-    with pytest.raises(BagFileError) as caught:
-        load_bags(tmp_path / "x.data")
-    assert str(caught.value) == (
-        f"{tmp_path / 'x.data'}: line 2 has the class '2', which is not among 0, 1 of x.names; "
-        "correct one of the two."
-    )
+DENSE = Bags(np.arange(12.0).reshape(6, 2), [0, 2, 3, 6])
+TEXT = Bags.from_documents([["A b.", "C"], ["D"], ["E"]], split=None)
+OUTCOMES = survival_outcomes([True, False, True], [1.5, 2.0, 0.25])
+SAVED = [
+    ("xyz", DENSE, {}, "the format cannot be determined by the suffix '.xyz'; pass format= as one "
+     "of npz, npy-folder, csv, tsv, parquet, arff, mat, svmlight."),
+    ("csv", DENSE, {"split": [0, 0, 1]}, "the format 'csv' cannot hold split; leave that out or "
+     "save as .npz."),
+    ("arff", DENSE, {"instance_names": list("abcdef"), "groups": [0, 0, 1]}, "the format 'arff' "
+     "cannot hold groups, instance_names; leave that out or save as .npz."),
+    ("mat", DENSE.with_bag_data({"age": [1, 2, 3]}), {}, "the format 'mat' cannot hold "
+     "bag_data['age']; leave that out or save as .npz."),
+    ("csv", DENSE.with_bag_data({"box": np.eye(3)}), {}, "bag_data['box'] has 2 dimensions, but a "
+     "table holds one; save as .npz."),
+    ("mat", DENSE, {"bag_names": ["a", "b", "c"]}, "this format numbers its bags, but bag_names "
+     "are not distinct whole numbers; leave bag_names out or save as .npz."),
+    ("arff", DENSE, {"bag_names": ["a", "b", "a"]}, "two bags have the name 'a', so that they "
+     "would become one in this format; make bag_names distinct or save as .npz."),
+    ("arff", DENSE, {"y": None}, "the format 'arff' needs one label per bag; pass y, or save as "
+     ".npz or .csv."),
+    ("svmlight", DENSE, {"y": np.eye(3)}, "the format 'svmlight' holds one label per bag but y has "
+     "shape (3, 3); save as .npz."),
+    ("csv", DENSE, {"y": OUTCOMES}, "the format 'csv' cannot hold outcomes of survival analysis; "
+     "save as .npz."),
+    ("csv", DENSE.with_instances(csc_array(DENSE.instances).tocsr()), {}, "the format 'csv' holds "
+     "dense instances only; save as .npz, .arff, .mat or .svmlight, or make the instances dense "
+     "first."),
+    ("svmlight", TEXT, {}, "the format 'svmlight' cannot hold text; "
+     "save as .npz or .parquet, or encode the text first."),
+    ("npz", [np.ones((2, 2))], {"y": [1, 0]}, "y has shape (2,) but there are 1 bags."),
+    ("csv", DENSE.with_instances(DENSE.instances, feature_names=["bag", "f"]), {}, "a feature has "
+     "the name 'bag', which this format uses for its own column; rename the feature or save as "
+     ".npz."),
+    ("npz", Bags.from_documents([["\ud800"]], split=None), {"y": None}, "a text holds half a "
+     "character ('utf-8' codec can't encode character '\\ud800' in position 0: surrogates not "
+     "allowed); correct it."),
+    ("npz", DENSE, {"y": [1, 0]}, "y has shape (2,) but there are 3 bags."),
+    ("npz", DENSE, {"split": [0, 1]}, "split has shape (2,) but 3 entries are needed."),
+    ("npz", DENSE, {"y": [0, 1, 2], "target_names": ["a", "b"]}, "y runs from 0 to 2, but with 2 "
+     "target_names the labels are the codes 0 to 1."),
+    ("npz", DENSE, {"y": list("abc"), "target_names": ["a", "b"]}, "y holds 'c', which is not "
+     "among target_names."),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("names", "sentence"),
-    [
-        ("mol: a,b.\n", "x.names: the first entry must list the classes, as in '0,1.'; correct the "
-         "file, or move it away to read the data without it."),
-        ("0,1.\nmol\n", "x.names: the entry 'mol' is not of the form 'name: type.'; correct the "
-         "file, or move it away to read the data without it."),
-        ("0,1.\nmol: continuous.\nf: continuous.\n", "x.data: no discrete column names the bag in "
-         "x.names; name the column with bag=."),
-        ("0,1.\na: p.\nb: q.\nc: r.\n", "x.names: the discrete column 'c' is not a feature, and "
-         "bag and instance are named already; encode it as numbers or declare it 'ignore'."),
-    ],
-)  # fmt: skip
-def test_a_damaged_names_file(tmp_path, names, sentence):
-    (tmp_path / "x.names").write_text(names)
-    width = max(names.count(":"), 2)
-    (tmp_path / "x.data").write_text(",".join(["1"] * width) + ",1.\n")
-    with pytest.raises(BagFileError) as caught:
-        load_bags(tmp_path / "x.data")
-    assert str(caught.value) == f"{tmp_path}/{sentence}"
-
-
-@pytest.mark.parametrize(
-    ("column", "sentence"),
-    [
-        (["red", None], "row 2, column 'f': the text is missing; fill it in, or leave the row "
-         "out."),
-        ([["red"], ["blue"]], "the column 'f' does not hold numbers; encode it before reading, or "
-         "leave it out."),
-        ([1.0, None], "row 2, column 'f': the value is missing or not finite; fill it in, or pass "
-         "missing='nan' and impute before fitting."),
-    ],
-)  # fmt: skip
-def test_parquet_columns_must_be_numbers(tmp_path, column, sentence):
-    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
-    path = tmp_path / "x.parquet"
-    parquet.write_table(pyarrow.table({"bag": ["a", "a"], "f": column}), path)
-    with pytest.raises(BagFileError) as caught:
-        load_bags(path)
-    assert str(caught.value) == f"{path}: {sentence}"
-
-
-def test_parquet_columns_of_text_and_numbers_are_refused(tmp_path):
-    path = tmp_path / "x.parquet"
-    path.write_bytes(_parquet(bag=["a", "a"], f=["red", "blue"], g=[1.0, 2.0]))
-    with pytest.raises(BagFileError) as caught:
-        load_bags(path)
-    assert str(caught.value) == (
-        f"{path}: the column 'f' holds text, which bags hold only without columns of numbers; "
-        "encode it before reading, or leave it out."
-    )
+@pytest.mark.parametrize(("suffix", "bags", "given", "sentence"), SAVED)
+def test_nothing_is_dropped_silently(tmp_path, suffix, bags, given, sentence):
+    path = tmp_path / f"x.{suffix}"
+    path.write_text("old")
+    with pytest.raises(ValueError, match=r"\.$") as caught:
+        save_bags(path, bags, **{"y": [1, 0, 1], **given})
+    assert str(caught.value).removeprefix(f"{path}: ") == sentence
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
 def test_an_unterminated_quote_of_a_megabyte_fails_at_once(tmp_path):
@@ -415,12 +424,14 @@ def test_an_unterminated_quote_of_a_megabyte_fails_at_once(tmp_path):
         load_bags(path)
 
 
-def test_svmlight_columns_must_fit(tmp_path):
-    path = tmp_path / "x.svmlight"
-    path.write_text("1 qid:1 1:2 7:1\n")
-    with pytest.raises(BagFileError) as caught:
-        load_bags(path, n_features=5)
-    assert str(caught.value) == (
-        f"{path}: the column numbers run from 1 to 7, which does not fit n_features=5, "
-        "zero_based=False; correct these."
-    )
+@pytest.mark.parametrize("form", ["npz", "mat", "npy-folder"])
+def test_a_lack_of_memory_is_no_damage(tmp_path, monkeypatch, form):
+    def full(*args, **options):
+        raise MemoryError("Unable to allocate 1 TiB")
+
+    path = tmp_path / "x"
+    save_bags(path, Bags(X2, [0, 3]), [1], format=form)
+    monkeypatch.setattr(np, "load", full)
+    monkeypatch.setattr(matlab, "loadmat", full)
+    with pytest.raises(MemoryError, match="Unable to allocate 1 TiB"):
+        load_bags(path, format=form)

@@ -15,9 +15,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from milearn import Bags
-from milearn._bags.mapped import is_mapped
+from milearn._bags.rows_on_disk import is_mapped
 from milearn.datasets import BagFileError, load_bag_folder, load_bags
+from milearn.datasets._formats.bag_files import opened
 from milearn.survival import survival_outcomes
 from tests.datasets.fuzz import mutate
 
@@ -216,25 +216,9 @@ def rows():
         "grade": [2, 0, 1],
         "hospital": [7, 7, 8],
         "fold": [0, 1, 2],
+        "age": [71.0, None, 64.5],
+        "site": ["x", "y", "x"],
     }
-
-
-def _frame(folder):
-    return pd.DataFrame(rows())
-
-
-def _polars(folder):
-    return pl.DataFrame(rows())
-
-
-def _csv(folder):
-    pd.DataFrame(rows()).to_csv(folder / "t.csv", index=False)
-    return folder / "t.csv"
-
-
-def _tsv(folder):
-    pd.DataFrame(rows()).to_csv(folder / "t.tsv", index=False, sep="\t")
-    return str(folder / "t.tsv")
 
 
 def _parquet(folder):
@@ -243,17 +227,35 @@ def _parquet(folder):
     return folder / "t.parquet"
 
 
-@pytest.mark.parametrize("make", [_frame, _polars, _csv, _tsv, _parquet])
-def test_every_kind_of_table(tmp_path, make):
+def _text(folder, suffix, separator):
+    pd.DataFrame(rows()).to_csv(folder / f"t.{suffix}", index=False, sep=separator)
+    return str(folder / f"t.{suffix}")
+
+
+TABLES = {
+    "pandas": lambda folder: pd.DataFrame(rows()),
+    "polars": lambda folder: pl.DataFrame(rows()),
+    "csv": lambda folder: _text(folder, "csv", ","),
+    "tsv": lambda folder: Path(_text(folder, "tsv", "\t")),
+    "parquet": _parquet,
+}
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("mmap", [False, True])
+def test_every_kind_of_table(tmp_path, make, mmap):
     made = blocks()
     folder = tmp_path / "bags"
     folder.mkdir()
     for name, (features, _) in made.items():
         np.save(folder / f"{name}.npy", features)
     bunch = load_bag_folder(
-        folder, make(tmp_path), bag="slide", label="grade", group="hospital", split="fold"
-    )
+        folder, make(tmp_path), bag="slide", label="grade", group="hospital", split="fold",
+        bag_data=["age", "site"], mmap=mmap and tmp_path / "map",
+    )  # fmt: skip
     assert_blocks(bunch, made, rows()["slide"], coords=False)
+    np.testing.assert_array_equal(bunch.data.bag_data["age"], [71, np.nan, 64.5])
+    assert bunch.data.bag_data["site"].tolist() == ["x", "y", "x"]
     assert bunch.target.tolist() == [2, 0, 1]
     assert bunch.group_names[bunch.groups].tolist() == ["7", "7", "8"]
     assert bunch.split.tolist() == [0, 1, 2]
@@ -287,6 +289,8 @@ def test_tables_that_do_not_fit(tmp_path):
     refuses(tmp_path / "none.csv", "there is no such table", FileNotFoundError)
     refuses(tmp_path / "a.npy", "not '.npy'")
     refuses(None, "label= without a table", ValueError, label="y")
+    refuses(None, "bag_data= without a table", bag_data=["age"])
+    refuses(pd.DataFrame({"bag": ["a"]}), "no column 'y' for bag_data= among", bag_data=["y"])
     (tmp_path / "short.csv").write_text("bag,label\na,1\nb\n")
     refuses(tmp_path / "short.csv", "row 2 has 1 columns but the header has 2")
 
@@ -478,6 +482,12 @@ def test_a_damaged_file_is_read_or_named_and_nothing_else(tmp_path, kind):
         assert kind == "csv" or list(listed_in(error)) == ["b"]
 
 
+def test_an_error_of_the_caller_is_not_one_of_the_file(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((1, 2)))
+    with pytest.raises(KeyError, match="mine"), opened(tmp_path / "a.npy"):
+        raise KeyError("mine")
+
+
 @pytest.mark.parametrize("shape", [(0, 4), (1, 0, 4), (0,)])
 def test_empty_files_are_dropped_with_their_rows_and_named(tmp_path, shape):
     write_h5(tmp_path, "a", features=np.ones((2, 4)), coords=np.ones((2, 2)))
@@ -499,33 +509,31 @@ def test_empty_files_are_dropped_with_their_rows_and_named(tmp_path, shape):
         load_bag_folder(tmp_path, empty="drop")
 
 
-def test_folders_that_are_none(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such folder"):
-        load_bag_folder(tmp_path / "none")
-    (tmp_path / "x.csv").write_text("bag\n")
-    with pytest.raises(FileNotFoundError, match="read it by load_bags"):
-        load_bag_folder(tmp_path / "x.csv")
-    with pytest.raises(BagFileError, match=r"no file of a bag .* check it"):
-        load_bag_folder(tmp_path)
-    for folder in ("uni", "conch"):
-        (tmp_path / folder).mkdir()
-        np.save(tmp_path / folder / "a.npy", np.ones((1, 2)))
-    with pytest.raises(BagFileError, match="pass one of its folders: conch, uni"):
-        load_bag_folder(tmp_path)
-    np.savez(tmp_path / "uni" / "a.npz", features=np.ones((1, 2)))
-    with pytest.raises(BagFileError, match=r"'a\.npy' and 'a\.npz' are two files for one bag"):
-        load_bag_folder(tmp_path / "uni")
-
-
-def test_options_that_are_unknown(tmp_path):
-    np.save(tmp_path / "a.npy", np.ones((1, 2)))
-    for options, match in (
-        ({"empty": "keep"}, "choose 'raise' or 'drop'"),
-        ({"dtype": int}, "choose float16"),
-        ({"mmap": True}, "pass the path"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            load_bag_folder(tmp_path, **options)
+@pytest.mark.parametrize(
+    ("folder", "options", "error", "match"),
+    [
+        ("none", {}, FileNotFoundError, "no such folder"),
+        ("x.csv", {}, FileNotFoundError, "read it by load_bags"),
+        ("void", {}, BagFileError, "no file of a bag .* check it"),
+        (".", {}, BagFileError, "pass one of its folders: conch, uni"),
+        ("twice", {}, BagFileError, r"'a\.npy' and 'a\.npz' are two files for one bag"),
+        ("uni", {"empty": "keep"}, ValueError, "choose 'raise' or 'drop'"),
+        ("uni", {"dtype": int}, ValueError, "choose float16"),
+        ("uni", {"mmap": True}, ValueError, "pass the path"),
+        ("uni", {"mmap": "x.csv"}, FileExistsError, r"x\.csv: this exists already"),
+        ("uni", {"mmap": "none/mapped"}, FileNotFoundError, "no such folder; create it first"),
+    ],
+)
+def test_folders_and_options_that_are_refused(tmp_path, monkeypatch, folder, options, error, match):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_text("bag\n")
+    for name in ("uni", "conch", "void", "deep/twice"):
+        Path(name).mkdir(parents=True)
+    for name in ("uni", "conch", "deep/twice"):
+        np.save(Path(name, "a.npy"), np.ones((1, 2)))
+    np.savez(Path("deep/twice/a.npz"), features=np.ones((1, 2)))
+    with pytest.raises(error, match=match):
+        load_bag_folder("deep/twice" if folder == "twice" else folder, **options)
 
 
 @pytest.mark.parametrize(("suffix", "library"), [(".h5", "h5py"), (".pt", "torch")])
@@ -573,7 +581,7 @@ def test_a_map_holds_the_same_bags_and_opens_again(tmp_path, n_jobs):
     place = tmp_path / "mapped"
     plain = load_bag_folder(slides, table, empty="drop")
     mapped = load_bag_folder(slides, table, empty="drop", mmap=place, n_jobs=n_jobs)
-    again = load_bags(place, mmap=True, verify=True)
+    again = load_bags(place, mmap=True)
     for bunch in (mapped, again):
         assert_blocks(bunch, made, names[:-1])
         assert bunch.data.dtype == np.float16
@@ -584,14 +592,6 @@ def test_a_map_holds_the_same_bags_and_opens_again(tmp_path, n_jobs):
         assert bunch.filename == str(place)
     assert mapped.dropped.tolist() == ["empty"]
     assert listing(tmp_path) == ["mapped", "slides"]
-
-
-def test_a_map_takes_the_place_of_nothing(tmp_path):
-    np.save(tmp_path / "a.npy", np.ones((1, 2)))
-    with pytest.raises(FileExistsError, match=r"a\.npy: this exists already"):
-        load_bag_folder(tmp_path, mmap=tmp_path / "a.npy")
-    with pytest.raises(FileNotFoundError, match="no such folder; create it first"):
-        load_bag_folder(tmp_path, mmap=tmp_path / "none" / "mapped")
 
 
 def test_a_failure_leaves_no_map_behind(tmp_path, monkeypatch):
@@ -629,7 +629,7 @@ def test_a_map_that_cannot_be_moved_is_copied(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", held)
     load_bag_folder(slides, mmap=tmp_path / "mapped")
-    bags = load_bags(tmp_path / "mapped", verify=True).data
+    bags = load_bags(tmp_path / "mapped").data
     np.testing.assert_array_equal(bags.instances, np.arange(6.0).reshape(3, 2))
     assert listing(tmp_path) == ["mapped", "slides"]
 
@@ -696,22 +696,3 @@ def test_memory_is_that_of_the_bags_and_of_one_file(tmp_path):
     assert found["rss"] <= 1.1 * found["data"] + 4e6, found
     assert found["rss"] >= 0.9 * found["data"], found  # that it was measured at all
     assert mapped["anonymous"] <= 0.25 * found["data"], mapped
-
-
-def test_bags_keep_what_the_folder_holds_when_they_are_indexed(tmp_path):
-    made = blocks()
-    for name, (features, coords) in made.items():
-        np.savez(tmp_path / f"{name}.npz", features=features, coords=coords)
-    bags = load_bag_folder(tmp_path).data
-    assert isinstance(bags, Bags)
-    picked = bags[[2, 0]]
-    names = [sorted(SIZES)[at] for at in (2, 0)]
-    expected = np.concatenate([made[name][1] for name in names])
-    np.testing.assert_array_equal(picked.instance_data["coords"], expected)
-
-
-def test_a_table_of_empty_cells_is_refused(tmp_path):
-    np.save(tmp_path / "a.npy", np.ones((2, 2)))
-    (tmp_path / "labels.csv").write_text(" , \n")
-    with pytest.raises(BagFileError, match=r"labels\.csv: there is not a single name of a column"):
-        load_bag_folder(tmp_path, tmp_path / "labels.csv")

@@ -52,8 +52,3 @@ def test_sides_and_margin():
 def test_parameters_out_of_range(name, value):
     with pytest.raises(ValueError, match=f"^{name}={value!r} is out of range"):
         make_ambiguous_plane(**{name: value})
-
-
-def test_no_bags_at_all():
-    with pytest.raises(ValueError, match="both 0"):
-        make_ambiguous_plane(0)

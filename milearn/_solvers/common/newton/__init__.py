@@ -1,17 +1,10 @@
 """Proximal Newton over rows held in memory."""
 
-from .direction import Part, Pooled, Rows
-from .engine import NewtonSolution, solve
-from .groups import GroupProblem, solve_groups
-from .simplex import project
-
-__all__ = [
-    "GroupProblem",
-    "NewtonSolution",
-    "Part",
-    "Pooled",
-    "Rows",
-    "project",
-    "solve",
-    "solve_groups",
-]
+from .direction import Part as Part
+from .direction import Pooled as Pooled
+from .direction import Rows as Rows
+from .engine import NewtonSolution as NewtonSolution
+from .engine import solve as solve
+from .groups import GroupProblem as GroupProblem
+from .groups import solve_groups as solve_groups
+from .simplex import project as project

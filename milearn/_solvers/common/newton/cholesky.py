@@ -16,8 +16,6 @@ from scipy.linalg.lapack import dpotrf
 
 from ....exceptions import SolverError
 
-__all__ = ["solve_positive"]
-
 _EPS = float(np.finfo(np.float64).eps)
 # Factor for further increases of the diagonal, and their maximum number.
 _AGAIN, _TIMES = 100.0, 6

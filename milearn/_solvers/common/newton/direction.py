@@ -22,11 +22,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from ...._bags.segments import gather_rows
 from ...._bags.threads import in_threads
 from .cholesky import solve_positive
-from .inner_products import InnerProducts
 
-__all__ = ["Limits", "Part", "Pooled", "Rows", "newton_direction"]
-
-Matrix = Any  # an ndarray, a CSR matrix or a RowStack
+Matrix = Any  # an ndarray or a CSR matrix
 
 # Above this size of the system of the rows, Woodbury's identity cancels catastrophically.
 _LARGE = 1e8
@@ -189,7 +186,6 @@ def newton_direction(
     gradient: np.ndarray,
     ridge: np.ndarray,
     limits: Limits | None = None,
-    products: InnerProducts | None = None,
 ) -> np.ndarray:
     """-(R + (X, E)'S(X, E))^-1 times the gradient.
 
@@ -201,8 +197,6 @@ def newton_direction(
     gradient, ridge : ndarray of shape (n_columns + n_free,)
         The diagonal of R is the ridge.
     limits : Limits, default=None
-    products : InnerProducts, default=None
-        Of dense X, for several directions.
     """
     (X, E), d, limits = matrix, len(gradient), limits or Limits()
     parts = [part for part in parts if len(part.rows)]
@@ -221,11 +215,6 @@ def newton_direction(
         return _by_columns(matrix, parts, gradient, ridge)
     number = np.cumsum(used) - 1
     parts = [part.renumbered(number, len(rows)) for part in parts]
-    even = bool((ridge[: X.shape[1]] == ridge[0]).all())
-    if few and even and products is not None and len(rows) <= products.most:
-        found = _by_held_rows(products, (rows, E[rows]), parts, gradient, ridge)
-        if found is not None:
-            return found
     X = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
     if few:
         return _by_rows((X, E[rows]), parts, gradient, ridge, limits)
@@ -275,63 +264,18 @@ def _by_rows(
     fits = not sparse.issparse(X) or m * n <= limits.dense_numbers
     if np.abs(system).max(initial=0.0) > _LARGE and fits:
         return _in_basis((_dense(X), E), parts, gradient, ridge)
-    scores = np.asarray(X @ (gradient[:n] / ridge[:n]))
-    y, free = _by_kernel(system, (pooled, E), scores, (gradient[n:], ridge[n:]))
-    return np.append((np.asarray(X.T @ y) - gradient[:n]) / ridge[:n], free)
-
-
-def _by_held_rows(
-    products: InnerProducts,
-    chosen: tuple[np.ndarray, np.ndarray],
-    parts: list[Part],
-    gradient: np.ndarray,
-    ridge: np.ndarray,
-) -> np.ndarray | None:
-    """As :func:`_by_rows`, for rows whose inner products are held; None where that cancels."""
-    (rows, E), (m, n) = chosen, (len(chosen[0]), len(gradient) - chosen[1].shape[1])
-    places = products.places(rows)
-    pooled = [each for part in parts for each in part.pooled(m)]
-    K = products.kernel(places)
-    K /= ridge[0]
-    system = _bent(pooled, K)
-    if np.abs(system).max(initial=0.0) > _LARGE:
-        return None
-    scores = products.scores(places, gradient[:n] / ridge[:n])
-    y, free = _by_kernel(system, (pooled, E), scores, (gradient[n:], ridge[n:]))
-    return np.append((products.weighted_sum(places, y) - gradient[:n]) / ridge[:n], free)
-
-
-def _by_kernel(
-    system: np.ndarray,
-    rows: tuple[list[Pooled], np.ndarray],
-    scores: np.ndarray,
-    free: tuple[np.ndarray, np.ndarray],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the rows in the direction of w, and the direction of the free variables.
-
-    The free variables are eliminated from the system by themselves: in the kernel, their part would
-    be divided by a ridge that may be arbitrarily small.
-
-    Parameters
-    ----------
-    system : ndarray of shape (m, m)
-        S K; overwritten.
-    rows : the parts of S, and E
-    scores : ndarray of shape (m,)
-        Scores of the gradient in w divided by its ridge.
-    free : gradient and ridge of the free variables
-    """
-    (pooled, E), (gradient, ridge) = rows, free
-    system[np.diag_indices(len(system))] += 1.0
-    target = _bent(pooled, np.column_stack([scores, E]))
+    # The free variables are eliminated from the system by themselves: in the kernel, their part
+    # would be divided by a ridge that may be arbitrarily small.
+    system[np.diag_indices(m)] += 1.0
+    target = _bent(pooled, np.column_stack([np.asarray(X @ (gradient[:n] / ridge[:n])), E]))
     solved = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
-    y, of_free = solved[:, 0], solved[:, 1:]
-    if E.shape[1] == 0:
-        return y, np.zeros(0)
-    curvature = E.T @ of_free
-    curvature = 0.5 * (curvature + curvature.T) + np.diag(ridge)
-    change = solve_positive(curvature, E.T @ y - gradient)
-    return y - of_free @ change, change
+    y, of_free, free = solved[:, 0], solved[:, 1:], np.zeros(0)
+    if E.shape[1]:
+        curvature = E.T @ of_free
+        curvature = 0.5 * (curvature + curvature.T) + np.diag(ridge[n:])
+        free = solve_positive(curvature, E.T @ y - gradient[n:])
+    y = y - of_free @ free
+    return np.append((np.asarray(X.T @ y) - gradient[:n]) / ridge[:n], free)
 
 
 def _in_basis(

@@ -22,14 +22,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from ...._bags.threads import one_blas_thread
 from .direction import Limits, Part, newton_direction
-from .inner_products import InnerProducts
 from .proximal import ProximalTerm
-
-__all__ = ["FIRST_SMOOTHING", "WARM_SMOOTHING", "NewtonSolution", "Problem", "search", "solve"]
 
 # Initial h, and initial h around the proportions of a neighbouring problem.
 FIRST_SMOOTHING, WARM_SMOOTHING = 0.5, 0.05
@@ -122,7 +118,7 @@ class NewtonSolution:
         return max(0.0, self.objective - self.lower_bound)
 
 
-@one_blas_thread
+@one_blas_thread()
 def solve(
     problem: Problem,
     start: tuple[np.ndarray, np.ndarray],
@@ -158,11 +154,10 @@ def solve(
     h, n_steps, of_round = smoothing, 0, 0
     most = max(FIRST_SMOOTHING, smoothing)
     proximal = ProximalTerm.towards(w, problem.Z, problem.cost)
-    products = None if sparse.issparse(problem.Z) else InnerProducts(problem.Z)
     best = NewtonSolution(w, v, _objective(problem, point), -np.inf, centre, h, 0)
     while True:
         room = min(steps_at_a_time, _MAX_STEPS - of_round)
-        stage = _Round(problem, h, centre, proximal, limits or Limits(), products)
+        stage = _Round(problem, h, centre, proximal, limits or Limits())
         point, found, steps = stage.run(point, room, precision)
         n_steps += steps
         of_round += steps
@@ -227,7 +222,6 @@ class _Round:
     centre: Any
     proximal: ProximalTerm
     limits: Limits
-    products: InnerProducts | None
 
     def run(self, point: _Point, max_steps: int, precision: float) -> tuple[_Point, Any, int]:
         """Minimise from a point; returns the last point, its proportions and the steps."""
@@ -240,7 +234,7 @@ class _Round:
         while steps < max_steps:
             alpha = problem.coefficients(at.proportions)
             gradient = np.append(
-                proximal.gradient(point.w) + np.asarray(problem.Z.T @ alpha), problem.free.T @ alpha
+                proximal.gradient(point.w) + weighted_sum(problem.Z, alpha), problem.free.T @ alpha
             )
             # Loss of the dual value due to the stationarity residuals.
             missing = 0.5 * float(gradient[:n] @ gradient[:n]) + float(np.abs(gradient[n:]).sum())
@@ -252,7 +246,7 @@ class _Round:
             parts = problem.curvature(at)
             ridge[n:] = self._free_ridge(parts, ridge[:n])
             direction = newton_direction(
-                (problem.Z, problem.free), parts, gradient, ridge, self.limits, self.products
+                (problem.Z, problem.free), parts, gradient, ridge, self.limits
             )
             slope = float(direction @ gradient)
             if slope >= 0:
@@ -309,6 +303,22 @@ class _Round:
         small = _LINE_SEARCH * abs(slope)
         t, (values, at) = search(slope_at, slope, (point.values, start), small, is_lower=is_lower)
         return _Point(point.w + t * dw, point.v + t * dv, values), at
+
+
+def scores(Z: Any, w: np.ndarray) -> np.ndarray:
+    """Inner products of rows with a vector; rows in single precision are not converted."""
+    return np.asarray(Z @ w.astype(Z.dtype, copy=False), dtype=np.float64)
+
+
+def weighted_sum(Z: Any, weights: np.ndarray, *, at_once: int = 2**17) -> np.ndarray:
+    """The sum of rows times weights; sums of some rows in single precision are added in double."""
+    if Z.dtype == np.float64:
+        return np.asarray(Z.T @ weights)
+    total, step = np.zeros(Z.shape[1]), max(1, at_once // max(1, Z.shape[1]))
+    for first in range(0, Z.shape[0], step):
+        part = slice(first, first + step)
+        total += weights[part].astype(Z.dtype) @ Z[part]
+    return total
 
 
 def search(

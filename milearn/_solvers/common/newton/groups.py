@@ -32,21 +32,23 @@ from ...._bags.segments import segment_argmax
 from ...._bags.threads import one_blas_thread
 from ..rounding import rounding_scale
 from .direction import Limits, Part, Rows
-from .engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, search, solve
-from .exact import exact_solution
+from .engine import (
+    FIRST_SMOOTHING,
+    WARM_SMOOTHING,
+    NewtonSolution,
+    scores,
+    search,
+    solve,
+    weighted_sum,
+)
 from .simplex import project, runs
 
-__all__ = ["GroupProblem", "solve_groups"]
-
-Matrix = Any  # an ndarray, a CSR matrix or a RowStack
+Matrix = Any  # an ndarray or a CSR matrix
 
 # Given proportions are used as a start up to this relative gap.
 _WARM_GAP = 10.0
 # Line searches along a free variable end at this slope, as a fraction of all costs.
 _SHIFTED = 1e-3
-# Up to this ``gap_tol`` the exact solution is worth its time. After a failure it is tried again at
-# this fraction of the gap.
-_EXACT_TOL, _RETRY = 1e-4, 0.1
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class GroupProblem:
 
     def values(self, w: np.ndarray, v: float | np.ndarray) -> np.ndarray:
         """u of every row."""
-        return np.asarray(self.c + self.Z @ w + self.free @ np.atleast_1d(v))
+        return np.asarray(self.c + scores(self.Z, w) + self.free @ np.atleast_1d(v))
 
     @cached_property
     def cost(self) -> float:
@@ -114,7 +116,7 @@ class GroupProblem:
 
     def change(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Change of u along a direction."""
-        return np.asarray(self.Z @ w + self.free @ v)
+        return np.asarray(scores(self.Z, w) + self.free @ v)
 
     def moved(self, values: np.ndarray, t: float, change: np.ndarray) -> np.ndarray:
         """u after t times a change."""
@@ -184,7 +186,7 @@ class GroupProblem:
     def dual_value(self, proportions: np.ndarray) -> float:
         """The dual objective at alpha = C a, scaled to E'alpha = 0."""
         alpha = self.balanced(self.row_costs * proportions)
-        normal = np.asarray(self.Z.T @ alpha)
+        normal = weighted_sum(self.Z, alpha)
         value = float(np.sum(self.c * alpha)) - 0.5 * float(normal @ normal)
         if self.n_squared:
             value -= 0.25 * float(
@@ -300,8 +302,6 @@ def first_smoothing(
 
 def _squared_norms(Z: Matrix, at_once: int) -> np.ndarray:
     """Sum of the squares of each row."""
-    if hasattr(Z, "squared_norms"):
-        return np.asarray(Z.squared_norms)
     n, d = Z.shape
     squares, step = np.empty(n), max(1, at_once // max(1, d))
     for first in range(0, n, step):
@@ -313,7 +313,7 @@ def _squared_norms(Z: Matrix, at_once: int) -> np.ndarray:
     return squares
 
 
-@one_blas_thread
+@one_blas_thread()
 def solve_groups(
     problem: GroupProblem,
     w: np.ndarray,
@@ -323,9 +323,11 @@ def solve_groups(
     smoothing: float | None = None,
     proportions: np.ndarray | None = None,
     limits: Limits | None = None,
-    exact_from: float = 1e-4,
+    fine: float = 1e-4,
+    digits: float = 1e-15,
+    more_rounds: int = 12,
 ) -> NewtonSolution:
-    """Solve to a relative duality gap of ``gap_tol``, and exactly where that is small.
+    """Solve to a relative duality gap of ``gap_tol``.
 
     Parameters
     ----------
@@ -337,9 +339,10 @@ def solve_groups(
     proportions : ndarray of shape (n_rows,), default=None
         Proportions of a similar problem that satisfy the bounds; only used if their gap is small.
     limits : Limits, default=None
-    exact_from : float
-        Relative gap at which the exact solution is looked for, and again at a tenth of it and so
-        on, where ``gap_tol`` is small.
+    fine, digits, more_rounds : float, float, int
+        Up to a ``gap_tol`` of ``fine`` some more rounds follow to a gap of ``digits``, so that rows
+        tie at the solution where they tie at the optimum. These are a few steps, because the rows
+        with curvature are known by then.
 
     Returns
     -------
@@ -360,17 +363,15 @@ def solve_groups(
         centre = np.zeros(len(u))
         free = _shifted(problem, (free, u), (smoothing, centre))
     scale = rounding_scale(problem.costs)
-    exact: NewtonSolution | None = None
-    next_try = exact_from if gap_tol <= _EXACT_TOL else -1.0
+    more = more_rounds if gap_tol <= fine else 0
 
     def ended(best: NewtonSolution) -> bool:
-        nonlocal exact, next_try
+        nonlocal more
         size = max(abs(best.objective), scale)
-        if best.gap <= max(next_try, gap_tol) * size and next_try > 0:
-            exact, next_try = _sharpened(problem, best), _RETRY * best.gap / size
-            if exact is not None and exact.gap <= gap_tol * size:
-                return True
-        return best.gap <= gap_tol * size
+        if best.gap > gap_tol * size:
+            return False
+        more -= 1
+        return more < 0 or best.gap <= digits * size
 
     found = solve(
         problem,
@@ -378,25 +379,12 @@ def solve_groups(
         centre,
         ended,
         smoothing=smoothing,
-        precision=0.1 * gap_tol,
+        precision=0.1 * (digits if more else gap_tol),
         limits=limits,
     )
-    if exact is not None:
-        # From a start that is exact too, its objective may be higher by rounding.
-        better = exact if exact.objective <= found.objective else found
-        found = replace(better, lower_bound=max(exact.lower_bound, found.lower_bound))
-    return replace(found, v=float(found.v[0])) if problem.e.ndim == 1 else found
-
-
-def _sharpened(problem: GroupProblem, found: NewtonSolution) -> NewtonSolution | None:
-    """The exact solution near an approximate one, if there is one."""
-    solved = exact_solution(problem, (found.w, found.v), found.proportions, found.smoothing)
-    if solved is None:
-        return None
-    w, v, proportions = solved
-    objective = problem.objective(w, problem.values(w, v))
-    bound = max(found.lower_bound, problem.dual_value(proportions))
-    return replace(found, w=w, v=v, objective=objective, lower_bound=bound, proportions=proportions)
+    v = float(found.v[0]) if problem.e.ndim == 1 else found.v
+    # Exact solutions have bounds above their objective by rounding.
+    return replace(found, v=v, lower_bound=min(found.lower_bound, found.objective))
 
 
 def _shifted(

@@ -28,9 +28,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["ProximalTerm"]
-
-Matrix = Any  # an ndarray, a CSR matrix or a RowStack
+Matrix = Any  # an ndarray or a CSR matrix
 
 # Rounds are regularised if the sum of costs times the squared largest entry exceeds this.
 _LARGE = 1e13
@@ -118,8 +116,6 @@ class ProximalTerm:
 def _largest_entries(rows: Matrix) -> np.ndarray:
     if not min(rows.shape):
         return np.zeros(rows.shape[1])
-    if hasattr(rows, "largest_entries"):
-        return np.asarray(rows.largest_entries)
     ends = [rows.max(axis=0), rows.min(axis=0)]
     dense = [np.ravel(each.toarray() if sparse.issparse(each) else each) for each in ends]
     return np.asarray(np.max(np.abs(np.array(dense, dtype=np.float64)), axis=0))

@@ -18,20 +18,10 @@ import numpy as np
 from ...._bags.segments import segment_max, segment_sum
 from ...common.cccp import CCCPSolution, cccp
 from ...common.options import SolverOptions
-from ...common.witnesses import Witnesses, is_constant
+from ...common.witnesses import HighestInstances, is_constant
 from ..losses import BagLoss, Coupling
 from .dual import StepSolution, solve_step
-from .dual_qp import WarmStart
 from .gram import BagGram, UncoupledGram
-
-__all__ = [
-    "CoupledResult",
-    "CoupledSolution",
-    "coupled_objective",
-    "equal_subgradient",
-    "solve_coupled",
-    "top_subgradient",
-]
 
 # Relative difference of scores that counts as rounding.
 _TIE_TOL = 1e-7
@@ -52,10 +42,9 @@ class CoupledResult(CoupledSolution):
     # Coefficients of f.
     of_bags: np.ndarray
     of_instances: np.ndarray
-    # Largest number of cuts of a step, number of dual problems, and how many needed a QP backend.
+    # Largest number of cuts of a step, and number of dual problems.
     n_cuts: int
     n_solves: int
-    n_backend: int
 
 
 @dataclass
@@ -98,7 +87,7 @@ def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[np.ndarray, float
     def along(rows: np.ndarray) -> np.ndarray:
         return np.asarray((descent @ bags.means())[rows])
 
-    rule = Witnesses(bags.offsets, np.arange(bags.n_bags), along)
+    rule = HighestInstances(bags.offsets, np.arange(bags.n_bags), along)
 
     def subgradient(scores: np.ndarray, value: float) -> np.ndarray:
         found = np.zeros(len(scores))
@@ -162,7 +151,7 @@ def solve_coupled(
         tests.
     """
     offsets = bags.offsets
-    n_cuts = n_solves = n_backend = 0
+    n_cuts = n_solves = 0
     linearise: Callable[[np.ndarray, float], np.ndarray]
     if coupling.hard:
         linearise = highest_of_hard(bags, loss)
@@ -172,25 +161,13 @@ def solve_coupled(
             return top_subgradient(scores, offsets)
 
     def step(subgradient: np.ndarray, previous: _DualPoint | None, inner_tol: float) -> _DualPoint:
-        nonlocal n_cuts, n_solves, n_backend
-        warm_start: WarmStart | None = None
+        nonlocal n_cuts, n_solves
         first: str | np.ndarray = cuts
-        if previous is not None:
-            warm_start = previous.solution.warm_start
-            if cuts == "lazy":
-                first = previous.solution.cuts
-        solution = solve_step(
-            bags,
-            loss,
-            coupling,
-            subgradient,
-            tol=inner_tol,
-            cuts=first,
-            warm_start=warm_start,
-        )
+        if previous is not None and cuts == "lazy":
+            first = previous.solution.cuts
+        solution = solve_step(bags, loss, coupling, subgradient, tol=inner_tol, cuts=first)
         n_cuts = max(n_cuts, solution.n_cuts)
         n_solves += solution.n_solves
-        n_backend += solution.n_backend
         highest = segment_max(solution.scores, offsets)
         value, intercept, width = coupled_objective(
             solution.norm2, solution.bag_scores, highest, loss, coupling
@@ -227,5 +204,4 @@ def solve_coupled(
         of_instances=point.solution.of_instances,
         n_cuts=n_cuts,
         n_solves=n_solves,
-        n_backend=n_backend,
     )

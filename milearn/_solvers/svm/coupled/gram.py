@@ -15,15 +15,6 @@ from scipy import sparse
 from ...._bags.segments import segment_index, segment_sum
 from ...common.gram import KERNEL_BLOCK_BYTES, Gram
 
-__all__ = [
-    "BagGram",
-    "PrecomputedGram",
-    "SetKernelGram",
-    "UncoupledGram",
-    "exact_bytes",
-    "uncoupled_bytes",
-]
-
 
 def uncoupled_bytes(n_bags: int) -> int:
     """Memory for the inner products of bags and their dual problem."""

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...._bags.blocks import PassSource, stacked
 from ...common.descent import Duals, PassLimits, descend, with_rows
 from ...common.newton import GroupProblem, NewtonSolution, solve_groups
 from ...common.options import SolverOptions
-from ...common.passes import PassSource, rows_of_block, stacked
+from ...common.passes import rows_of_block
 from ...common.witnesses import TieRule, is_constant
 from ..losses import BagLoss, Coupling
 from .cccp import CoupledSolution, coupled_objective
@@ -36,8 +37,6 @@ from .view import (
     tops_of_block,
     view_of_block,
 )
-
-__all__ = ["BagRows", "CoupledRowsResult", "solve_coupled_rows"]
 
 Matrix = Any  # an ndarray or a CSR matrix
 _START_TOL = 1e-3

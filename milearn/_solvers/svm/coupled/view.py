@@ -11,29 +11,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...._bags.blocks import Block, stacked
 from ...._bags.segments import (
     pooling_matrix,
     segment_index,
     segment_max,
     segment_rank,
 )
-from ...common.passes import Block, stacked
 from ...common.witnesses import TieRule
 from .cccp import top_subgradient
-
-__all__ = [
-    "MEAN",
-    "BlockView",
-    "CoupledLimits",
-    "Linearisation",
-    "Place",
-    "bag_means",
-    "scaled_bags",
-    "scaled_rows",
-    "together",
-    "tops_of_block",
-    "view_of_block",
-]
 
 Matrix = Any  # an ndarray or a CSR matrix
 

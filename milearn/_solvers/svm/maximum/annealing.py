@@ -31,8 +31,6 @@ from .dual import WitnessLayout, witness_rule
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
 from .labels_dual import best_labels
 
-__all__ = ["TEMPERATURES", "annealed_labels", "annealed_witnesses"]
-
 # In units of the hinge loss: 1 on the boundary, 2 on the margin of the other class.
 TEMPERATURES = tuple(4.0 * 0.5**k for k in range(8))
 _ROUNDS = 4

@@ -23,20 +23,11 @@ from ...common.gram import KERNEL_BLOCK_BYTES, Gram
 from ...common.options import SolverOptions
 from ...common.piecewise import optimal_intercept
 from ...common.rounding import RELATIVE_TIE, rounding_scale
-from ...common.witnesses import Witnesses, is_constant, mean_difference
+from ...common.witnesses import HighestInstances, is_constant, mean_difference
 from ..problem import BinaryProblem
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
 from .race import RaceLimits
 from .working_set import WorkingSet
-
-__all__ = [
-    "MISVMPoint",
-    "MISVMResult",
-    "WitnessLayout",
-    "result_of_run",
-    "solve_mi_svm",
-    "witness_rule",
-]
 
 _NO_WITNESSES = np.zeros(0, dtype=np.intp)
 
@@ -214,7 +205,7 @@ def result_of_run(
     )
 
 
-def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> Witnesses:
+def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> HighestInstances:
     """Choice of the highest instance of each positive bag, with a rule for ties.
 
     At w = 0, for example, all instances tie and any of them linearises the maximum. The choice must
@@ -229,7 +220,7 @@ def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> Witne
     """
     difference = mean_difference(problem.offsets, problem.signs, problem.weights)
     second = partial(_scores_of_means, problem.gram, difference)
-    return Witnesses(problem.offsets, problem.positive, second, tie_tol)
+    return HighestInstances(problem.offsets, problem.positive, second, tie_tol)
 
 
 def _scores_of_means(gram: Gram, difference: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -31,14 +31,11 @@ from ...._bags.segments import (
     segment_min,
 )
 from ...._compat import LimitedSVC
-from ...common.active_set import active_set_iterations, polish
 from ...common.gram import Gram
 from ...common.piecewise import optimal_intercept
-from ...common.qp import ActiveSet, QPProblem, QPResult, solve_qp, solve_qp_near
+from ...common.qp import ActiveSet, QPProblem, QPResult, active_set_iterations, polish, solve_qp
 from ...common.rounding import rounding_scale
 from .working_set import INITIAL_TOL, WorkingSet
-
-__all__ = ["Patterns", "SVMSolution", "solve_grouped_svm"]
 
 # INITIAL_TOL divided by a hundred twice, with a margin for rounding.
 _MIN_TOL = 1.001e-11
@@ -293,7 +290,7 @@ class _GroupedDual:
             result = self._solve_by_libsvm(start if near else None, precision)
             working.libsvm_failed = result is None
         if result is None and start is not None and not working.inexact:
-            result = solve_qp_near(self.qp, start, tol=precision)
+            result = solve_qp(self.qp, tol=precision, start=start)
             if result.residual > _EXACT_RESIDUAL:
                 # The problem is ill-conditioned: a cold start is more precise.
                 working.inexact, result, start = True, None, None

@@ -26,8 +26,6 @@ from .dual import (
 )
 from .grouped_hinge import Patterns, solve_grouped_svm
 
-__all__ = ["best_labels", "solve_instance_labels", "widened"]
-
 
 def solve_instance_labels(
     problem: BinaryProblem,

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...._bags.blocks import Block, PassSource, stacked, width_of
 from ...common.descent import Descent, Duals, PassLimits, descend
 from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
-from ...common.passes import Block, PassSource, rows_of_block, stacked, width_of
+from ...common.passes import rows_of_block
 from ...common.piecewise import optimal_intercept
 from ...common.rounding import rounding_scale
 from ..losses import Hinge
@@ -25,8 +26,6 @@ from .labels_dual import best_labels, widened
 from .rows import RowsSolution, solve_mi_svm_rows
 from .starts import rough_svm, screened_witnesses, svm_problem
 from .view import Matrix, RowLimits
-
-__all__ = ["LabelLimits", "solve_instance_labels_rows"]
 
 # Rows outside of the working set are summed in these intervals of the margin, by label.
 _MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])

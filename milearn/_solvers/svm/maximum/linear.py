@@ -12,8 +12,6 @@ from ...common.gram import LinearGram
 from .dual import MISVMResult
 from .rows import RowsSolution
 
-__all__ = ["dual_or_rows", "with_weights"]
-
 Result = TypeVar("Result")
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import gather_rows, pooling_matrix, segment_max
 from ...common.cccp import CCCPSolution
 from ...common.descent import Descent, Duals, PassLimits, descend
 from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
-from ...common.passes import Block, PassSource, instance_scores, rows_of_block, stacked
+from ...common.passes import instance_scores, rows_of_block
 from ...common.rounding import rounding_scale
 from ...common.sample import sample_of, sampled_source
 from ...common.screen import ScreenLimits, refined_by_variances, screened, targets_of
@@ -37,8 +38,6 @@ from .view import (
     view_at,
     working_set,
 )
-
-__all__ = ["RowsSolution", "solve_mi_svm_rows"]
 
 # Up to this relative gap ties are broken by a rule, as in the dual.
 _FINE = 1e-4
@@ -246,7 +245,8 @@ class _Maximum:
 
     def problem(self, held: WitnessRows, view: MaximumView) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over the working set; a witness has the key of its bag."""
-        problem = working_set(held.vectors, view, self.costs, precise=self.limits.precise)
+        many = np.inf if self.limits.precise else 2**22
+        problem = working_set(held.vectors, view, self.costs, many)
         keys = np.full(len(problem.e), -1)
         n_positive = len(held.numbers)
         keys[:n_positive] = self.source.n_instances + np.arange(n_positive)

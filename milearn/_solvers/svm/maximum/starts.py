@@ -12,20 +12,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...._bags.blocks import PassSource
 from ...common.newton import GroupProblem, solve_groups
-from ...common.passes import PassSource
 from ...common.sample import SampleLimits, sampled_source
 from ...common.screen import ScreenLimits, highest_rows, screened, targets_of
 from ..losses import Hinge
 
-__all__ = [
-    "rough_svm",
-    "screened_rows",
-    "screened_witnesses",
-    "svm_problem",
-]
-
-Matrix = Any  # an ndarray, a CSR matrix or a RowStack
+Matrix = Any  # an ndarray or a CSR matrix
 
 
 def screened_witnesses(

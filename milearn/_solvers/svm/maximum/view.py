@@ -14,27 +14,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...._bags.blocks import Block, PassSource, stacked, width_of
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
-from ...common.passes import Block, PassSource, stacked, width_of
-from ...common.row_stack import stack_rows
 from ...common.sample import SampleLimits
 from ...common.witnesses import TieRule
 from .race import RaceLimits
 
-__all__ = [
-    "BagCosts",
-    "MaximumView",
-    "RowLimits",
-    "WitnessRows",
-    "joined",
-    "kept_type",
-    "rounding_of",
-    "view_at",
-    "working_set",
-]
-
-Matrix = Any  # an ndarray, a CSR matrix or a RowStack
+Matrix = Any  # an ndarray or a CSR matrix
 Point = tuple[np.ndarray, float]
 
 
@@ -142,7 +129,7 @@ class WitnessRows:
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """Inner products with the weight vector."""
-        return np.asarray(stack_rows([self.vectors]) @ w)
+        return np.asarray(self.vectors @ w)
 
 
 @dataclass(frozen=True)
@@ -166,7 +153,7 @@ class _RowSum:
         return cls(np.sum(vectors, axis=0), sum(part.cost for part in parts))
 
     def without(self, rows: Matrix, weights: np.ndarray) -> _RowSum:
-        vector = self.vector - np.asarray(stack_rows([rows]).T @ weights)
+        vector = self.vector - np.asarray(rows.T @ weights)
         return _RowSum(vector, max(0.0, self.cost - float(weights.sum())))
 
 
@@ -254,7 +241,7 @@ def view_at(
             stacked([each.vectors for each in moves]),
             np.concatenate([each.bags + n for each, n in zip(moves, firsts[:-1], strict=True)]),
         ),
-        rows=stack_rows([view.rows for view in views]),
+        rows=stacked([view.rows for view in views]),
         numbers=np.concatenate([view.numbers for view in views]),
         bags=np.concatenate([view.bags for view in views]),
         beyond=_RowSum.total([view.beyond for view in views]),
@@ -379,7 +366,7 @@ def _moves(block: Block, highest: np.ndarray, held: np.ndarray | None) -> Witnes
 
 
 def kept_type(block: Block) -> Any:
-    """Type of gathered rows; only products with dense rows convert them block by block."""
+    """Type of gathered rows: that of dense ones, because they are many."""
     return np.float64 if sparse.issparse(block.stored) else block.dtype
 
 
@@ -404,7 +391,7 @@ def joined(
     before: MaximumView, view: MaximumView, costs: BagCosts, kept: np.ndarray, kept_numbers: int
 ) -> MaximumView:
     """A view whose working set also has some rows of the previous working set."""
-    (w, b), known = view.point, _among(before.numbers, view.numbers)
+    (w, b), known = view.point, np.isin(before.numbers, view.numbers)
     extra = np.flatnonzero(kept & ~known)
     u = 1.0 + np.asarray(before.rows @ w)[extra] + b
     if costs.by_instance:
@@ -425,43 +412,38 @@ def joined(
     order = np.argsort(numbers, kind="stable")
     return replace(
         view,
-        rows=stack_rows([view.rows, rows], order=order),
+        rows=stacked([view.rows, rows])[order],
         numbers=numbers[order],
         bags=np.r_[view.bags, bags][order],
         beyond=beyond,
     )
 
 
-def _among(numbers: np.ndarray, sorted_numbers: np.ndarray) -> np.ndarray:
-    """Which of some numbers are among sorted ones; ``np.isin`` takes longer."""
-    if len(sorted_numbers) == 0:
-        return np.zeros(len(numbers), dtype=bool)
-    place = np.searchsorted(sorted_numbers, numbers)
-    return np.asarray(sorted_numbers[np.minimum(place, len(sorted_numbers) - 1)] == numbers)
-
-
 def working_set(
-    witnesses: Matrix, view: MaximumView, costs: BagCosts, *, precise: bool = False
+    witnesses: Matrix, view: MaximumView, costs: BagCosts, single_numbers: float = 2**22
 ) -> GroupProblem:
     """The convex step over the working set, with the witnesses first and the sums last.
 
-    If it is ``precise``, products with rows in single precision are in double precision.
+    Rows in float32 with more than ``single_numbers`` values stay in it: problems of this size are
+    not solved to many digits.
     """
     positive = costs.positive
     n_positive, n_rows = len(positive), view.rows.shape[0]
     sums = [each for each in (view.beyond, view.inactive) if each.cost > 0]
-    parts = [witnesses, view.rows]
+    parts = [-witnesses, view.rows]
     if sums:
         means = np.stack([each.vector / each.cost for each in sums])
         parts.append(sparse.csr_array(means) if sparse.issparse(witnesses) else means)
+    n_all = n_positive + n_rows + len(sums)
+    single = n_all * view.rows.shape[1] > single_numbers and view.rows.dtype == np.float32
+    dtype = np.float32 if single else np.float64
     starts = np.arange(n_rows)
     if not costs.by_instance:
         starts = np.flatnonzero(np.r_[True, view.bags[1:] != view.bags[:-1]][:n_rows])
-    n_all = n_positive + n_rows + len(sums)
     ends = np.arange(n_positive + n_rows, n_all + 1)
     row_costs = costs.weights[view.bags[starts]]
     return GroupProblem(
-        Z=stack_rows(parts, [-1.0, 1.0, 1.0][: len(parts)], precise=precise),
+        Z=stacked(parts) if sparse.issparse(witnesses) else np.concatenate(parts, dtype=dtype),
         e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)][:, None],
         offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
         costs=np.r_[costs.weights[positive], row_costs, [each.cost for each in sums]],

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["INITIAL_TOL", "WorkingSet"]
-
 # Precision of the first dual problem.
 INITIAL_TOL = 1e-7
 

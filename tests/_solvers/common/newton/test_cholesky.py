@@ -58,3 +58,16 @@ def test_few_rows_give_the_solution_of_the_whole_system(size, kind):
     t = target / root
     exact = (t - Vt.T @ ((s**2 / (1.0 + s**2)) * (Vt @ t))) / root
     np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_the_ridge_of_free_variables_may_be_tiny(kind):
+    rng = np.random.default_rng(0)
+    X, E, rows = rng.normal(size=(30, 60)), rng.normal(size=(30, 2)), np.arange(2, 22)
+    starts, share = np.arange(0, 20, 4), np.array([0.0, 0.25, 0.25, 0.0, 0.1])
+    part = Rows(rows, np.repeat(rng.uniform(1, 9, size=5), 4), starts, share)
+    gradient, ridge = rng.normal(size=62), np.r_[np.full(60, 2.0), 1e-14, 1e-13]
+    system = np.diag(ridge)
+    part.add_to(system, X, E)
+    found = newton_direction((kind(X), E), [part], gradient, ridge)
+    np.testing.assert_allclose(found, -np.linalg.solve(system, gradient), rtol=1e-9, atol=1e-10)

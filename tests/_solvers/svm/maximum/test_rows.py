@@ -9,10 +9,10 @@ import pytest
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
+from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax, segment_max
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.common.sample import SampleLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm

@@ -1,0 +1,200 @@
+"""Further columns of a container: arrays with one entry per instance, or one per bag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .canonical import is_missing
+from .segments import segment_index
+
+_EXAMPLES = {
+    "instance_data": "a dict of arrays with one entry per instance, such as {'coords': array}",
+    "bag_data": "a data frame, or a dict of arrays with one entry per bag, such as {'age': array}",
+}
+
+
+def canonical_data(
+    data: Any, n: int, kind: str = "instance_data", what: str = "instance"
+) -> dict[str, np.ndarray]:
+    """Every array C-contiguous, of numbers or strings, with ``n`` entries, one per ``what``."""
+    if data is None:
+        return {}
+    if kind == "bag_data" and hasattr(data, "columns") and not isinstance(data, Mapping):
+        data = {name: data[name] for name in data.columns}
+    if not isinstance(data, Mapping):
+        raise TypeError(f"{kind} is {type(data).__name__}: pass {_EXAMPLES[kind]}.")
+    arrays = {}
+    for name, values in data.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"{kind} has the key {name!r}: name every array by a string.")
+        if kind == "bag_data" and not sparse.issparse(values):
+            values = _filled(name, np.asarray(values), what)
+        array = canonical_array(name, values, kind)
+        if array.ndim == 0 or len(array) != n:
+            raise ValueError(
+                f"{kind}[{name!r}] has shape {array.shape} but there are {n} {what}s: give one "
+                f"entry per {what}."
+            )
+        arrays[name] = array
+    return arrays
+
+
+def canonical_array(name: str, values: Any, kind: str = "instance_data") -> np.ndarray:
+    if sparse.issparse(values):
+        raise TypeError(f"{kind}[{name!r}] is sparse: pass a dense array.")
+    array = np.asarray(values)
+    if array.dtype.kind in "OT":
+        entries = array.ravel().tolist()
+        if not all(isinstance(entry, str) for entry in entries):
+            raise TypeError(f"{kind}[{name!r}] holds Python objects: pass numbers or strings.")
+        # Python strings, because joblib.hash of object arrays depends on more than the values.
+        array = np.array(entries, dtype=str).reshape(array.shape)
+    # Not ascontiguousarray, which would add a dimension to a scalar.
+    return np.asarray(array, order="C")
+
+
+def _filled(name: str, column: np.ndarray, what: str) -> np.ndarray:
+    """Python numbers as floats, of which missing ones are NaN; other columns as they are."""
+    if column.dtype.kind != "O" or column.ndim != 1:
+        return column
+    gaps = np.array([is_missing(entry) for entry in column.tolist()], dtype=bool)
+    known = column[~gaps]
+    if all(isinstance(entry, str) for entry in known.tolist()):
+        if gaps.any() and len(known):
+            raise ValueError(
+                f"bag_data[{name!r}] has no text for {what} {np.flatnonzero(gaps)[0]}: write a "
+                "text, such as 'unknown'."
+            )
+        return np.full(len(column), np.nan) if gaps.all() and len(gaps) else column
+    numbers = np.full(len(column), np.nan)
+    try:
+        numbers[~gaps] = known.astype(np.float64)
+    except (TypeError, ValueError):
+        return column  # refused with the other Python objects
+    return numbers
+
+
+def data_of_blocks(
+    data: Mapping[str, Any] | None, offsets: np.ndarray
+) -> dict[str, np.ndarray] | None:
+    """Arrays of the instances given as one block per bag, stacked."""
+    if data is None:
+        return None
+    sizes = np.diff(offsets)
+    stacked = {}
+    for name, blocks in data.items():
+        arrays = [canonical_array(name, block) for block in blocks]
+        if len(arrays) != len(sizes):
+            raise ValueError(
+                f"instance_data[{name!r}] has {len(arrays)} blocks for {len(sizes)} bags: give "
+                "one block per bag."
+            )
+        for position, (array, size) in enumerate(zip(arrays, sizes.tolist(), strict=True)):
+            if array.ndim == 0 or len(array) != size:
+                raise ValueError(
+                    f"instance_data[{name!r}] has shape {array.shape} at bag {position}, which "
+                    f"has {size} instances: give one entry per instance."
+                )
+        stacked[name] = _joined(name, arrays, "instance_data")
+    return stacked
+
+
+def frame_data(df: Any, columns: Any, kind: str) -> dict[str, np.ndarray]:
+    """Columns of a data frame by the names of arrays: 1-D for a name, 2-D for a list of names."""
+    if not isinstance(columns or {}, Mapping):
+        raise TypeError(f"{kind} must name columns by array, such as {{'coords': ['x', 'y']}}.")
+    known, arrays = list(df.columns), {}
+    for name, chosen in (columns or {}).items():
+        several = isinstance(chosen, (list, tuple))
+        unknown = [column for column in (chosen if several else [chosen]) if column not in known]
+        if unknown:
+            raise ValueError(
+                f"{kind}[{name!r}] names the column {unknown[0]!r}, which does not exist."
+            )
+        parts = [df[column].to_numpy() for column in (chosen if several else [chosen])]
+        arrays[name] = np.stack(parts, axis=1) if several else parts[0]
+    return arrays
+
+
+def joined_data(parts: Sequence[Mapping[str, np.ndarray]], kind: str) -> dict[str, np.ndarray]:
+    """The concatenated arrays that all parts have."""
+    shared = [name for name in parts[0] if all(name in part for part in parts)]
+    return {name: _joined(name, [part[name] for part in parts], kind) for name in shared}
+
+
+def _joined(name: str, arrays: Sequence[np.ndarray], kind: str) -> np.ndarray:
+    shapes = {array.shape[1:] for array in arrays}
+    texts = {array.dtype.kind in "US" for array in arrays}
+    if len(shapes) > 1 or len(texts) > 1:
+        kinds = sorted(
+            {f"{each.dtype} ({', '.join(['n', *map(str, each.shape[1:])])})" for each in arrays}
+        )
+        raise ValueError(f"{kind}[{name!r}] cannot be joined: the parts hold {', '.join(kinds)}.")
+    return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+
+
+def taken_rows(data: Mapping[str, np.ndarray], rows: Any) -> dict[str, np.ndarray]:
+    """All arrays at the given rows, which are an index array or a slice."""
+    return {name: values[rows] for name, values in data.items()}
+
+
+# -- columns of bags in rows of instances ----------------------------------------------------------
+
+
+def bag_columns(columns: Any) -> dict[str, Any]:
+    """Names of columns of a table by the names of the columns of ``bag_data``."""
+    if columns is None:
+        return {}
+    if isinstance(columns, Mapping):
+        return dict(columns)
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        raise TypeError(
+            "bag_data must be a list of names of columns, such as ['age', 'stain'], or a dict that "
+            "gives them other names."
+        )
+    return {name: name for name in columns}
+
+
+def constant_data(
+    data: Any, order: np.ndarray | None, offsets: np.ndarray, names: Sequence[Any]
+) -> dict[str, np.ndarray]:
+    """One entry per bag of columns with one entry per instance, or an error.
+
+    ``order`` contains the rows bag by bag, None if they are in this order.
+    """
+    found = {}
+    codes, first = segment_index(offsets), offsets[:-1]
+    for name, given in canonical_data(data, int(offsets[-1]), "bag_data", "instance").items():
+        values = given if order is None else given[order]
+        row = differing_row(values, codes, first)
+        if row is not None:
+            start = first[codes[row]]
+            raise ValueError(
+                f"Bag {names[codes[row]]!r} has two entries of bag_data[{name!r}], "
+                f"{values[start]!s} and {values[row]!s}: a bag has one."
+            )
+        found[name] = values[first]
+    return found
+
+
+def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> int | None:
+    """The first row whose entry differs from that of the first row of its group, if any.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, ...)
+    codes : ndarray of shape (n_rows,)
+        Group of each row.
+    first : ndarray of shape (n_groups,)
+        First row of each group.
+    """
+    expected = values[first][codes]
+    same = values == expected
+    if values.dtype.kind == "f":
+        same |= np.isnan(values) & np.isnan(expected)
+    rows = np.flatnonzero(~same.reshape(len(values), -1).all(axis=1))
+    return int(rows[0]) if len(rows) else None

@@ -1,0 +1,305 @@
+"""Conversion of the parts of :class:`milearn.Bags` to one layout and one type, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .rows_on_disk import is_mapped
+
+CATEGORY_ADVICE = "for example by pandas.get_dummies or sklearn's OneHotEncoder"
+TEXT_ADVICE = (
+    "Texts become bags by Bags.from_documents(documents), and numbers in the pipeline by "
+    "InstanceTransformer(TfidfVectorizer())."
+)
+# By the dimensions of a block.
+_DIMENSION_ADVICE = {
+    0: "",
+    1: (
+        " Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
+        "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
+    ),
+    3: (" Cut images into patches by Bags.from_images(images, patch_size)."),
+}
+
+
+def canonical_matrix(instances: Any) -> Any:
+    if sparse.issparse(instances):
+        return canonical_csr(instances)
+    if isinstance(instances, (str, bytes)):
+        raise TypeError("instances is a string: pass a 2-D array of numbers.")
+    matrix = np.asarray(instances)
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"instances has {matrix.ndim} dimension(s): pass a matrix with one row per instance."
+        )
+    return np.ascontiguousarray(as_floats(matrix, "instances"))
+
+
+def as_floats(values: np.ndarray, what: str) -> np.ndarray:
+    """Keep floats of 16 to 64 bits, convert other numbers to float64, and reject text and dates."""
+    if values.dtype in (np.float64, np.float32, np.float16):
+        return values
+    if np.iscomplexobj(values):
+        raise ValueError("Complex data not supported: instances must be real numbers.")
+    if values.dtype.kind in "US":
+        raise ValueError(_text_among_numbers(what, values.flat[0] if values.size else ""))
+    if values.dtype.kind not in "biufO":
+        raise ValueError(f"{what} holds {values.dtype} values: encode them as numbers first.")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        text = first_text(values)
+        if text is not None:
+            raise ValueError(_text_among_numbers(what, text)) from error
+        raise ValueError(
+            f"{what} holds a value that is not a number ({error}): encode it first, "
+            f"{CATEGORY_ADVICE}."
+        ) from error
+
+
+def _text_among_numbers(what: str, text: Any) -> str:
+    return (
+        f"{what} holds text, such as {text[:20]!r}: encode it as numbers first, {CATEGORY_ADVICE}. "
+        "Bags hold text only without numbers (Bags.from_documents)."
+    )
+
+
+def canonical_csr(matrix: Any) -> sparse.csr_array:
+    if matrix.ndim != 2:
+        raise ValueError(f"A sparse matrix of 2 dimensions is needed, not of {matrix.ndim}.")
+    if np.iscomplexobj(matrix):
+        raise ValueError("Complex data not supported: instances must be real numbers.")
+    if matrix.format != "csr":
+        matrix = matrix.tocsr()
+    data = matrix.data
+    if data.dtype not in (np.float64, np.float32):
+        data = data.astype(np.float64)
+    csr = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    limit = np.iinfo(np.int32).max
+    if csr.indptr.dtype != np.int32 and max(csr.nnz, *csr.shape) <= limit:
+        csr = sparse.csr_array(
+            (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
+        )
+    return csr
+
+
+def canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
+    values = np.asarray(offsets)
+    if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
+        raise ValueError(
+            "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and "
+            "the number of instances."
+        )
+    if not (values.dtype == np.intp and is_mapped(values) and not values.flags.writeable):
+        # A copy, because bag_index is computed from it only once and the array of the caller is
+        # writable.
+        values = np.array(values, dtype=np.intp)
+    if values[0] != 0 or values[-1] != n_instances:
+        raise ValueError(
+            f"offsets run from {values[0]} to {values[-1]} but there are {n_instances} instances: "
+            f"they must run from 0 to {n_instances}."
+        )
+    steps = np.diff(values)
+    if (steps < 0).any():
+        position = int(np.flatnonzero(steps < 0)[0])
+        raise ValueError(
+            f"offsets decrease at bag {position} ({values[position]} to {values[position + 1]}): "
+            "they must increase."
+        )
+    if (steps == 0).any():
+        raise ValueError(empty_bag(int(np.flatnonzero(steps == 0)[0])))
+    return values
+
+
+def empty_bag(position: int) -> str:
+    return f"Bag {position} is empty: every bag needs at least one instance; remove it."
+
+
+def canonical_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array | None:
+    if graph is None:
+        return None
+    matrix = graph if sparse.issparse(graph) else np.asarray(graph)
+    if matrix.ndim != 2 or matrix.shape != (n, n):
+        raise ValueError(
+            f"{name} has shape {matrix.shape} but there are {n} {what}: it must be ({n}, {n})."
+        )
+    return canonical_csr(sparse.csr_array(matrix))
+
+
+def canonical_names(names: Any, n_features: int) -> np.ndarray | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError("feature_names must be a sequence of strings.")
+    # Python strings, because joblib.hash of NumPy strings differs.
+    array = np.array([str(name) for name in names], dtype=object)
+    if len(array) != n_features:
+        raise ValueError(
+            f"feature_names has {len(array)} names for {n_features} features: give one name "
+            "per feature."
+        )
+    return array
+
+
+def same_names(left: np.ndarray | None, right: np.ndarray | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return np.array_equal(left, right)
+
+
+def frame_names(X: Any) -> list[str] | None:
+    """Column names of a data frame if all of them are strings, as in scikit-learn."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not hasattr(X, "shape"):
+        return None
+    names = list(columns)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def canonical_block(block: Any, position: int) -> Any:
+    if isinstance(block, (str, bytes)):
+        raise TypeError(f"Bag {position} is a string: pass 2-D blocks of numbers. {TEXT_ADVICE}")
+    if not sparse.issparse(block):
+        try:
+            block = np.asarray(block)
+        except ValueError as error:
+            if first_text(block) is not None:
+                raise ValueError(_holds_strings(position)) from error
+            raise ValueError(
+                f"Bag {position} has rows of different lengths: every instance needs the same "
+                "features."
+            ) from error
+        if block.ndim > 0 and block.shape[0] == 0:
+            raise ValueError(empty_bag(position))
+    if block.ndim != 2:
+        if block.ndim == 1 and block.dtype.kind in "USO" and first_text(block) is not None:
+            raise ValueError(_holds_strings(position))
+        advice = _DIMENSION_ADVICE[min(block.ndim, 3)]
+        raise ValueError(
+            f"Bag {position} has {block.ndim} dimension(s): pass a block with one row per "
+            f"instance.{advice}"
+        )
+    if block.shape[0] == 0:
+        raise ValueError(empty_bag(position))
+    return block if sparse.issparse(block) else as_floats(block, f"Bag {position}")
+
+
+def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    """Raise an error for a value of a parameter that is not one of the known names."""
+    if value not in known:
+        raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(known)}.")
+
+
+def first_text(values: Any) -> str | None:
+    """The first string of nested sequences, or of an array, that is not a number."""
+    if isinstance(values, str):
+        try:
+            float(values)
+        except ValueError:
+            return str(values)
+        return None
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "UO":
+        return None
+    nested = isinstance(values, (list, tuple)) or (isinstance(values, np.ndarray) and values.ndim)
+    found = (first_text(value) for value in (values if nested else ()))
+    return next((text for text in found if text is not None), None)
+
+
+def _holds_strings(position: int) -> str:
+    return f"Bag {position} holds strings: pass 2-D blocks of numbers. {TEXT_ADVICE}"
+
+
+def listed(chosen: Any) -> list[Any]:
+    """The columns for one name or a list of names."""
+    return list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
+
+
+def check_columns(what: str, names: Sequence[Any], columns: list[Any]) -> None:
+    """Raise an error for names of columns that a table does not have, or has twice."""
+    for name in names:
+        times = columns.count(name)
+        if times != 1:
+            raise ValueError(
+                f"The {what} has {times or 'no'} column{'s' if times else ''} {name!r}: its "
+                f"columns are {columns}."
+            )
+
+
+def is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal to itself
+        return True
+
+
+def same_label(left: Any, right: Any) -> bool:
+    if is_missing(left) or is_missing(right):
+        return is_missing(left) and is_missing(right)
+    return bool(left == right)
+
+
+def id_array(ids: list[Hashable]) -> np.ndarray:
+    """Identifiers as an array of their common type if this does not change any of them."""
+    if len({type(key) for key in ids}) == 1 and not isinstance(ids[0], Sequence | bytes):
+        return np.array(ids)
+    if ids and all(isinstance(key, str) for key in ids):
+        return np.array(ids, dtype=str)
+    array = np.empty(len(ids), dtype=object)
+    array[:] = ids
+    return array
+
+
+def frame_column(df: Any, name: Any) -> np.ndarray:
+    values = np.asarray(df[name])
+    if values.dtype == object:
+        values = np.array([np.nan if is_missing(value) else value for value in values.tolist()])
+    return as_floats(values, f"Column {name!r}")
+
+
+def block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
+    if all(graph is None for graph in graphs):
+        return None
+    blocks = [
+        sparse.csr_array((size, size)) if graph is None else graph
+        for graph, size in zip(graphs, sizes, strict=True)
+    ]
+    return sparse.block_diag(blocks, format="csr")
+
+
+def row_range(matrix: Any, first: int, last: int) -> Any:
+    """Rows ``first`` to ``last``, without the copy that slicing a sparse matrix makes."""
+    if not sparse.issparse(matrix):
+        return matrix[first:last]
+    low, high = matrix.indptr[first], matrix.indptr[last]
+    rows = matrix.indptr[first : last + 1] - low
+    return sparse.csr_array(
+        (matrix.data[low:high], matrix.indices[low:high], rows),
+        shape=(last - first, matrix.shape[1]),
+    )
+
+
+def nbytes(matrix: Any) -> int:
+    if sparse.issparse(matrix):
+        return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+    return matrix.nbytes
+
+
+def read_only(matrix: Any) -> Any:
+    """A read-only view of an array or of the parts of a CSR matrix."""
+    if matrix is None:
+        return None
+    if not sparse.issparse(matrix):
+        view = matrix.view()
+        view.flags.writeable = False
+        return view
+    parts = (read_only(matrix.data), read_only(matrix.indices), read_only(matrix.indptr))
+    return sparse.csr_array(parts, shape=matrix.shape)

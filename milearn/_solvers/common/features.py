@@ -1,0 +1,216 @@
+"""Explicit features whose inner products approximate those of a kernel (Nystroem's method).
+
+The features of an instance are z(x) = Q' k(L, x) with landmarks L, so that z(x).z(x') is the inner
+product of the projections of x and x' onto the span of the landmarks. For a linear kernel z(x) = x.
+Features are computed in blocks and not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags.blocks import Block, PassSource
+from ..._bags.segments import segment_index
+from .gram import Kernel, Matrix
+from .low_rank import choose_landmarks, whitening
+
+# Kernel values that are computed at once and fit into a cache.
+_KERNEL_BYTES = 4 * 2**20
+
+
+class FeatureMap:
+    """Explicit features of rows: by landmarks of a kernel, or the rows themselves.
+
+    Parameters
+    ----------
+    dim : int
+        Number of features.
+    kernel : callable, default=None
+        None if the rows themselves are the features.
+    landmarks : ndarray or CSR of shape (n_landmarks, n_columns)
+    factor : ndarray of shape (n_landmarks, dim)
+        Q above.
+    chosen : ndarray of shape (n_landmarks,)
+        Rows of the landmarks in the training instances.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        kernel: Kernel | None = None,
+        landmarks: Matrix = None,
+        factor: Any = None,
+        chosen: Any = None,
+    ) -> None:
+        self.dim = dim
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.factor = factor
+        self.chosen = chosen
+
+    @property
+    def rows_at_once(self) -> int:
+        """Number of rows whose values in the computation of features fit into a cache."""
+        width = self.dim if self.kernel is None else int(self.landmarks.shape[0])
+        return max(1, _KERNEL_BYTES // (8 * width))
+
+    def transform(self, rows: Matrix) -> Matrix:
+        """Features of rows, (n_rows, dim)."""
+        if self.kernel is None:
+            return rows
+        out = np.empty((rows.shape[0], self.dim))
+        for part, values in self._values(rows):
+            np.matmul(values, self.factor, out=out[part])
+        return out
+
+    def lazily(self, rows: Matrix) -> Any:
+        """Features of rows, of which only the kernel values are computed."""
+        if self.kernel is None:
+            return rows
+        return KernelFeatures(np.concatenate([K for _, K in self._values(rows)]), self.factor)
+
+    def scores(self, rows: Matrix, w: np.ndarray) -> np.ndarray:
+        """Products of the features of rows with weight vectors (dim,) or (dim, q)."""
+        if self.kernel is None:
+            return np.asarray(rows @ w)
+        weights = self.factor @ w
+        return np.concatenate([values @ weights for _, values in self._values(rows)])
+
+    def sums(self, rows: Matrix, weights: np.ndarray, offsets: np.ndarray) -> Matrix:
+        """Weighted sums of features over each bag's rows, (n_bags, dim)."""
+        n_bags, n_rows = len(offsets) - 1, int(offsets[-1])
+        matrix = sparse.csr_array((weights, np.arange(n_rows), offsets), shape=(n_bags, n_rows))
+        if self.kernel is None:
+            return matrix @ rows
+        total, owner = np.zeros((n_bags, len(self.factor))), segment_index(offsets)
+        for part, values in self._values(rows):
+            bags = slice(int(owner[part.start]), int(owner[part.stop - 1]) + 1)
+            total[bags] += matrix[bags, part] @ values
+        return total @ self.factor
+
+    def _values(self, rows: Matrix) -> Iterator[tuple[slice, np.ndarray]]:
+        """Kernel values of some rows at a time with the landmarks."""
+        assert self.kernel is not None
+        for first in range(0, rows.shape[0], self.rows_at_once):
+            some = rows[first : first + self.rows_at_once]
+            if not sparse.issparse(some):
+                some = np.asarray(some, dtype=np.float64)
+            yield slice(first, first + some.shape[0]), self.kernel(some, self.landmarks)
+
+
+def landmark_features(
+    rows: Matrix, kernel: Kernel, n_components: int, rng: np.random.RandomState
+) -> tuple[FeatureMap, float]:
+    """Explicit features by landmarks among the rows.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n, n_columns)
+    kernel : callable
+        ``kernel(A, B)`` returns the matrix of shape (len(A), len(B)).
+    n_components : int
+        Number of landmarks, which are all distinct rows if there are not more.
+    rng : RandomState
+
+    Returns
+    -------
+    features : FeatureMap
+    smallest : float
+        Smallest eigenvalue of the kernel of the landmarks, as a fraction of the largest.
+    """
+    chosen = choose_landmarks(rows, n_components, rng)
+    landmarks = rows[chosen]
+    matrix = np.asarray(kernel(landmarks, landmarks), dtype=np.float64)
+    factor, smallest = whitening(matrix)
+    return FeatureMap(factor.shape[1], kernel, landmarks, factor, chosen), smallest
+
+
+class KernelFeatures:
+    """Features K Q of rows with kernel values K; products do not compute the whole matrix.
+
+    K costs one exponential per entry, and K Q costs many times more. Scores are therefore computed
+    as K (Q w), and features only for the requested rows.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_landmarks), the K above
+    factor : ndarray of shape (n_landmarks, dim), the Q above
+    """
+
+    # Makes products with a sparse matrix on the left use __rmatmul__.
+    __array_ufunc__ = None
+
+    def __init__(self, values: np.ndarray, factor: np.ndarray) -> None:
+        self.values, self.factor = values, factor
+        self.shape = len(values), int(factor.shape[1])
+        self.dtype: np.dtype[Any] = np.dtype(np.float64)
+
+    def __matmul__(self, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(self.values @ (self.factor @ weights))
+
+    def __rmatmul__(self, left: Any) -> np.ndarray:
+        return np.asarray((left @ self.values) @ self.factor)
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        """The features of some rows."""
+        return np.asarray(self.values[rows] @ self.factor)
+
+    def astype(self, dtype: Any) -> np.ndarray:
+        """All features."""
+        return np.asarray((self.values @ self.factor).astype(dtype, copy=False))
+
+
+class FeatureSource:
+    """The features of all instances of a source, with one block of kernel values in memory.
+
+    Parameters
+    ----------
+    source : PassSource
+    features : FeatureMap
+    """
+
+    def __init__(self, source: PassSource, features: FeatureMap) -> None:
+        self.source, self.features = source, features
+        self.n_bags, self.n_instances = source.n_bags, source.n_instances
+        self.n_features, self.offsets = features.dim, source.offsets
+        self.dtype: np.dtype[Any] = np.dtype(np.float64)
+
+    def map(
+        self, function: Callable[..., Any], *arguments: Any, in_parts: bool = False
+    ) -> list[Any]:
+        """``function(block, *arguments)`` for every block of features, in their order."""
+        given = self.features, function, arguments
+        return self.source.map(_of_features, *given, in_parts=in_parts)
+
+    def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
+        """The last ``state = function(state, block, *arguments)``; large bags come in parts."""
+        return self.source.fold(_folded, state, self.features, function, arguments)
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """The features of the given instances."""
+        return np.asarray(self.features.transform(self.source.gather(rows)))
+
+
+def _of_features(
+    block: Block, features: FeatureMap, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
+    return function(_featured(block, features), *arguments)
+
+
+def _folded(
+    state: Any,
+    block: Block,
+    features: FeatureMap,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+) -> Any:
+    return function(state, _featured(block, features), *arguments)
+
+
+def _featured(block: Block, features: FeatureMap) -> Block:
+    return replace(block, stored=features.lazily(block.instances))

@@ -1,1 +1,0 @@
-"""The semidefinite relaxation of instance selection (Guo 2009)."""

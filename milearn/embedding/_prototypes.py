@@ -1,0 +1,269 @@
+"""Embeddings of bags by training bags, or by instances of them (MILES)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._bags import Bags
+from .._bags.prototypes import PrototypeLimits, drawn_bags, drawn_points
+from .._bags.rows_on_disk import in_memory
+from .._compat import Interval, StrOptions
+from .._fit.threads import fit_context
+from .._kernels.instance import resolve_gamma
+from ..metrics import bag_distances
+from ..metrics._distances import largest_similarities
+from ._base import BagEmbedding
+
+# Number of training bags up to which "auto" uses all of them.
+_AUTO_BAGS = 2000
+_NUMBER = [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None]
+
+
+class BagDissimilarity(BagEmbedding):
+    r"""Represent each bag by its distances to the training bags, or to some of them.
+
+    Entry k of a row is the distance from the bag to the k-th training bag, by default the mean
+    over its instances of the smallest squared distance (MInD),
+
+    .. math::
+
+        D(B, B_k) = \frac{1}{|B|} \sum_{x \in B} \min_{z \in B_k} \|x - z\|^2 .
+
+    The result can be used with any scikit-learn classifier or regressor, most often a support
+    vector machine.
+
+    Parameters
+    ----------
+    metric : {"min", "max", "mean", "mind", "emd"}, default="mind"
+        Distance between bags, see :func:`milearn.metrics.bag_distances`.
+    directed : bool, default=True
+        With "mind": only use distances from the bag to the training bag, as above, instead of the
+        mean of both directions.
+    squared : bool, default=True
+        With "mind": squared distances of instances.
+    n_prototypes : int, "auto" or None, default="auto"
+        Maximum number of training bags whose distances are columns, a random sample of them. None
+        uses all of them. "auto" uses at most 2,000, and so few that there are at most 2**33 (8.6
+        billion) pairs of a training instance and an instance of a sampled bag.
+    {random_state: which bags are drawn}
+
+    Attributes
+    ----------
+    bags_ : Bags
+        The training bags of the columns.
+    prototype_positions_ : ndarray of shape (n_prototypes_,)
+        Their positions among the training bags, ascending.
+    {n_features_in_}
+    {feature_names_in_}
+
+    See Also
+    --------
+    milearn.metrics.bag_distances : The distances.
+    MILESEmbedding : Similarities to training instances.
+
+    Notes
+    -----
+    [1]_ compares several dissimilarities; the default here is the best of them on average. Features
+    should be on the same scale. Columns are in the order of the
+    training bags. The kernel and cost
+    of the following classifier matter: with standardised instances, a linear ``SVC(C=1)`` on the
+    unscaled rows reached 92.4 % on Musk1 and 86.0 % on Elephant in one ten-fold cross-validation,
+    and an RBF kernel on standardised rows 85.9 and 77.0 %.
+
+    References
+    ----------
+    .. [1] V. Cheplygina, D. M. J. Tax, M. Loog. Multiple instance learning with bag
+       dissimilarities. Pattern Recognition 48(1), 2015.
+
+    Examples
+    --------
+    >>> from milearn.embedding import BagDissimilarity
+    >>> bags = [[[0.0], [1.0]], [[3.0]]]
+    >>> BagDissimilarity().fit_transform(bags)
+    array([[0. , 6.5],
+           [4. , 0. ]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "metric": [StrOptions({"min", "max", "mean", "mind", "emd"})],
+        "directed": ["boolean"],
+        "squared": ["boolean"],
+        "n_prototypes": _NUMBER,
+        "random_state": ["random_state"],
+    }
+
+    _dtypes = (np.float64, np.float32)
+    # Columns are training bags, in their order.
+    _columns_follow_bags = True
+    bags_: Bags
+    prototype_positions_: np.ndarray
+
+    def __init__(
+        self,
+        metric: str = "mind",
+        *,
+        directed: bool = True,
+        squared: bool = True,
+        n_prototypes: int | str | None = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.metric = metric
+        self.directed = directed
+        self.squared = squared
+        self.n_prototypes = n_prototypes
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> BagDissimilarity:
+        """Store the training bags.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : ignored
+            Present for consistency with other estimators.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
+        bags, fitted = self._validate_fit(X)
+        options: dict[str, Any] = {"metric": self.metric}
+        if self.metric == "mind":
+            options |= {"directed": self.directed, "squared": self.squared}
+        n_bags = len(bags) if self.n_prototypes is None else self.n_prototypes
+        if n_bags == "auto":
+            n_bags = PrototypeLimits().bags(bags, _AUTO_BAGS)
+        drawn = drawn_bags(bags, int(n_bags), check_random_state(self.random_state))
+        kept = bags if len(drawn) == len(bags) else bags[drawn]
+        fitted |= {
+            "bags_": in_memory(kept),
+            "prototype_positions_": drawn,
+            "_options": options,
+            "_n_features_out": len(drawn),
+        }
+        self._replace_fitted(fitted)
+        return self
+
+    def _rows(self, bags: Bags) -> np.ndarray:
+        return bag_distances(bags, self.bags_, **self._options)
+
+
+class MILESEmbedding(BagEmbedding):
+    r"""Represent each bag by its largest similarities to instances of the training bags.
+
+    With the distinct training instances :math:`z_1, \dots, z_m` as prototypes, the row of a bag has
+    the entries
+
+    .. math::
+
+        s_k(B) = \max_{x \in B} \exp(-\gamma \|x - z_k\|^2), \qquad k = 1, \dots, m .
+
+    Any scikit-learn classifier or regressor can follow; the 1-norm support vector machine of the
+    paper is :class:`milearn.baselines.MILES`.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"} or float, default="scale"
+        The inverse of the squared width. "scale" is 1 / (n_features * variance of the instances),
+        "auto" is 1 / n_features.
+    n_prototypes : int, "auto" or None, default="auto"
+        Maximum number of prototypes, sampled from the distinct training instances. None uses all
+        of them. "auto" uses all up to 10,000, and fewer for more than 3,355 bags: not more than
+        2**25 (33.5 million) entries for the training bags, but 1,000 columns in any case.
+    {random_state: which prototypes are drawn}
+
+    Attributes
+    ----------
+    prototypes_ : ndarray or CSR of shape (n_prototypes_, n_features)
+        The prototypes, in an order that does not depend on the order of the training bags.
+    prototype_rows_ : ndarray of shape (n_prototypes_,)
+        Rows of the prototypes in the training instances.
+    gamma_ : float
+        Resolved value of ``gamma``.
+    {n_features_in_}
+    {feature_names_in_}
+
+    See Also
+    --------
+    milearn.baselines.MILES : A classifier based on this embedding.
+    BagDissimilarity : Distances to the training bags.
+
+    Notes
+    -----
+    [1]_ uses :math:`1 / \sigma^2` instead of :math:`\gamma`. Similarities are computed for all
+    pairs of an instance and a prototype, in blocks of a few MiB. CSR instances stay CSR.
+
+    References
+    ----------
+    .. [1] Y. Chen, J. Bi, J. Z. Wang. MILES: Multiple-Instance Learning via Embedded Instance
+       Selection. IEEE TPAMI 28(12), 2006.
+
+    Examples
+    --------
+    >>> from milearn.embedding import MILESEmbedding
+    >>> bags = [[[0.0], [1.0]], [[3.0]]]
+    >>> embedding = MILESEmbedding(gamma=1.0).fit(bags)
+    >>> order = embedding.prototypes_[:, 0].argsort()
+    >>> embedding.transform(bags)[:, order].round(3)
+    array([[1.   , 1.   , 0.018],
+           [0.   , 0.018, 1.   ]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "n_prototypes": _NUMBER,
+        "random_state": ["random_state"],
+    }
+
+    prototypes_: Any
+    prototype_rows_: np.ndarray
+    gamma_: float
+
+    def __init__(
+        self,
+        gamma: Any = "scale",
+        *,
+        n_prototypes: int | str | None = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.gamma = gamma
+        self.n_prototypes = n_prototypes
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> MILESEmbedding:
+        """Select prototypes and compute the width from the training bags.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : ignored
+            Present for consistency with other estimators.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
+        bags, fitted = self._validate_fit(X)
+        rng = check_random_state(self.random_state)
+        rows = drawn_points(bags, self.n_prototypes, rng)
+        fitted |= {
+            "prototypes_": bags.instances[rows],
+            "prototype_rows_": rows,
+            "_n_features_out": len(rows),
+            "gamma_": resolve_gamma(self.gamma, bags.instances),
+        }
+        self._replace_fitted(fitted)
+        return self
+
+    def _rows(self, bags: Bags) -> np.ndarray:
+        return largest_similarities(bags, self.prototypes_, self.gamma_)

@@ -1,0 +1,977 @@
+"""Checks of estimators on bags, each a function of an estimator and a problem."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import re
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import joblib
+import numpy as np
+from joblib.parallel import ThreadingBackend
+from scipy import sparse
+from sklearn.base import clone, is_classifier, is_clusterer
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from .._bags import Bags
+from .._bags.segments import offsets_of, segment_max, segment_min
+from .._compat import has_valid_parameters
+from ..base import highest_class
+from ._check_data import PROBLEMS, Problem
+
+Function = Callable[[Any, Problem], None]
+Predicate = Callable[[Any, Problem], bool]
+
+BAG_METHODS = ("predict", "decision_function", "predict_proba", "score_samples", "transform")
+INSTANCE_METHODS = ("instance_decision_function", "predict_instances")
+SCORES = ("decision_function", "instance_decision_function", "predict_proba")
+
+# Largest difference between two fits, relative to the largest score, due to tolerances of solvers.
+REFIT = 1e-3
+SAME = 1e-8
+
+Outputs = dict[str, tuple[str, np.ndarray]]
+
+
+def ensure(condition: Any, message: str) -> None:
+    """Assert a condition."""
+    assert condition, message
+
+
+# -- fits ----------------------------------------------------------------------------------------
+
+
+def fresh(estimator: Any, /, **parameters: Any) -> Any:
+    """A clone with a fixed seed and a tolerance tight enough to compare two fits."""
+    estimator = clone(estimator)
+    known = estimator.get_params()
+    if "random_state" in known:
+        parameters.setdefault("random_state", 0)
+    if isinstance(known.get("tol"), float):
+        parameters.setdefault("tol", min(known["tol"], 1e-6))
+    return estimator.set_params(**parameters)
+
+
+def fitted_on(estimator: Any, X: Any, y: Any, /, **parameters: Any) -> Any:
+    """A fresh clone, fitted; ``y`` is None for the unsupervised task."""
+    return fit(fresh(estimator, **parameters), X, y)
+
+
+def fit(estimator: Any, X: Any, y: Any, **arguments: Any) -> Any:
+    """The estimator itself, fitted; ``y`` is None for the unsupervised task."""
+    return estimator.fit(X, **arguments) if y is None else estimator.fit(X, y, **arguments)
+
+
+# Fits of each estimator by problem, seed and parameters.
+_FITS: WeakKeyDictionary[Any, dict[Any, tuple[Any, Any, Outputs]]] = WeakKeyDictionary()
+
+
+def reference(estimator: Any, problem: Problem, seed: int = 0) -> tuple[Any, Outputs]:
+    """A clone fitted on the problem, and its outputs, both shared by all checks.
+
+    They must not be modified. A check of the fit itself, or a check that changes the estimator
+    afterwards, uses :func:`fitted_on`.
+    """
+    parameters = estimator.get_params()
+    fits = _FITS.setdefault(estimator, {})
+    key = id(problem), seed, tuple((name, id(value)) for name, value in parameters.items())
+    if key not in fits:
+        chosen = {"random_state": seed} if "random_state" in parameters else {}
+        fitted = fitted_on(estimator, problem.X, problem.y, **chosen)
+        # The problem and the parameters stay alive, so that their ids are not used again.
+        fits[key] = (problem, parameters), fitted, outputs_of(fitted, problem.X)
+    _, fitted, outputs = fits[key]
+    return fitted, dict(outputs)
+
+
+def fitted_with(estimator: Any, problem: Problem, /, **parameters: Any) -> Any:
+    """A clone fitted with the parameters, which is shared if the estimator has these parameters."""
+    held = estimator.get_params()
+    if all(held[name] == value for name, value in parameters.items()):
+        return reference(estimator, problem)[0]
+    return fitted_on(estimator, problem.X, problem.y, **parameters)
+
+
+def accepts(estimator: Any, /, **parameters: Any) -> bool:
+    """Whether the estimator has the parameters and accepts their values."""
+    if not set(parameters) <= set(estimator.get_params()):
+        return False
+    return has_valid_parameters(clone(estimator).set_params(**parameters))
+
+
+def duplicate(fitted: Any) -> Any:
+    """A copy of a fitted estimator that a check may change."""
+    return copy.deepcopy(fitted)
+
+
+# -- outputs -------------------------------------------------------------------------------------
+
+
+def outputs_of(estimator: Any, X: Any) -> Outputs:
+    """Outputs of all methods for ``X``: whether they are per bag or instance, and the arrays."""
+    found: Outputs = {}
+    for method, call in methods_of(estimator):
+        value = call(X)
+        level = "instance" if isinstance(value, Bags) or method in INSTANCE_METHODS else "bag"
+        found[method] = level, plain(value)
+    return found
+
+
+def methods_of(fitted: Any, *others: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Names and functions of the outputs of a fitted estimator, and of further methods."""
+    for name in (*BAG_METHODS, *INSTANCE_METHODS, *others):
+        if hasattr(fitted, name):
+            yield name, getattr(fitted, name)
+
+
+def plain(value: Any) -> np.ndarray:
+    """Bags, sparse matrices and frames as one dense array."""
+    value = value.instances if isinstance(value, Bags) else value
+    return value.toarray() if sparse.issparse(value) else np.asarray(value)
+
+
+def fit_outputs(estimator: Any, X: Any) -> Outputs:
+    """Outputs of a fit, for comparison with another fit."""
+    return comparable(estimator, outputs_of(estimator, X))
+
+
+def comparable(estimator: Any, outputs: Outputs) -> Outputs:
+    """The outputs of a fitted estimator that are the same for equivalent fits."""
+    found = dict(outputs)
+    if is_clusterer(estimator):
+        # Numbers of clusters are arbitrary: compare which bags are in the same cluster.
+        if hasattr(estimator, "labels_"):
+            found["labels_"] = "bag", np.asarray(estimator.labels_)
+        for name in ("labels_", "predict", "predict_instances"):
+            if name in found:
+                level, labels = found[name]
+                found[name] = level, (labels[:, None] == labels[None, :]).astype(float)
+    elif getattr(estimator, "_columns_follow_bags", False):
+        # Columns depend on the order of training bags: compare sorted values of rows.
+        level, rows = found["transform"]
+        found["transform"] = level, np.sort(rows, axis=1)
+    elif is_classifier(estimator) and any(name in found for name in SCORES):
+        # Predictions near the boundary may differ; the scores are compared instead.
+        found.pop("predict", None)
+        found.pop("predict_instances", None)
+    return found
+
+
+def assert_close(left: Outputs, right: Outputs, tolerance: float, what: str) -> None:
+    """Assert that the outputs have the same methods and are equal within the tolerance."""
+    assert set(left) == set(right), f"{what}: methods differ, {sorted(left)} and {sorted(right)}"
+    for method, (_, mine) in left.items():
+        assert_equal(mine, right[method][1], tolerance, f"{what}: {method}")
+
+
+def assert_equal(mine: Any, other: Any, tolerance: float, what: str) -> None:
+    """Assert that two arrays have the same shape and values, numbers within the tolerance."""
+    mine, other = plain(mine), plain(other)
+    ensure(mine.shape == other.shape, f"{what} has shape {other.shape} instead of {mine.shape}")
+    if mine.dtype.kind != "f" or other.dtype.kind != "f":
+        same = mine == other
+        ensure(same.all(), f"{what} differs in {int((~same).sum())} entries")
+        return
+    scale = max(1.0, float(np.abs(mine).max(initial=0.0)))
+    largest = float(np.abs(mine - other).max(initial=0.0)) / scale
+    ensure(
+        largest <= tolerance,
+        f"{what} differs by {largest:.2g}, relative to its largest value; {tolerance:.2g} is "
+        "allowed",
+    )
+
+
+def taken(outputs: Outputs, bags: np.ndarray, rows: np.ndarray) -> Outputs:
+    """The outputs of the given bags and rows; on both axes for outputs of pairs."""
+    found: Outputs = {}
+    for method, (level, values) in outputs.items():
+        picked = bags if level == "bag" else rows
+        pairs = method in ("labels_", "predict", "predict_instances") and values.ndim == 2
+        found[method] = level, values[np.ix_(picked, picked)] if pairs else values[picked]
+    return found
+
+
+def is_random(estimator: Any, problem: Problem) -> bool:
+    """Whether the fit depends on the seed, and therefore on the order of the data."""
+    if "random_state" not in estimator.get_params():
+        return bool(get_tags(estimator).non_deterministic)
+    draws = [reference(estimator, problem, seed=seed) for seed in (0, 1)]
+    first, second = (comparable(fitted, outputs) for fitted, outputs in draws)
+    # Not assert_close, because a dependence on the seed is not an error.
+    return set(first) != set(second) or any(
+        values.shape != second[method][1].shape
+        or not np.allclose(values, second[method][1], rtol=SAME, atol=SAME)
+        for method, (_, values) in first.items()
+    )
+
+
+def reordered(bags: Bags) -> tuple[Bags, np.ndarray]:
+    """The instances of each bag in another order, and the old row of each new row."""
+    rng = np.random.default_rng(1)
+    blocks = [np.arange(*pair) for pair in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]
+    rows = np.concatenate([rng.permutation(block) for block in blocks])
+    links = bags.instance_graph
+    moved = Bags(
+        bags.instances[rows],
+        bags.offsets,
+        bag_graph=bags.bag_graph,
+        instance_graph=None if links is None else links[rows][:, rows],
+    )
+    return moved, rows
+
+
+def rows_of(bags: Bags, positions: np.ndarray) -> np.ndarray:
+    """Rows of the instances of the given bags, in their order."""
+    parts = [np.arange(bags.offsets[bag], bags.offsets[bag + 1]) for bag in positions]
+    return np.concatenate(parts)
+
+
+def refuses(call: Callable[[], Any], kinds: Any, pattern: str, what: str) -> None:
+    """Fail unless the call raises one of the kinds with a message that matches the pattern."""
+    message = None
+    try:
+        call()
+    except kinds as error:
+        message = str(error)
+    except Exception as error:
+        raise AssertionError(
+            f"{what}: raised {type(error).__name__} ({error}) instead of a plain refusal"
+        ) from error
+    ensure(message is not None, f"{what}: was not refused")
+    ensure(
+        re.search(pattern, str(message)),
+        f"{what}: the message {message!r} does not match {pattern!r}",
+    )
+
+
+def refuses_fit(
+    estimator: Any, X: Any, y: Any, kinds: Any, pattern: str, what: str, **parameters: Any
+) -> None:
+    """Fail unless ``fit`` raises an error and does not change the estimator."""
+    estimator = fresh(estimator, **parameters)
+    refuses(lambda: fit(estimator, X, y), kinds, pattern, what)
+    if not get_tags(estimator).requires_fit:
+        return
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return
+    raise AssertionError(f"{what}: the refused fit left the estimator fitted")
+
+
+# -- registration ----------------------------------------------------------------------------------
+
+# Every check is a function of an estimator and a problem, with three attributes: the ``kinds`` of
+# input for which it runs; ``applies``, a function of the same arguments that depends on the tags,
+# methods and parameters of an estimator that is not fitted; and ``once``, whether it only runs for
+# the first task.
+REGISTERED: list[Any] = []
+
+
+def bag_check(
+    *kinds: str, applies: Predicate | None = None, once: bool = False
+) -> Callable[[Function], Function]:
+    """Decorator that registers a check for the given kinds of input."""
+
+    def register(function: Any) -> Function:
+        function.kinds, function.applies, function.once = kinds, applies or compares, once
+        REGISTERED.append(function)
+        return function
+
+    return register
+
+
+# -- predicates ------------------------------------------------------------------------------------
+
+
+def predicts(estimator: Any, problem: Problem) -> bool:
+    """Whether the estimator has a method that predicts for bags or instances."""
+    return any(hasattr(estimator, method) for method in BAG_METHODS + INSTANCE_METHODS)
+
+
+def compares(estimator: Any, problem: Problem) -> bool:
+    """Whether two fits can be compared by what they return."""
+    return predicts(estimator, problem) or is_clusterer(estimator)
+
+
+def compares_order(estimator: Any, problem: Problem) -> bool:
+    """Whether the order of the data can be checked: in predictions, or in fits without a seed."""
+    draws = "random_state" in estimator.get_params() or get_tags(estimator).non_deterministic
+    return predicts(estimator, problem) or (is_clusterer(estimator) and not draws)
+
+
+def always(estimator: Any, problem: Problem) -> bool:
+    return True
+
+
+def has(*methods: str) -> Predicate:
+    """Predicate of the estimators that have all of the methods."""
+
+    def applies(estimator: Any, problem: Problem) -> bool:
+        return all(hasattr(estimator, method) for method in methods)
+
+    return applies
+
+
+def takes(*parameters: str) -> Predicate:
+    """Predicate of the estimators that have all of the parameters."""
+
+    def applies(estimator: Any, problem: Problem) -> bool:
+        return set(parameters) <= set(estimator.get_params())
+
+    return applies
+
+
+def both(*predicates: Predicate) -> Predicate:
+    """Predicate that is true if all given predicates are."""
+
+    def applies(estimator: Any, problem: Problem) -> bool:
+        return all(each(estimator, problem) for each in predicates)
+
+    return applies
+
+
+def is_supervised(estimator: Any, problem: Problem) -> bool:
+    return problem.y is not None
+
+
+def classifies(estimator: Any, problem: Problem) -> bool:
+    return is_classifier(estimator)
+
+
+# -- refits ----------------------------------------------------------------------------------------
+
+
+def assert_as_fresh(refitted: Any, once: Any, X: Any, what: str) -> None:
+    """A second fit must have the attributes and the outputs of a first fit."""
+    left, right = set(vars(once)), set(vars(refitted))
+    ensure(
+        left == right,
+        f"{what}: the attributes {sorted(right - left)} are left over and {sorted(left - right)} "
+        "are missing",
+    )
+    assert_close(fit_outputs(once, X), fit_outputs(refitted, X), SAME, what)
+
+
+@bag_check("dense", applies=always)
+def check_clone(estimator: Any, problem: Problem) -> None:
+    """A clone of a fitted estimator has its parameters and is not fitted."""
+    fitted, _ = reference(estimator, problem)
+    again = clone(fitted)
+    ensure(repr(again) == repr(fitted), f"the clone is {again!r} instead of {fitted!r}")
+    learned = [name for name in vars(again) if name.endswith("_") and not name.startswith("_")]
+    ensure(not learned, f"the clone has fitted attributes {learned}")
+
+
+@bag_check("dense", "sparse", applies=always)
+def check_fit_again(estimator: Any, problem: Problem) -> None:
+    """A second fit does not depend on an earlier fit with other bags, features and classes."""
+    X, y = problem.X, problem.y
+    first = problem
+    if is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class:
+        other_task = "multiclass" if problem.task == "binary" else "binary"
+        first = PROBLEMS[problem.kind, other_task]
+    part = np.arange(0, len(X), 2) if y is None else np.arange(18)
+    other = Bags(
+        first.X[part].instances[:, [0, 1]], first.X[part].offsets, feature_names=["a", "b"]
+    )
+    used = fitted_on(estimator, other, None if y is None else first.y[part])
+    once, _ = reference(estimator, problem)
+    assert_as_fresh(fit(used, X, y), once, X, "fitted a second time")
+
+
+@bag_check("dense", "sparse", applies=always)
+def check_refused_refit(estimator: Any, problem: Problem) -> None:
+    """A failed fit does not change the results of an earlier fit."""
+    X, y = problem.X, problem.y
+    shared, expected = reference(estimator, problem)
+    fitted = duplicate(shared)
+    names = set(vars(fitted))
+    for what, bags, labels, params in _refusals(estimator, problem):
+        given = None if y is None else labels
+        refuses(partial(fit, fitted, bags, given, **params), ValueError, "", what)
+        ensure(
+            fitted.n_features_in_ == X.shape[1],
+            f"a fit refused for {what} set n_features_in_ to {fitted.n_features_in_}",
+        )
+        changed = set(vars(fitted)) ^ names
+        ensure(not changed, f"a fit refused for {what} changed the attributes {sorted(changed)}")
+        after = outputs_of(fitted, X)
+        assert_close(expected, after, 0.0, f"after a fit refused for {what}")
+
+
+def _refusals(estimator: Any, problem: Problem) -> list[tuple[str, Any, Any, dict[str, Any]]]:
+    """Invalid input for a fit, with fewer features: reason, bags, labels, other arguments."""
+    narrow, y = problem.X[:, [0, 1]], problem.y
+    instances = problem.X.instances[:, [0, 1]].astype(np.float64)
+    values = instances if isinstance(instances, np.ndarray) else instances.data
+    values.flat[0] = np.inf
+    found: list[tuple[str, Any, Any, dict[str, Any]]] = [
+        ("infinity", narrow.with_instances(instances), y, {})
+    ]
+    if y is not None:
+        found.append(("one label too few", narrow, y[:-1], {}))
+    if is_classifier(estimator):
+        found.append(("one class", narrow, np.full(len(narrow), y[0]), {}))
+    if is_clusterer(estimator) and "n_clusters" in estimator.get_params():
+        found.append(("fewer bags than clusters", narrow[[0]], None, {}))
+    return found
+
+
+# -- kinds of input --------------------------------------------------------------------------------
+
+
+# Bytes above which joblib maps an array into a file, which includes most arrays. The same limit for
+# all checks, so that joblib keeps its worker processes.
+MAPPED_BYTES = 1
+
+
+def _assert_same_for(
+    estimator: Any, problem: Problem, other: Any, tolerance: float, what: str
+) -> None:
+    fitted, expected = reference(estimator, problem)
+    again = fitted_on(estimator, other, problem.y)
+    assert_close(expected, outputs_of(fitted, other), tolerance, f"predicting for {what}")
+    assert_close(
+        comparable(fitted, expected), fit_outputs(again, other), tolerance, f"fitted on {what}"
+    )
+
+
+@bag_check("dense", "sparse")
+def check_bags_as_sequences(estimator: Any, problem: Problem) -> None:
+    """A list, a tuple or an object array of blocks is equivalent to Bags."""
+    blocks = list(problem.X)
+    objects = np.empty(len(blocks), dtype=object)
+    for position, block in enumerate(blocks):
+        objects[position] = block
+    for what, other in (("a list", blocks), ("a tuple", tuple(blocks)), ("objects", objects)):
+        _assert_same_for(estimator, problem, other, SAME, what)
+
+
+@bag_check("equal")
+def check_bags_as_3d_array(estimator: Any, problem: Problem) -> None:
+    """A 3-D array, also of objects, is equivalent to bags of equal size."""
+    stack = np.array([np.asarray(block) for block in problem.X])
+    for what, other in (("a 3-D array", stack), ("a 3-D object array", stack.astype(object))):
+        _assert_same_for(estimator, problem, other, SAME, what)
+
+
+@bag_check("singletons")
+def check_singletons_as_matrix(estimator: Any, problem: Problem) -> None:
+    """The rows of a matrix are equivalent to bags of one instance."""
+    _assert_same_for(estimator, problem, problem.X.instances, SAME, "a matrix")
+
+
+@bag_check("noisy", "graphs")
+def check_sparse_equals_dense(estimator: Any, problem: Problem) -> None:
+    """CSR instances are equivalent to dense ones, or an error for an estimator without the tag."""
+    X = problem.X
+    csr = X.with_instances(sparse.csr_array(X.instances))
+    if get_tags(estimator).input_tags.sparse:
+        _assert_same_for(estimator, problem, csr, 1e-5, "CSR instances")
+        return
+    refuses_fit(estimator, csr, problem.y, (TypeError, ValueError), "(?i)sparse", "CSR instances")
+
+
+@bag_check("dense")
+def check_float32(estimator: Any, problem: Problem) -> None:
+    """Results for float32 and float64 instances are nearly equal."""
+    single = problem.X.instances.astype(np.float32)
+    double = problem.X.with_instances(single.astype(np.float64))
+    rounded = Problem(problem.kind, problem.task, double, problem.y)
+    _assert_same_for(estimator, rounded, double.with_instances(single), REFIT, "float32 instances")
+
+
+@bag_check("dense", "sparse", "graphs", applies=predicts)
+def check_read_only_memory_map(estimator: Any, problem: Problem) -> None:
+    """Bags in a read-only memory map, as joblib passes them to workers, are supported."""
+    _, expected = reference(estimator, problem)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        joblib.dump((problem.X, problem.y), Path(folder) / "bags")
+        X, y = joblib.load(Path(folder) / "bags", mmap_mode="r")
+        again = fitted_on(estimator, X, y)
+        assert_close(expected, outputs_of(again, X), SAME, "fitted on a read-only memory map")
+
+
+@bag_check("dense", applies=predicts, once=True)
+def check_parallel_workers(estimator: Any, problem: Problem) -> None:
+    """Fits in worker processes, on memory maps, are the same as in this process."""
+    _, expected = reference(estimator, problem)
+    found = joblib.Parallel(n_jobs=2, max_nbytes=MAPPED_BYTES)(
+        joblib.delayed(_fit_and_output)(estimator, problem.X, problem.y) for _ in range(2)
+    )
+    for outputs in found:
+        if isinstance(outputs, Exception):
+            raise outputs
+        assert_close(expected, outputs, SAME, "fitted in a worker process")
+
+
+def _fit_and_output(estimator: Any, X: Bags, y: Any) -> Outputs | Exception:
+    with warnings.catch_warnings():
+        # A separate process, to which the warning filters of the check do not apply.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            return outputs_of(fitted_on(estimator, X, y), X)
+        except Exception as error:
+            # If an error were raised in it, joblib would restart its workers, which takes seconds.
+            error.add_note(traceback.format_exc())
+            return error
+
+
+@bag_check("dense", "sparse", "graphs", applies=always)
+def check_input_is_untouched(estimator: Any, problem: Problem) -> None:
+    """Neither fit nor prediction modifies bags or labels."""
+    before = joblib.hash((problem.X, problem.y))
+    outputs_of(fitted_on(estimator, problem.X, problem.y), problem.X)
+    after = joblib.hash((problem.X, problem.y))
+    ensure(after == before, "the bags or labels were changed")
+
+
+@bag_check("dense", "sparse", "graphs", applies=predicts)
+def check_pickle(estimator: Any, problem: Problem) -> None:
+    """An unpickled estimator has the same predictions."""
+    fitted, expected = reference(estimator, problem)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_close(expected, outputs_of(again, problem.X), 0.0, "after a pickle")
+
+
+# -- order -----------------------------------------------------------------------------------------
+
+
+@bag_check("noisy", "sparse", "graphs", applies=compares_order)
+def check_order_of_instances(estimator: Any, problem: Problem) -> None:
+    """The order of instances within bags has no effect on fits and predictions."""
+    X, everything = problem.X, np.arange(len(problem.X))
+    fitted, outputs = reference(estimator, problem)
+    moved, rows = reordered(X)
+    expected = taken(outputs, everything, rows)
+    assert_close(expected, outputs_of(fitted, moved), SAME, "instances in another order")
+    if is_random(estimator, problem):
+        return
+    expected = taken(comparable(fitted, outputs), everything, rows)
+    again = fitted_on(estimator, moved, problem.y)
+    assert_close(expected, fit_outputs(again, moved), REFIT, "fitted on instances in another order")
+
+
+@bag_check("noisy", "sparse", "graphs", applies=compares_order)
+def check_order_of_bags(estimator: Any, problem: Problem) -> None:
+    """Predictions follow the order of the bags, and the fit does not depend on it."""
+    X = problem.X
+    fitted, outputs = reference(estimator, problem)
+    order = np.random.default_rng(2).permutation(len(X))
+    rows = rows_of(X, order)
+    expected = taken(outputs, order, rows)
+    assert_close(expected, outputs_of(fitted, X[order]), SAME, "bags in another order")
+    if is_random(estimator, problem):
+        return
+    expected = taken(comparable(fitted, outputs), order, rows)
+    again = fitted_on(estimator, X[order], None if problem.y is None else problem.y[order])
+    assert_close(expected, fit_outputs(again, X[order]), REFIT, "fitted on bags in another order")
+
+
+@bag_check("dense", "sparse", applies=predicts)
+def check_subset_of_bags(estimator: Any, problem: Problem) -> None:
+    """The output for a bag without links does not depend on the other bags."""
+    X = problem.X
+    fitted, whole = reference(estimator, problem)
+    for part in (np.arange(3), np.array([len(X) - 1])):
+        expected = taken(whole, part, rows_of(X, part))
+        assert_close(expected, outputs_of(fitted, X[part]), SAME, f"{len(part)} bag(s) alone")
+
+
+@bag_check("dense", "sparse", "graphs", applies=predicts)
+def check_graphs_are_cut(estimator: Any, problem: Problem) -> None:
+    """Selected bags are equivalent to bags whose graphs were sliced explicitly."""
+    X, y = problem.X, problem.y
+    keep = np.random.default_rng(3).permutation(len(X))[:18]
+    rest = np.setdiff1d(np.arange(len(X)), keep)
+
+    def cut(positions: np.ndarray) -> Bags:
+        rows = rows_of(X, positions)
+        graphs = (X.bag_graph, positions), (X.instance_graph, rows)
+        bag_graph, links = (
+            None if graph is None else graph.toarray()[np.ix_(index, index)]
+            for graph, index in graphs
+        )
+        offsets = offsets_of(X.sizes[positions])
+        return Bags(X.instances[rows], offsets, bag_graph=bag_graph, instance_graph=links)
+
+    labels = None if y is None else y[keep]
+    mine = fitted_on(estimator, X[keep], labels)
+    other = fitted_on(estimator, cut(keep), labels)
+    for positions in (keep, rest):
+        assert_close(
+            outputs_of(other, cut(positions)), outputs_of(mine, X[positions]), SAME, "selected bags"
+        )
+
+
+# -- outputs ---------------------------------------------------------------------------------------
+
+
+def _has_default_pos_label(estimator: Any, problem: Problem) -> bool:
+    return estimator.get_params().get("pos_label") is None
+
+
+def _is_binary(estimator: Any, problem: Problem) -> bool:
+    return problem.task == "binary"
+
+
+def _takes_weights(estimator: Any, problem: Problem) -> bool:
+    return "sample_weight" in inspect.signature(estimator.fit).parameters
+
+
+def _has_instance_level(estimator: Any, problem: Problem) -> bool:
+    return any(
+        hasattr(estimator, method) and hasattr(estimator, bag_method)
+        for method, bag_method in _LEVELS
+    )
+
+
+# Methods for instances, and the methods for bags that agree with them on bags of one instance.
+_LEVELS = (
+    ("instance_decision_function", "decision_function"),
+    ("predict_instances", "predict"),
+)
+
+
+@bag_check("dense", applies=both(classifies, _has_default_pos_label))
+def check_string_labels(estimator: Any, problem: Problem) -> None:
+    """String labels are equivalent to their codes."""
+    names = np.array(["apple", "berry", "cherry"])
+    for kind in (str, object):
+        named = fitted_on(estimator, problem.X, names[problem.y].astype(kind))
+        coded, expected = reference(estimator, problem)
+        ensure(
+            list(named.classes_) == list(names[coded.classes_]),
+            f"classes_ are {list(named.classes_)}",
+        )
+        found = outputs_of(named, problem.X)
+        for method in ("predict", "predict_instances"):
+            if method in expected:
+                expected[method] = expected[method][0], names[expected[method][1]]
+        assert_close(expected, found, SAME, f"labels of type {kind.__name__}")
+
+
+@bag_check("dense", applies=both(classifies, _is_binary, takes("pos_label")))
+def check_pos_label(estimator: Any, problem: Problem) -> None:
+    """A positive first class is equivalent to labels in the opposite order."""
+    X, y = problem.X, problem.y
+    straight = fitted_with(estimator, problem, pos_label=None)
+    names = np.array(["z", "a"])[y]
+    turned = fitted_on(estimator, X, names, pos_label="a")
+    ensure(list(turned.classes_) == ["a", "z"], f"classes_ are {list(turned.classes_)}")
+    if hasattr(straight, "decision_function"):
+        left, right = straight.decision_function(X), -turned.decision_function(X)
+        assert_equal(left, right, REFIT, "pos_label: decision_function")
+    expected = np.where(straight.predict(X) == 1, "a", "z")
+    ensure((turned.predict(X) == expected).all(), "pos_label: predict is not mirrored")
+    named = fitted_on(estimator, X, y, pos_label=1)
+    assert_close(
+        outputs_of(straight, X), outputs_of(named, X), SAME, "pos_label of the class by default"
+    )
+
+
+@bag_check("noisy", "sparse", applies=_takes_weights)
+def check_sample_weight(estimator: Any, problem: Problem) -> None:
+    """A weight of two is equivalent to duplicating a bag, a weight of zero to removing it."""
+    X, y = problem.X, problem.y
+    weight = np.random.default_rng(4).integers(0, 4, size=len(X))
+    repeated = np.repeat(np.arange(len(X)), weight)
+    weighted = fit(fresh(estimator), X, y, sample_weight=weight)
+    copied = fitted_on(estimator, X[repeated], None if y is None else y[repeated])
+    what = "sample_weight against repeated bags"
+    left, right = outputs_of(copied, X), outputs_of(weighted, X)
+    for name in ("predict", "predict_instances") if is_classifier(estimator) else ():
+        left.pop(name, None)
+        right.pop(name, None)
+    assert_close(left, right, REFIT, what)
+
+
+@bag_check("dense", applies=always)
+def check_feature_names(estimator: Any, problem: Problem) -> None:
+    """Names of features are kept, checked, and counted by ``get_feature_names_out``."""
+    X, y = problem.X, problem.y
+    named = Bags(X.instances, X.offsets, feature_names=["a", "b", "c"])
+    fitted = fitted_on(estimator, named, y)
+    ensure(fitted.n_features_in_ == 3, f"n_features_in_ is {fitted.n_features_in_}")
+    names = list(getattr(fitted, "feature_names_in_", ()))
+    ensure(names == ["a", "b", "c"], f"feature_names_in_ is {names}")
+    for method, call in methods_of(fitted):
+        swapped = named[:, [1, 0, 2]]
+        pattern = "^The feature names should match those that were passed during fit"
+        refuses(partial(call, swapped), ValueError, pattern, f"{method} with other names")
+    if hasattr(fitted, "transform") and hasattr(fitted, "get_feature_names_out"):
+        out = list(fitted.get_feature_names_out())
+        transformed = fitted.transform(named)
+        width = transformed.shape[1]
+        ensure(len(out) == width, f"get_feature_names_out gives {len(out)} for {width} columns")
+        kept = getattr(transformed, "feature_names", None)
+        if kept is not None:
+            ensure(list(kept) == out, f"the bags are named {list(kept)}, not {out}")
+
+
+@bag_check("dense", "sparse", "graphs", applies=has("transform"))
+def check_transform(estimator: Any, problem: Problem) -> None:
+    """``fit_transform`` is ``fit`` and ``transform``; the result has an entry for each bag."""
+    X, y = problem.X, problem.y
+    fitted, _ = reference(estimator, problem)
+    separate = fitted.transform(X)
+    ensure(
+        len(X) == separate.shape[0], f"transform gives {separate.shape[0]} rows for {len(X)} bags"
+    )
+    again = fresh(estimator)
+    joint = again.fit_transform(X) if y is None else again.fit_transform(X, y)
+    ensure(type(joint) is type(separate), "fit_transform gives another type than transform")
+    assert_equal(separate, joint, SAME, "fit_transform")
+    if isinstance(separate, Bags):
+        ensure((separate.offsets == X.offsets).all(), "transform changed the sizes of bags")
+        ensure((separate.bag_graph is None) == (X.bag_graph is None), "transform lost the graph")
+
+
+@bag_check("dense", applies=has("transform", "set_output"), once=True)
+def check_set_output(estimator: Any, problem: Problem) -> None:
+    """``set_output`` converts rows of bags to a data frame and does not change bags."""
+    expected = reference(estimator, problem)[0].transform(problem.X)
+    for choice in ("default", "pandas"):
+        again = fit(fresh(estimator).set_output(transform=choice), problem.X, problem.y)
+        changed = again.transform(problem.X)
+        assert_equal(expected, changed, SAME, f"set_output(transform={choice!r})")
+        if isinstance(expected, Bags):
+            ensure(isinstance(changed, Bags), f"set_output gave {type(changed).__name__} for Bags")
+        elif choice == "pandas":
+            names = list(again.get_feature_names_out())
+            shown = list(getattr(changed, "columns", ()))
+            ensure(shown == names, f"set_output gave the columns {shown} instead of {names}")
+
+
+@bag_check("dense", "sparse", applies=_has_instance_level)
+def check_two_levels(estimator: Any, problem: Problem) -> None:
+    """Methods of instances have one entry per instance, in the order of ``X.instances``."""
+    X = problem.X
+    fitted, _ = reference(estimator, problem)
+    alone = Bags(X.instances, np.arange(X.n_instances + 1))
+    for method, bag_method in _LEVELS:
+        if not hasattr(fitted, method):
+            continue
+        values = np.asarray(getattr(fitted, method)(X))
+        ensure(
+            len(values) == X.n_instances,
+            f"{method} has {len(values)} entries for {X.n_instances} instances",
+        )
+        if not hasattr(fitted, bag_method):
+            continue
+        # The score of a bag of one instance is the score of the instance.
+        single = getattr(fitted, bag_method)(alone)
+        assert_equal(single, values, SAME, f"instances as bags of one: {method}")
+
+
+@bag_check("dense", "sparse", "graphs", applies=has("witness"))
+def check_witness(estimator: Any, problem: Problem) -> None:
+    """A witness is in its bag, and no other instance of the bag has a higher score.
+
+    If bag scores are highest instance scores (``_bag_score_is_max`` of the estimator, by default
+    True), the score of the bag is that of the witness.
+    """
+    X = problem.X
+    fitted, _ = reference(estimator, problem)
+    rows = np.asarray(fitted.witness(X))
+    ensure(rows.shape == (len(X),), f"witness has shape {rows.shape} for {len(X)} bags")
+    ensure(rows.dtype.kind in "iu", f"witness has type {rows.dtype}")
+    inside = (X.offsets[:-1] <= rows) & (rows < X.offsets[1:])
+    ensure(inside.all(), f"the witness of bag {int(np.argmin(inside))} lies in another bag")
+    methods = fitted.predict, fitted.predict_instances
+    if hasattr(fitted, "decision_function"):
+        methods = fitted.decision_function, fitted.instance_decision_function
+    scores, instances = (np.asarray(call(X)) for call in methods)
+    positive = estimator.get_params().get("pos_label")
+    turned = positive is not None and positive == fitted.classes_[0]
+    pooled = (segment_min if turned else segment_max)(instances, X.offsets)
+    name = "lowest" if turned else "highest"
+    if getattr(fitted, "_bag_score_is_max", True):
+        assert_equal(pooled, scores, SAME, f"the {name} instance score: bag score")
+    if scores.ndim == 2:
+        best = highest_class(scores)
+        pooled, instances = pooled[np.arange(len(X)), best], instances[:, best]
+        attained = instances[rows, np.arange(len(X))]
+    else:
+        attained = instances[rows]
+    assert_equal(pooled, attained, SAME, "the witness against its bag: score")
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def _blocks(problem: Problem) -> list[np.ndarray]:
+    return [np.array(block) for block in problem.X]
+
+
+@bag_check("dense", applies=always, once=True)
+def check_error_empty_bag(estimator: Any, problem: Problem) -> None:
+    """An empty bag is an error with its position."""
+    blocks = _blocks(problem)
+    blocks[3] = blocks[3][:0]
+    refuses_fit(estimator, blocks, problem.y, ValueError, "^Bag 3 is empty:", "an empty bag")
+
+
+@bag_check("dense", applies=always, once=True)
+def check_error_not_finite(estimator: Any, problem: Problem) -> None:
+    """NaN and infinity are errors with the position of the bag, in fit and prediction."""
+    allow_nan = get_tags(estimator).input_tags.allow_nan
+    fitted, _ = reference(estimator, problem)
+    for value, name in ((np.nan, "NaN"), (np.inf, "infinity")):
+        if allow_nan and name == "NaN":
+            continue
+        blocks = _blocks(problem)
+        blocks[5][-1, 1] = value
+        pattern = f"^Bag 5 contains {name} "
+        for what, X in (("", Bags.from_list(blocks)), (" in a list", blocks)):
+            refuses_fit(estimator, X, problem.y, ValueError, pattern, name + what)
+        for method, call in methods_of(fitted):
+            refuses(partial(call, X), ValueError, pattern, f"{name}, {method}")
+
+
+@bag_check("dense", applies=always, once=True)
+def check_error_feature_counts(estimator: Any, problem: Problem) -> None:
+    """Bags with different numbers of features, or not those of ``fit``, are errors."""
+    blocks = _blocks(problem)
+    blocks[4] = blocks[4][:, :2]
+    pattern = "^Bag 4 has 2 features but bag 0 has 3:"
+    refuses_fit(estimator, blocks, problem.y, ValueError, pattern, "differing feature counts")
+    fitted, _ = reference(estimator, problem)
+    narrow = problem.X[:, [0, 1]]
+    expected = f"^X has 2 features, but {type(estimator).__name__} is expecting 3 features as input"
+    for method, call in methods_of(fitted, "witness"):
+        for what, X in (("bags", narrow), ("a list", list(narrow))):
+            message = f"{method} of {what} with two features instead of three"
+            refuses(partial(call, X), ValueError, expected, message)
+
+
+@bag_check("dense", applies=always, once=True)
+def check_error_string(estimator: Any, problem: Problem) -> None:
+    """A string instead of bags is an error with advice."""
+    refuses_fit(
+        estimator, "musk1.data", problem.y, TypeError, "^X is a string .*load_bags", "a string"
+    )
+    blocks: list[Any] = _blocks(problem)
+    blocks[2] = "text"
+    refuses_fit(
+        estimator, blocks, problem.y, TypeError, "^Bag 2 is a string:", "a string for a bag"
+    )
+
+
+@bag_check("dense", applies=is_supervised)
+def check_error_labels(estimator: Any, problem: Problem) -> None:
+    """A wrong number of labels, and labels of one class, are errors."""
+    X, y = problem.X, problem.y
+    pattern = f"^y has {len(X) - 1} labels for {len(X)} bags:"
+    refuses_fit(estimator, X, y[:-1], ValueError, pattern, "one label too few")
+    pattern = f"^y has {X.n_instances} labels for {len(X)} bags:"
+    refuses_fit(estimator, X, y[X.bag_index], ValueError, pattern, "labels of instances")
+    if is_classifier(estimator):
+        one = np.full(len(X), y[0])
+        refuses_fit(estimator, X, one, ValueError, "one class only", "labels of one class")
+        if "pos_label" in estimator.get_params():
+            pattern = "^pos_label='no label' is not a label in y:"
+            what = "an unknown pos_label"
+            refuses_fit(estimator, X, y, ValueError, pattern, what, pos_label="no label")
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+class _Threads(ThreadingBackend):
+    """A joblib backend with threads that records the requested number of jobs."""
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.asked: list[int] = []
+
+    def configure(self, n_jobs: int = 1, *args: Any, **parameters: Any) -> Any:
+        self.asked.append(n_jobs)
+        return super().configure(n_jobs, *args, **parameters)
+
+
+def _several_fits(estimator: Any) -> dict[str, Any]:
+    """Parameters with which a fit has several parts that may run at the same time."""
+    known = estimator.get_params()
+    return {"n_init": 2} if "n_init" in known else {}
+
+
+def _has_most_classes(estimator: Any, problem: Problem) -> bool:
+    multi_class = is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class
+    return problem.task == "multiclass" or not multi_class
+
+
+@bag_check("dense", applies=both(predicts, takes("n_jobs")))
+def check_n_jobs(estimator: Any, problem: Problem) -> None:
+    """``n_jobs`` does not change results, also if workers get memory maps."""
+    expected = fit_outputs(fitted_on(estimator, problem.X, problem.y, n_jobs=1), problem.X)
+    with joblib.parallel_config(max_nbytes=MAPPED_BYTES):
+        two = fitted_on(estimator, problem.X, problem.y, n_jobs=2)
+        assert_close(expected, fit_outputs(two, problem.X), SAME, "n_jobs=2")
+
+
+@bag_check("dense", applies=both(predicts, takes("n_jobs"), _has_most_classes))
+def check_parallel_config(estimator: Any, problem: Problem) -> None:
+    """``parallel_config`` applies to ``n_jobs=None`` and does not change results."""
+    parameters = {"n_jobs": None, **_several_fits(estimator)}
+    X, y = problem.X, problem.y
+    serial = fit_outputs(fitted_with(estimator, problem, **parameters), X)
+    threads = _Threads()
+    with joblib.parallel_config(backend=threads, n_jobs=2):
+        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
+    ensure(2 in threads.asked, "parallel_config(n_jobs=2): no two jobs were asked for")
+    assert_close(serial, found, SAME, 'under parallel_config(backend="threading", n_jobs=2)')
+    with joblib.parallel_config(n_jobs=2, max_nbytes=MAPPED_BYTES):
+        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
+    assert_close(serial, found, SAME, "under parallel_config(n_jobs=2)")
+
+
+# -- warnings ------------------------------------------------------------------------------------
+
+_CALLER = "<the user's file>"
+
+
+def warnings_of_fit(estimator: Any, problem: Problem) -> list[warnings.WarningMessage]:
+    """Warnings of a fit that is called from a file outside of any package."""
+    call = "estimator.fit(X)" if problem.y is None else "estimator.fit(X, y)"
+    names = {"__name__": "__main__", "estimator": estimator, "X": problem.X, "y": problem.y}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        exec(compile(call, _CALLER, "exec"), names)
+    return [each for each in seen if issubclass(each.category, ConvergenceWarning)]
+
+
+def iterations_of(estimator: Any) -> int:
+    return int(np.max(getattr(estimator, "n_iter_", 0)))
+
+
+@bag_check("dense", applies=takes("max_iter"))
+def check_max_iter(estimator: Any, problem: Problem) -> None:
+    """``max_iter=1`` is respected, and its warning points at the line that called ``fit``."""
+    stopped = fresh(estimator, max_iter=1)
+    seen = warnings_of_fit(stopped, problem)
+    ensure(iterations_of(stopped) <= 1, f"max_iter=1, but n_iter_ is {iterations_of(stopped)}")
+    whole, _ = reference(estimator, problem)
+    # Its last step may show that it had converged before.
+    ended = np.all(getattr(stopped, "converged_", False))
+    ensure(
+        seen or ended or iterations_of(whole) <= 1,
+        "max_iter=1 stopped the fit without a ConvergenceWarning",
+    )
+    for each in seen:
+        ensure(
+            each.filename == _CALLER,
+            f"the warning {str(each.message)[:60]!r} points at {each.filename}, line {each.lineno}",
+        )

@@ -1,0 +1,157 @@
+"""Refused input and its messages: by the container, and by whatever takes bags."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from milearn import Bags
+from milearn._fit.validation import check_bags, validate_bags
+from milearn.preprocessing import BagStatistics
+from milearn.svm import MISVC
+from tests._bags.kinds import PICTURES, SENTENCES, SERIES, refuses
+
+EMPTY = "is empty: every bag needs at least one instance; remove it."
+TEXT = (
+    "encode it as numbers first, for example by pandas.get_dummies or sklearn's OneHotEncoder. "
+    "Bags hold text only without numbers (Bags.from_documents)."
+)
+ROWS = "dimension(s): pass a block with one row per instance."
+OFFSETS = (
+    "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and the number "
+    "of instances."
+)
+UNFIT = "but there are 8 instances: they must run from 0 to 8."
+SQUARES = np.ones((4, 5, 3))
+
+# -- parts of a container ------------------------------------------------------------------------
+
+PARTS = [
+    ({"offsets": [0, 2, 2, 8]}, f"Bag 1 {EMPTY}"),
+    ({"offsets": [0, 8, 8]}, f"Bag 1 {EMPTY}"),
+    ({"offsets": [0, 0, 8]}, f"Bag 0 {EMPTY}"),
+    ({"offsets": [0, 5, 3, 8]}, "offsets decrease at bag 1 (5 to 3): they must increase."),
+    ({"offsets": [0, 9, 8]}, "offsets decrease at bag 1 (9 to 8): they must increase."),
+    ({"offsets": [0, 2, 7]}, f"offsets run from 0 to 7 {UNFIT}"),
+    ({"offsets": [2, 8]}, f"offsets run from 2 to 8 {UNFIT}"),
+    ({"offsets": [-1, 8]}, f"offsets run from -1 to 8 {UNFIT}"),
+    ({"offsets": [0.0, 8.0]}, OFFSETS),
+    ({"offsets": []}, OFFSETS),
+    ({"offsets": [[0, 8]]}, OFFSETS),
+    ({"offsets": ["0", "8"]}, OFFSETS),
+    ({"offsets": [False, True]}, OFFSETS),
+    ({"bag_graph": np.ones((3, 4))}, "bag_graph has shape (3, 4) but there are 2 bags: it must be "
+     "(2, 2)."),
+    ({"instance_graph": sparse.coo_array((3, 4))}, "instance_graph has shape (3, 4) but there are "
+     "8 instances: it must be (8, 8)."),
+    ({"instances": [1.0, 2.0]}, "instances has 1 dimension(s): pass a matrix with one row per "
+     "instance."),
+    ({"instances": np.ones((1, 2, 2))}, "instances has 3 dimension(s): pass a matrix with one row "
+     "per instance."),
+    ({"instances": "text"}, "instances is a string: pass a 2-D array of numbers."),
+    ({"instances": [["1", "2"]]}, f"instances holds text, such as '1': {TEXT}"),
+    ({"instances": np.array([["a", 1]], object)}, f"instances holds text, such as 'a': {TEXT}"),
+    ({"instances": np.array([["2020-01-01"]], "datetime64[D]")},
+     "instances holds datetime64[D] values: encode them as numbers first."),
+    ({"instances": [[1j]]}, "Complex data not supported: instances must be real numbers."),
+    ({"instances": sparse.csr_array([[1j]])},
+     "Complex data not supported: instances must be real numbers."),
+    ({"feature_names": [0, 1, 2]}, "feature_names must be a sequence of strings."),
+    ({"feature_names": "abc"}, "feature_names must be a sequence of strings."),
+    ({"feature_names": ["a"]}, "feature_names has 1 names for 3 features: give one name per "
+     "feature."),
+    ({"instance_data": [1, 2, 3]}, "instance_data is list: pass a dict of arrays with one entry "
+     "per instance, such as {'coords': array}."),
+    ({"instance_data": {"": np.ones(8)}}, "instance_data has the key '': name every array by a "
+     "string."),
+    ({"instance_data": {3: np.ones(8)}}, "instance_data has the key 3: name every array by a "
+     "string."),
+    ({"instance_data": {"a": [1, 2]}}, "instance_data['a'] has shape (2,) but there are 8 "
+     "instances: give one entry per instance."),
+    ({"instance_data": {"a": 7}}, "instance_data['a'] has shape () but there are 8 instances: give "
+     "one entry per instance."),
+    ({"instance_data": {"a": [None] * 8}}, "instance_data['a'] holds Python objects: pass numbers "
+     "or strings."),
+    ({"instance_data": {"a": sparse.eye_array(8)}}, "instance_data['a'] is sparse: pass a dense "
+     "array."),
+    ({"bag_data": [1, 2]}, "bag_data is list: pass a data frame, or a dict of arrays with one "
+     "entry per bag, such as {'age': array}."),
+    ({"bag_data": {"": [1, 2]}}, "bag_data has the key '': name every array by a string."),
+    ({"bag_data": {"a": [1, 2, 3]}}, "bag_data['a'] has shape (3,) but there are 2 bags: give one "
+     "entry per bag."),
+    ({"bag_data": {"a": [object(), 2]}}, "bag_data['a'] holds Python objects: pass numbers or "
+     "strings."),
+    ({"bag_data": {"a": sparse.eye_array(2)}}, "bag_data['a'] is sparse: pass a dense array."),
+    ({"bag_data": {"a": ["HE", None]}}, "bag_data['a'] has no text for bag 1: write a text, such "
+     "as 'unknown'."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("part", "message"), PARTS, ids=range(len(PARTS)))
+def test_parts_of_bags(part, message, convert):
+    given = {"instances": convert(np.ones((8, 3))), "offsets": [0, 5, 8], **part}
+    refuses(lambda: Bags(**given), message, (TypeError, ValueError))
+
+
+# -- bags ----------------------------------------------------------------------------------------
+
+BLOCKS = {
+    "empty": ([np.ones((2, 3)), np.empty((0, 3))], f"Bag 1 {EMPTY}"),
+    "empty list": ([[], [[1.0]]], f"Bag 0 {EMPTY}"),
+    "empty and sparse": ([np.ones((1, 2)), sparse.csr_array((0, 2))], f"Bag 1 {EMPTY}"),
+    "empty in an array": (np.empty((2, 0, 3)), f"Bag 0 {EMPTY}"),
+    "other features": ([np.ones((2, 3)), np.ones((1, 3)), np.ones((2, 4))],
+                       "Bag 2 has 4 features but bag 0 has 3: every bag must have the same "
+                       "features."),
+    "row": ([np.ones((2, 3)), np.ones(3)], f"Bag 1 has 1 {ROWS} {SERIES}"),
+    "ragged": ([[[1.0, 2.0], [3.0]]], "Bag 0 has rows of different lengths: every instance needs "
+               "the same features."),
+    "string": ([np.ones((2, 3)), "musk1.data"],
+               f"Bag 1 is a string: pass 2-D blocks of numbers. {SENTENCES}"),
+    "strings": (["musk1.data", "musk2.data"],
+                f"Bag 0 is a string: pass 2-D blocks of numbers. {SENTENCES}"),
+    "categories": ([np.ones((1, 2)), [["a", "b"]]], f"Bag 1 holds text, such as 'a': {TEXT}"),
+    "sentences": ([["good film", "too long"], ["bad film"]],
+                  f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
+    "tokens": ([[["good", "film"], ["long"]], [["bad"]]],
+               f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
+    "series": ([np.ones(9), np.ones(7)], f"Bag 0 has 1 {ROWS} {SERIES}"),
+    "lists": ([[1.0, 2.0, 3.0], [1.0, 2.0]], f"Bag 0 has 1 {ROWS} {SERIES}"),
+    "pictures": ([SQUARES, SQUARES[:3]], f"Bag 0 has 3 {ROWS} {PICTURES}"),
+    "pictures of one size": ([SQUARES, SQUARES], f"Bag 0 has 3 {ROWS} {PICTURES}"),
+    "array of pictures": (np.ones((2, 4, 5, 3)), f"Bag 0 has 3 {ROWS} {PICTURES}"),
+    "patches": ([np.ones((n, 4, 5, 3)) for n in (2, 3)], f"Bag 0 has 4 {ROWS} {PICTURES}"),
+}  # fmt: skip
+WAYS = {
+    "from_list": Bags.from_list,
+    "check_bags": check_bags,
+    "validate_bags": lambda X: validate_bags(BagStatistics(), X),
+    "fit": lambda X: MISVC().fit(X, [0, 1]),
+    "fit_transform": lambda X: BagStatistics().fit_transform(X),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_bags(name, way):
+    X, message = BLOCKS[name]
+    refuses(lambda: WAYS[way](X), message, (TypeError, ValueError))
+    if name in ("sentences", "series", "pictures"):
+        refuses(lambda: WAYS[way](pd.Series(X)), message, (TypeError, ValueError))
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([], "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, n_features)), "
+         "[0]) for a container without bags."),
+        ([Bags.singletons(np.eye(2))], "Bag 0 is itself Bags: join containers by "
+         "Bags.concatenate."),
+    ],
+    ids=["none", "bags of bags"],
+)  # fmt: skip
+def test_lists(X, message):
+    refuses(lambda: Bags.from_list(X), message, (TypeError, ValueError))

@@ -1,0 +1,299 @@
+"""The relaxation of instance selection: three cones, one quadratic program, and what it bounds."""
+
+from __future__ import annotations
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+
+from milearn._bags.segments import segment_min, segment_sum
+from milearn._solvers.common.gram import KernelGram, LinearGram
+from milearn._solvers.common.low_rank import (
+    centered_kernel,
+    kernel_features,
+    needs_kernel,
+)
+from milearn._solvers.svm.selection_relaxation import RelaxationProblem, solve_relaxation
+from milearn.exceptions import SolverError
+from tests._solvers.svm.three_cones import solve_three_cones
+
+
+def small(seed, *, d=3, bound=2.0, one=True, n_bags=6, cost=None):
+    """Few bags of one to three instances without structure."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, size=n_bags)
+    offsets = np.r_[0, np.cumsum(sizes)]
+    signs = np.where(np.arange(n_bags) % 2, 1.0, -1.0)
+    costs = rng.uniform(0.5, 2.0, size=n_bags) * (10.0 ** rng.integers(-1, 2))
+    costs = costs if cost is None else np.full(n_bags, float(cost))
+    features = rng.normal(size=(offsets[-1], d))
+    return RelaxationProblem(features, offsets, signs, costs, slack_bound=bound, exactly_one=one)
+
+
+def printed_cones(problem, bounded=True):
+    """The three matrix inequalities, written down once more with cvxpy.
+
+    ``bounded=False`` leaves out the bound on the slacks: this is (14) of the paper.
+    """
+    n, p, c = len(problem.rows), problem.n_positive, problem.costs
+    y, s = problem.signs, problem.slack_bound
+    Q = (problem.features @ problem.features.T) * np.outer(y, y)
+    delta, g, h, shift = (cp.Variable() for _ in range(4))
+    mu, slacks, eta = cp.Variable(n), cp.Variable(n), cp.Variable(p)
+
+    def cone(block, border, corner):
+        k = len(block)
+        column = cp.reshape(border, (k, 1), order="F")
+        return cp.bmat([[block, column], [column.T, cp.reshape(corner, (1, 1), order="F")]]) >> 0
+
+    root = np.sqrt(c[:p])
+    inner = g - h - c[:p] @ eta + 2 * c[p:] @ slacks[p:]
+    sums = cp.hstack([cp.sum(eta[a:b]) for a, b in itertools.pairwise(problem.bag_offsets)])
+    constraints = [
+        cone(Q, 1 + mu - slacks + shift * y, 2 * delta - inner),
+        cone(np.eye(p), cp.multiply(root, slacks[:p] + eta), g),
+        cone(np.eye(p), cp.multiply(root, slacks[:p]), h),
+        mu >= 0,
+        slacks >= 0,
+        eta >= 0,
+        eta <= 1,
+        sums == 1 if problem.exactly_one else sums >= 1,
+    ]
+    if bounded:
+        constraints += [slacks[:p] <= s, h <= s * c[:p] @ slacks[:p]]
+    return cp.Problem(cp.Minimize(delta), constraints)
+
+
+def reduced_program(problem):
+    """The quadratic program, written down with cvxpy."""
+    n, p, c = len(problem.rows), problem.n_positive, problem.costs
+    w, b = cp.Variable(problem.features.shape[1]), cp.Variable()
+    slacks, eta = cp.Variable(n), cp.Variable(p)
+    s = problem.slack_bound
+    above = slacks[:p]
+    bags = 0.5 * cp.square(above + eta) - 0.5 * s * above - 0.5 * eta
+    sums = cp.hstack([cp.sum(eta[a:b]) for a, b in itertools.pairwise(problem.bag_offsets)])
+    return cp.Problem(
+        cp.Minimize(0.5 * cp.sum_squares(w) + c[:p] @ bags + c[p:] @ slacks[p:]),
+        [
+            cp.multiply(problem.signs, problem.features @ w + b) >= 1 - slacks,
+            slacks >= 0,
+            above <= s,
+            eta >= 0,
+            eta <= 1,
+            sums == 1 if problem.exactly_one else sums >= 1,
+        ],
+    )
+
+
+CASES = [
+    (seed, (2, 3, 9, 40)[seed % 4], (1.0, 2.0, 4.0)[seed % 3], seed % 2 == 0) for seed in range(12)
+]
+
+
+@pytest.mark.parametrize(("seed", "d", "bound", "one"), CASES)
+def test_three_cones_are_one_quadratic_program(seed, d, bound, one):
+    # d = 2 and 3 make the kernel matrix singular, d = 40 makes it regular.
+    problem = small(seed, d=d, bound=bound, one=one)
+    direct, conic = solve_relaxation(problem), solve_three_cones(problem)
+    assert direct.value == pytest.approx(conic.value, rel=1e-5, abs=1e-7)
+    assert conic.gap <= 1e-5 * (1 + abs(conic.value))
+    assert np.abs(direct.scores - conic.scores).max() < 1e-2
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "repeated"])
+def test_three_cones_of_kernels(seed, kernel):
+    problem = small(seed)
+    instances = np.empty_like(problem.features)
+    instances[problem.rows] = problem.features
+    if kernel == "repeated":
+        instances[1::2] = instances[::2][: len(instances[1::2])]
+    evaluate = polynomial_kernel if kernel == "poly" else rbf_kernel
+    gram = KernelGram(instances, evaluate, 2**20)
+    signs = np.where(np.arange(6) % 2, 1.0, -1.0)
+    rng = np.random.default_rng(seed)
+    offsets = np.r_[0, np.cumsum(rng.integers(1, 4, size=6))]
+    problem = RelaxationProblem(
+        kernel_features(gram), offsets, signs, np.ones(6), slack_bound=2.0, exactly_one=True
+    )
+    value = solve_relaxation(problem).value
+    assert value == pytest.approx(solve_three_cones(problem).value, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_without_the_bound_the_printed_program_is_unbounded(seed):
+    problem = printed_cones(small(seed, d=40), bounded=False)
+    problem.solve(solver=cp.CLARABEL)
+    assert problem.status in ("unbounded", "unbounded_inaccurate")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_certificate_of_unboundedness(seed):
+    # From any point: h + t and delta - t/2 leave every inequality of (14) as it was.
+    problem = printed_cones(small(seed, d=40, one=False), bounded=False)
+    first, second, third, _, _, _, limit, _ = problem.constraints
+    for variable in problem.variables():
+        variable.value = np.zeros(variable.shape)
+    (delta,), (eta,) = problem.objective.variables(), limit.variables()
+    (g,), (h,) = ([v for v in each.variables() if v.shape == ()] for each in (second, third))
+    eta.value = np.ones(eta.shape)
+    g.value, h.value, delta.value = 100.0, 1.0, 1e4
+    assert all(np.max(each.violation()) <= 1e-9 for each in problem.constraints)
+    before = first.args[0].value
+    for t in (1.0, 1e3):
+        h.value, delta.value = 1.0 + t, 1e4 - 0.5 * t
+        assert first.args[0].value == pytest.approx(before)
+        assert all(np.max(each.violation()) <= 1e-9 for each in problem.constraints)
+
+
+@pytest.mark.parametrize(("seed", "d", "bound", "one"), CASES)
+def test_the_interior_point_method_solves_the_program(seed, d, bound, one):
+    problem = small(seed, d=d, bound=bound, one=one)
+    ours, oracle = solve_relaxation(problem, tol=1e-10), reduced_program(problem)
+    oracle.solve(solver=cp.OSQP, eps_abs=1e-9, eps_rel=1e-9, max_iter=200_000)
+    assert ours.value == pytest.approx(oracle.value, rel=1e-6, abs=1e-6)
+    assert ours.error <= 1e-9
+    p, s = problem.n_positive, problem.slack_bound
+    margins = problem.signs * (problem.features @ ours.w + ours.intercept)
+    assert (margins >= 1 - ours.slacks - 1e-9).all()
+    assert (ours.slacks >= 0).all()
+    assert (ours.slacks[:p] <= s + 1e-9).all()
+    sums = segment_sum(ours.eta, problem.bag_offsets)
+    assert (np.abs(sums - 1) if one else np.maximum(0, 1 - sums)).max() < 1e-9
+    assert (ours.eta <= 1 + 1e-9).all()
+    assert ours.value == pytest.approx(problem.value(ours.w, ours.slacks, ours.eta))
+    assert ours.scores[problem.rows] == pytest.approx(problem.signs * margins)
+
+
+def test_impossible_data_end_in_an_error_and_not_in_a_wrong_result():
+    problem = small(0)
+    problem.features[0, 0] = np.nan
+    with pytest.raises(SolverError, match="scale the features or lower C"):
+        solve_relaxation(problem)
+
+
+@pytest.mark.parametrize("cost", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("scale", [1e-2, 1.0, 1e2])
+def test_scales(cost, scale):
+    problem = small(5, d=8, n_bags=30, cost=cost)
+    problem.features *= scale
+    assert solve_relaxation(problem, tol=1e-8).error <= 1e-8
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_highest_instance_of_a_bag_has_the_smallest_slack(seed):
+    # What rounding uses: slacks of the centre of the optimal face fall where scores rise.
+    problem = small(seed, d=4, n_bags=12, cost=1.0)
+    result = solve_relaxation(problem, tol=1e-10)
+    scores = (problem.features @ result.w)[: problem.n_positive]
+    highest = -segment_min(-scores, problem.bag_offsets)
+    least = segment_min(result.slacks[: problem.n_positive], problem.bag_offsets)
+    own = np.repeat(highest, np.diff(problem.bag_offsets))
+    at_highest = result.slacks[: problem.n_positive][scores == own]
+    assert at_highest == pytest.approx(least, abs=1e-4)
+
+
+# -- features of a kernel ------------------------------------------------------------------------
+
+
+def centred(matrix):
+    matrix = matrix - matrix.mean(axis=0)
+    return matrix - matrix.mean(axis=1)[:, None]
+
+
+def test_features_have_the_inner_products_of_the_kernel():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))
+    for gram, kernel in (
+        (LinearGram(X), X @ X.T),
+        (LinearGram(X[:4]), X[:4] @ X[:4].T),
+        (LinearGram(sparse.csr_array(X)), X @ X.T),
+        (LinearGram(sparse.csr_array(X[:4])), X[:4] @ X[:4].T),
+        (KernelGram(X, rbf_kernel, 2**20), rbf_kernel(X)),
+    ):
+        features = kernel_features(gram)
+        assert features @ features.T == pytest.approx(centred(kernel), abs=1e-9)
+        assert features.shape[1] <= min(gram.n, gram.rank)
+
+
+def test_unused_columns_cost_nothing():
+    wide = sparse.csr_array(([1.0, 2.0, 1.0], ([0, 1, 2], [5, 66_000, 5])), shape=(3, 70_000))
+    assert kernel_features(LinearGram(wide)).shape == (3, 2)
+    assert kernel_features(LinearGram(sparse.csr_array((3, 70_000)))).shape == (3, 1)
+
+
+def test_few_components_are_enough_for_a_smooth_kernel():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    kernel = rbf_kernel(X, gamma=0.1)
+    gram = KernelGram(X, lambda a, b: rbf_kernel(a, b, gamma=0.1), 0)
+    errors = []
+    for n_components in (5, 10, 30):
+        features = kernel_features(gram, n_components=n_components)
+        assert features.shape[1] <= n_components
+        errors.append(np.abs(features @ features.T - centred(kernel)).max())
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 1e-4
+
+
+def test_components_do_not_depend_on_order_or_repetition():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 3))
+    order = rng.permutation(30)
+    one = kernel_features(KernelGram(X, rbf_kernel, 2**20), n_components=6)
+    other = kernel_features(KernelGram(X[order], rbf_kernel, 2**20), n_components=6)
+    assert other @ other.T == pytest.approx((one @ one.T)[np.ix_(order, order)], abs=1e-9)
+
+
+# -- the kernel matrix in place of features -----------------------------------------------------
+
+
+@pytest.mark.parametrize("one", [True, False])
+@pytest.mark.parametrize("cost", [0.1, 3.0])
+def test_kernel_matrix_gives_the_solution_of_features(one, cost):
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 7, 30))])
+    signs = np.where(np.arange(30) % 2, 1.0, -1.0)
+    X = rng.normal(size=(offsets[-1], 4)) + 0.4 * np.repeat(signs, np.diff(offsets))[:, None]
+    gram = KernelGram(X, rbf_kernel, 2**24)
+    costs = cost * rng.uniform(0.5, 1.5, 30)
+
+    def problem(values, **more):
+        return RelaxationProblem(
+            values, offsets, signs, costs, slack_bound=2.0, exactly_one=one, **more
+        )
+
+    theirs = solve_relaxation(problem(kernel_features(gram)), tol=1e-10)
+    mine = problem(centered_kernel(gram), is_kernel=True)
+    ours = solve_relaxation(mine, tol=1e-10)
+    # The residual of w is a norm there, of a vector that is known to rounding of the coefficients.
+    assert max(ours.error, theirs.error) <= 1e-8
+    assert ours.value == pytest.approx(theirs.value, rel=1e-8)
+    assert ours.scores == pytest.approx(theirs.scores, abs=1e-5)
+    # Of slack and selection only the sum is unique: the objective is strictly convex in it.
+    p = mine.n_positive
+    sums = theirs.slacks[:p] + theirs.eta
+    assert ours.slacks[:p] + ours.eta == pytest.approx(sums, abs=1e-4)
+    # w is in terms of the instances, in the order of the relaxation.
+    assert mine.value(ours.w, ours.slacks, ours.eta) == pytest.approx(ours.value, rel=1e-12)
+    scores = mine.features @ ours.w + ours.intercept
+    assert ours.scores[mine.rows] == pytest.approx(scores, abs=1e-12)
+    assert (mine.signs * scores >= 1.0 - ours.slacks - 1e-8).all()
+
+
+def test_kernel_is_asked_for_only_where_features_are_not_fewer():
+    rng = np.random.default_rng(0)
+    assert not needs_kernel(LinearGram(rng.normal(size=(9, 3))))
+    assert needs_kernel(LinearGram(rng.normal(size=(3, 9))))
+    gram = KernelGram(rng.normal(size=(9, 3)), rbf_kernel, 2**20)
+    assert needs_kernel(gram)
+    K = rbf_kernel(gram.instances, gram.instances)
+    middle = np.eye(9) - 1.0 / 9.0
+    assert centered_kernel(gram) == pytest.approx(middle @ K @ middle)
+    with pytest.raises(MemoryError, match="raise working_memory"):
+        centered_kernel(gram, max_bytes=8 * 80)

@@ -1,0 +1,190 @@
+"""Checks of our own parameters and callbacks, which run with those of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from milearn.utils._check_data import Problem
+from milearn.utils._checks import (
+    SAME,
+    Outputs,
+    accepts,
+    assert_as_fresh,
+    assert_close,
+    bag_check,
+    both,
+    duplicate,
+    ensure,
+    fit,
+    fitted_with,
+    fresh,
+    has,
+    iterations_of,
+    outputs_of,
+    predicts,
+    reference,
+    takes,
+    warnings_of_fit,
+)
+
+# Pairs of settings with different fitted attributes, which a refit has to remove. The small numbers
+# keep the fits small.
+SWITCHES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+    ({"kernel": "linear"}, {"kernel": "rbf"}),
+    ({"n_components": None}, {"n_components": 5}),
+    ({"loss": "l1"}, {"loss": "l2"}),
+    ({"bag_kernel": "set"}, {"bag_kernel": "minmax"}),
+    ({"bag_kernel": "mean"}, {"bag_kernel": "minmax_laplacian"}),
+    ({"relaxation": "guo"}, {"relaxation": "tight"}),
+    ({"polish": False}, {"polish": True}),
+    ({"graph": "auto"}, {"graph": "knn"}),
+    ({"estimator": "stump"}, {"estimator": "rbf", "n_prototypes": 10, "n_estimators": 20}),
+    ({"metric": "min"}, {"metric": "max"}),
+    ({"pooling": "max"}, {"pooling": "mean"}),
+    ({"n_clusters": 2}, {"n_clusters": 3}),
+    ({"balance": None}, {"balance": 1.0}),
+    ({"statistics": ("min",)}, {"statistics": ("mean", "count")}),
+)
+
+# Values of parameters that a prediction must not read, because they are fixed by the fit.
+CHANGES: dict[str, tuple[Any, ...]] = {
+    "kernel": ("linear", "rbf"),
+    "gamma": (0.01, 0.5),
+    "C": (0.01, 1.0),
+    "loss": ("l1", "l2"),
+    "bag_kernel": ("set", "minmax", "mean", "minmax_laplacian"),
+    "coupling": (0.0, 0.5),
+    "n_components": (None, 5),
+    "relaxation": ("guo", "tight"),
+    "graph": ("auto", "knn"),
+    "estimator": ("stump", "rbf"),
+    "metric": ("min", "max"),
+    "pooling": ("max", "mean"),
+    "n_clusters": (2, 3),
+    "statistics": (("min",), ("mean", "count")),
+    "fit_intercept": (True, False),
+    "pos_label": (0,),
+    "class_weight": (None, "balanced"),
+    "sparse_output": (True, False),
+}
+
+
+def _switches(estimator: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    return (pair for pair in SWITCHES if all(accepts(estimator, **each) for each in pair))
+
+
+def _can_switch(estimator: Any, problem: Problem) -> bool:
+    return any(True for _ in _switches(estimator))
+
+
+@bag_check("dense", applies=_can_switch, once=True)
+def check_refit_with_other_settings(estimator: Any, problem: Problem) -> None:
+    """A refit with other settings is equivalent to a first fit with these settings."""
+    X, y = problem.X, problem.y
+    for before, after in _switches(estimator):
+        first = fitted_with(estimator, problem, **before)
+        second = fitted_with(estimator, problem, **after)
+        moved = fit(duplicate(first).set_params(**after), X, y)
+        assert_as_fresh(moved, second, X, f"refitted with {after} after {before}")
+        moved = fit(moved.set_params(**fresh(estimator, **before).get_params(deep=False)), X, y)
+        assert_as_fresh(moved, first, X, f"refitted with {before} after {after}")
+
+
+def _changes(estimator: Any) -> Iterator[tuple[str, Any]]:
+    held = estimator.get_params()
+    return (
+        (name, value)
+        for name, values in CHANGES.items()
+        for value in values
+        if name in held and held[name] != value and accepts(estimator, **{name: value})
+    )
+
+
+def _can_change(estimator: Any, problem: Problem) -> bool:
+    return any(True for _ in _changes(estimator))
+
+
+@bag_check("dense", applies=both(predicts, _can_change))
+def check_parameters_after_fit(estimator: Any, problem: Problem) -> None:
+    """Parameters that are changed after the fit affect the next fit but not predictions."""
+    fitted, expected = reference(estimator, problem)
+    for name, value in _changes(estimator):
+        changed = duplicate(fitted).set_params(**{name: value})
+        what = f"{name}={value!r} set after the fit"
+        assert_close(expected, outputs_of(changed, problem.X), 0.0, what)
+
+
+# -- callbacks -----------------------------------------------------------------------------------
+
+
+class _Watcher:
+    """A callback that records the begin and end of tasks, and the predictions at the end."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.events: list[str] = []
+        self.outputs: Outputs | None = None
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        self.events.append("setup")
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        self.events.append("begin")
+
+    def on_fit_task_end(
+        self, estimator: Any, context: Any, *, fitted_estimator: Any = None
+    ) -> None:
+        self.events.append("end")
+        if context.parent is None and fitted_estimator is not None:
+            self.outputs = outputs_of(fitted_estimator, self.X)
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        self.events.append("teardown")
+
+
+class _Stopper:
+    """A callback that asks every task except the fit to stop."""
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        self.stops = 0
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        pass
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
+        self.stops += context.parent is not None
+        return context.parent is not None
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        pass
+
+
+@bag_check("dense", applies=has("set_callbacks"))
+def check_callbacks(estimator: Any, problem: Problem) -> None:
+    """Callbacks see the begin and end of every task, and finally the fitted estimator."""
+    watcher = _Watcher(problem.X)
+    fit(fresh(estimator).set_callbacks(watcher), problem.X, problem.y)
+    events = watcher.events
+    ensure(events[:2] == ["setup", "begin"], f"the fit began with {events[:2]}")
+    ensure(events[-2:] == ["end", "teardown"], f"the fit ended with {events[-2:]}")
+    counts = events.count("begin"), events.count("end")
+    ensure(counts[0] == counts[1], f"{counts[0]} tasks began and {counts[1]} ended")
+    ensure(watcher.outputs is not None, "the end of the fit gave callbacks no fitted estimator")
+    _, expected = reference(estimator, problem)
+    assert_close(expected, watcher.outputs or {}, SAME, "with callbacks")
+
+
+@bag_check("dense", applies=both(has("set_callbacks"), takes("max_iter")))
+def check_callback_stop(estimator: Any, problem: Problem) -> None:
+    """A fit that is stopped by a callback has a warning that does not mention ``max_iter``."""
+    whole, _ = reference(estimator, problem)
+    stopper = _Stopper()
+    stopped = fresh(estimator).set_callbacks(stopper)
+    messages = [str(each.message) for each in warnings_of_fit(stopped, problem)]
+    ensure(stopper.stops > 0, "the callback saw no step after which it could stop the fit")
+    for message in messages:
+        ensure("max_iter" not in message, f"after the stop of a callback: {message!r}")
+    if iterations_of(stopped) < iterations_of(whole):
+        named = any("callback" in message for message in messages)
+        ensure(named, f"the fit was stopped early, and the warnings are {messages}")
