@@ -18,7 +18,7 @@ from .._atomic import writing
 from .._errors import ContentError, naming
 from .formats import FORMATS, format_of
 from .npy_folder import is_npy_folder
-from .record import BAG_FIELDS, FIELDS, INSTANCE_FIELDS, BagRecord, encode_labels
+from .record import BAG_FIELDS, FIELDS, INSTANCE_FIELDS, BagRecord, encode_labels, float_type
 
 
 def load_bags(
@@ -179,13 +179,8 @@ def _converted(bags: Bags, dtype: Any, as_sparse: bool | None) -> Bags:
     if holds_text(bags) and (dtype is not None or as_sparse):
         raise ValueError("The instances are text: leave dtype and as_sparse out.")
     becomes_sparse = bags.is_sparse if as_sparse is None else as_sparse
-    if dtype is not None:
-        if np.dtype(dtype) not in (np.float64, np.float32, np.float16):
-            raise ValueError(
-                f"dtype={dtype!r} is not supported; choose float64, float32 or float16."
-            )
-        if becomes_sparse and np.dtype(dtype) == np.float16:
-            raise ValueError("dtype=float16 is for dense instances; choose float32 or float64.")
+    if dtype is not None and float_type(dtype) == np.float16 and becomes_sparse:
+        raise ValueError("dtype=float16 is for dense instances; choose float32 or float64.")
     if becomes_sparse != bags.is_sparse:
         matrix = bags.instances
         matrix = sparse.csr_array(matrix) if becomes_sparse else matrix.toarray()

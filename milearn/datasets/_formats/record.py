@@ -105,6 +105,13 @@ class BagRecord:
         return np.array([int(text) for text in texts])
 
 
+def float_type(dtype: Any) -> np.dtype:
+    """A type of instances that a user asks for."""
+    if np.dtype(dtype) not in (np.float64, np.float32, np.float16):
+        raise ValueError(f"dtype={dtype!r} is not supported; choose float64, float32 or float16.")
+    return np.dtype(dtype)
+
+
 def make_bags_of(instances: Any, offsets: Any, **options: Any) -> Bags:
     """The container, or an error about the file if its parts are invalid."""
     try:
