@@ -169,12 +169,10 @@ def _flat_columns(
                 f"Bag {ids.tolist()[row]!r} has {sizes[row]} instances in {names[0]!r} but "
                 f"{found[row]} in {name!r}: all lists of a bag must have one length."
             )
-    return offsets_of(sizes), {name: _one_chunk(table.column(name)).flatten() for name in names}
-
-
-def _one_chunk(column: Any) -> Any:
+    columns = [table.column(name) for name in names]
     # combine_chunks copies a single chunk, too.
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    lists = [each.chunk(0) if each.num_chunks == 1 else each.combine_chunks() for each in columns]
+    return offsets_of(sizes), {n: each.flatten() for n, each in zip(names, lists, strict=True)}
 
 
 def _matrix(values: Any, name: str) -> np.ndarray:

@@ -179,17 +179,14 @@ def _merged(
     if not in_order:
         instance_data = taken_rows(instance_data, rows)
         links = None if links is None else canonical_csr(links[rows][:, rows])
-    made = object.__new__(type(bags))
-    made._keep(
-        canonical_csr(stored) if sparse.issparse(stored) else stored,
-        offsets[ends],
-        graph,
-        links,
-        bags.feature_names,
-        instance_data,
-        bag_data,
+    return bags._changed(
+        instances=canonical_csr(stored) if sparse.issparse(stored) else stored,
+        offsets=offsets[ends],
+        bag_graph=graph,
+        instance_graph=links,
+        instance_data=instance_data,
+        bag_data=bag_data,
     )
-    return made
 
 
 # -- labels ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._bags.cutting import bags_of_texts
 from .._errors import ContentError
-from .record import BagRecord, group_rows, read_numbers
+from .record import BagRecord, column_of, group_rows, read_numbers
 from .text import (
     NOTHING,
     check_header,
@@ -82,7 +82,7 @@ class _Columns:
         if "instance" in kept:
             row_fields["instance_names"] = np.array([str(name) for name in kept["instance"]])
         if "instance_label" in kept:
-            row_fields["instance_labels"] = _instance_labels(kept["instance_label"])
+            row_fields["instance_labels"] = column_of(kept["instance_label"])
         return group_rows(
             values,
             kept["bag"],
@@ -96,15 +96,6 @@ class _Columns:
                 if part.startswith(_OF_BAGS)
             },
         )
-
-
-def _instance_labels(texts: list[Any]) -> np.ndarray:
-    """Numbers if all are numbers, otherwise the texts."""
-    try:
-        values = np.array([float(text) for text in texts])
-    except (TypeError, ValueError):
-        return np.array([str(text) for text in texts])
-    return values.astype(np.int64) if (values == np.rint(values)).all() else values
 
 
 def read_csv(
@@ -141,7 +132,7 @@ def read_csv(
         )
     flush()
     for part, cells in kept.items():
-        if part.startswith(_OF_BAGS):
+        if part.startswith(_OF_BAGS) or part == "instance_label":
             kept[part] = list(read_numbers(cells))
     return columns.record(np.concatenate(blocks), kept, lines)
 

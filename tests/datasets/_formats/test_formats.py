@@ -63,6 +63,8 @@ ROUND_TRIPS = {
                  (*EXACT, "mat", "svmlight")),
     "real instances": (NAMED, np.array([1, 0, 1]), {"instance_labels": np.arange(6) / 4},
                        (*EXACT, *TABLES)),
+    "large instances": (NAMED, np.array([1, 0, 1]), {"instance_labels": np.full(6, 1e300)},
+                        (*EXACT, *TABLES)),
     "named instances": (NAMED, np.array([1, 0, 1]), {"instance_labels": list("uvwxyz")},
                         (*EXACT, *TABLES)),
     "no labels": (NAMED, None, {}, (*EXACT, *TABLES)),
