@@ -18,7 +18,6 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from milearn import Bags
-from milearn.datasets import BagFileError, load_bags, save_bags
 from milearn.preprocessing import InstanceTransformer
 from tests._bags.kinds import assert_same, refuses
 
@@ -246,14 +245,3 @@ BLOCKS = [np.eye(2), np.ones((1, 2))]
 )  # fmt: skip
 def test_what_does_not_fit(make, message):
     refuses(make, message, (TypeError, ValueError))
-
-
-def test_npz_holds_them_and_other_formats_refuse(tmp_path):
-    bags = tagged([2, 1, 3])
-    save_bags(tmp_path / "x.npz", bags, [0, 1, 0])
-    assert_same(load_bags(tmp_path / "x.npz").data, bags)
-    bags = bags.with_bag_data(None)
-    for suffix in ("csv", "tsv", "parquet", "arff", "mat", "svmlight"):
-        with pytest.raises(BagFileError, match=r"cannot hold .*instance_data\['coords'\]"):
-            save_bags(tmp_path / f"x.{suffix}", bags, [0, 1, 0])
-        assert not (tmp_path / f"x.{suffix}").exists()

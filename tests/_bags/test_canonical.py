@@ -11,7 +11,6 @@ import pytest
 from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.preprocessing import MaxAbsScaler
 
 from milearn import Bags
 from tests._bags.kinds import (
@@ -19,7 +18,6 @@ from tests._bags.kinds import (
     SIZES,
     assert_canonical,
     assert_same,
-    dense,
     graphs_of_bags,
     matrix_of_bags,
     offsets_of_bags,
@@ -148,24 +146,6 @@ def test_clone_returns_the_bags_themselves(bags):
     assert clone(bags) is bags
 
 
-def test_memory_map_is_read_only_and_works(bags, tmp_path):
-    joblib.dump(bags, tmp_path / "bags")
-    mapped = joblib.load(tmp_path / "bags", mmap_mode="r")
-    values = mapped.instances.data if sparse.issparse(mapped.instances) else mapped.instances
-    assert not values.flags.writeable
-    assert joblib.hash(mapped) == joblib.hash(bags)
-    assert_same(mapped, bags)
-    assert_same(mapped[[2, 0]], bags[[2, 0]])
-    assert_same(mapped[1:3], bags[1:3])
-    assert_same(mapped[:, [0]], bags[:, [0]])
-    assert_same(mapped[[True, False, True, False]], bags[[0, 2]])
-    assert_same(np.hstack([mapped, mapped]), np.hstack([bags, bags]))
-    assert_same(Bags.concatenate([mapped, mapped]), Bags.concatenate([bags, bags]))
-    assert_same(pickle.loads(pickle.dumps(mapped)), bags)
-    again = mapped.with_instances(mapped.instances * 1, feature_names=mapped.feature_names)
-    assert_same(again, bags)
-
-
 def _in_worker(bags):
     values = bags.instances.data if sparse.issparse(bags.instances) else bags.instances
     base = values
@@ -271,17 +251,3 @@ def test_arrays_of_the_caller_stay_writable(kind):
     # What the number of the bag of each row is computed from is the container's own.
     assert bags.offsets.tolist() == offsets_of_bags().tolist()
     np.testing.assert_array_equal(bags.bag_index, np.repeat(np.arange(len(SIZES)), SIZES))
-
-
-def test_numpy_and_scikit_learn_compute_with_read_only_instances(bags):
-    matrix = bags.instances
-    before = joblib.hash(bags)
-    scaled = MaxAbsScaler(copy=False).fit_transform(matrix)
-    assert abs(scaled).max() == 1.0
-    np.testing.assert_array_equal(dense(matrix).sum(axis=0), np.asarray(matrix.sum(axis=0)))
-    ordered = np.sort(bags.offsets)[::-1]
-    ordered[0] = 0
-    own = matrix.copy()
-    own *= 2
-    np.testing.assert_array_equal(dense(own), 2 * dense(matrix))
-    assert joblib.hash(bags) == before

@@ -10,8 +10,13 @@ from scipy import sparse
 from sklearn.utils.validation import _num_features, _num_samples
 
 from milearn import Bags
-from milearn._bags.container import _ADVICE
 from tests._bags.kinds import KINDS, SIZES, blocks_of, dense, matrix_of_bags
+
+_ADVICE = (
+    "Bags cannot be turned into one array because bags differ in size: use bags.instances for "
+    "the matrix of all instances, or milearn.preprocessing.BagStatistics() for one row per bag."
+)
+
 
 # -- what scikit-learn looks at ------------------------------------------------------------------
 
@@ -32,21 +37,11 @@ def test_shape_ndim_dtype_len(bags):
     assert np.ndim(bags) == 2
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "fit",
-        "iloc",
-        "loc",
-        "columns",
-        "__array_namespace__",
-        "__dataframe__",
-        "__arrow_c_stream__",
-        "__array_interface__",
-    ],
-)
-def test_attributes_that_must_not_exist(bags, name):
-    assert not hasattr(bags, name)
+def test_attributes_that_must_not_exist(bags):
+    # NumPy, pandas and scikit-learn would take the container for what it is not.
+    names = "fit iloc loc columns __array_namespace__ __dataframe__ __array_interface__"
+    for name in [*names.split(), "__arrow_c_stream__"]:
+        assert not hasattr(bags, name)
 
 
 def test_iteration_yields_blocks(bags):
@@ -86,14 +81,6 @@ def test_never_an_array(bags, convert):
     for each in (bags, Bags.from_list([np.eye(2), np.eye(2)])):
         with pytest.raises(TypeError, match=f"^{re.escape(_ADVICE)}$"):
             convert(each)
-
-
-def test_advice_of_conversion():
-    assert _ADVICE == (
-        "Bags cannot be turned into one array because bags differ in size: use bags.instances "
-        "for the matrix of all instances, or milearn.preprocessing.BagStatistics() for one row "
-        "per bag."
-    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from milearn._bags import distinct
 from milearn._bags.distinct import (
     bag_fingerprints,
     distinct_points,
-    distinct_rows,
     merge_bags,
     row_hashes,
     row_ranks,
@@ -54,12 +53,6 @@ def test_fingerprints_do_not_meet_by_chance():
     grid = np.array([[i, j] for i in range(120) for j in range(120)], dtype=float)
     marks = bag_fingerprints(Bags.singletons(grid))
     assert len(np.unique(marks)) == len(grid)
-
-
-def test_distinct_rows_are_the_first_of_their_kind_in_order():
-    first, inverse = distinct_rows(np.array([7, 3, 7, 9, 3], dtype=np.uint64))
-    np.testing.assert_array_equal(first, [0, 1, 3])
-    np.testing.assert_array_equal(inverse, [0, 1, 0, 2, 1])
 
 
 def test_merging_sums_weights_and_does_not_depend_on_the_order():

@@ -137,27 +137,6 @@ def test_an_error_in_a_thread_is_that_of_the_fit():
     assert n_threads() == 2
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_a_screen_shares_its_candidates_and_has_the_same_bits(monkeypatch, n_jobs):
-    bags, y = many_bags(n_bags=60)
-    targets, weights = y - 0.5, np.ones(len(y))
-    source = ArraySource(bags.instances, bags.offsets)
-    expected = screen.screened(source, targets, weights)
-    correlations, together = screen.rank_correlations, threading.Barrier(2, timeout=60)
-    calls = iter(range(100))
-
-    def both(*given):
-        if next(calls) < 2:
-            together.wait()
-        return correlations(*given)
-
-    monkeypatch.setattr(screen, "rank_correlations", both)
-    with working_threads(n_jobs):
-        found = screen.screened(source, targets, weights)
-    np.testing.assert_array_equal(found.directions, expected.directions)
-    np.testing.assert_array_equal(found.rows, expected.rows)
-
-
 def test_starts_of_a_fit_have_its_threads(monkeypatch):
     bags, y = many_bags()
     expected = MISVC(kernel="linear").fit(bags, y)

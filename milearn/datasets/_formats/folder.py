@@ -209,7 +209,8 @@ def survey(
     files, splits = find_bags(path, *arrays)
     table = splits if table is None else table
     asked = [f"{part}=" for part, column in columns.items() if column is not None]
-    rows, problems = {one.name: BagRow({}, {}) for one in files}, []
+    rows = {one.name: BagRow({}, {}) for one in files}
+    problems: list[tuple[str, str]] = []
     if table is not None:
         rows, problems = read_bag_table(table, [*rows], columns, path)
     elif asked:
