@@ -160,16 +160,16 @@ def bag_columns(columns: Any) -> dict[str, Any]:
 
 
 def constant_data(
-    data: Any, order: np.ndarray | None, offsets: np.ndarray, names: Sequence[Any]
+    data: Any, rows: Any, offsets: np.ndarray, names: Sequence[Any]
 ) -> dict[str, np.ndarray]:
     """One entry per bag of columns with one entry per instance, or an error.
 
-    ``order`` contains the rows bag by bag, None if they are in this order.
+    ``rows`` are the instances bag by bag.
     """
     found = {}
     codes, first = segment_index(offsets), offsets[:-1]
     for name, given in canonical_data(data, int(offsets[-1]), "bag_data", "instance").items():
-        values = given if order is None else given[order]
+        values = given[rows]
         row = differing_row(values, codes, first)
         if row is not None:
             start = first[codes[row]]

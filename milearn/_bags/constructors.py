@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from .annotations import (
     bag_columns,
@@ -13,19 +14,27 @@ from .annotations import (
     constant_data,
     data_of_blocks,
     frame_data,
+    joined_data,
     taken_rows,
 )
 from .arrow import arrow_table, has_lists, need_module, read_nested
-from .canonical import canonical_matrix, frame_names, id_array
+from .canonical import (
+    block_diagonal,
+    canonical_csr,
+    canonical_matrix,
+    frame_names,
+    id_array,
+    is_missing,
+)
 from .cutting import RawConstructors
 from .rows_on_disk import holds_text
+from .segments import group_by_id, offsets_of
 from .stack import (
     frame_features,
     frame_labels,
     has_list_cells,
-    joined_parts,
-    rows_by_bag,
     stack_blocks,
+    stack_matrices,
 )
 
 
@@ -134,15 +143,27 @@ default=None
         if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
-        order, offsets, names = rows_by_bag(bag_ids, matrix.shape[0])
-        data = canonical_data(instance_data, matrix.shape[0])
-        columns = constant_data(bag_data, order, offsets, names)
+        names, codes, order, offsets = group_by_id(bag_ids)
+        for position, key in enumerate(names):
+            if is_missing(key):
+                raise ValueError(
+                    f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
+                    "instance the identifier of its bag."
+                )
+        if len(codes) != matrix.shape[0]:
+            raise ValueError(
+                f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
+                "identifier per instance."
+            )
+        rows: Any = order
+        if np.array_equal(order, np.arange(len(order))):
+            rows = slice(None)  # nothing is copied
         bags = cls(
-            matrix if order is None else matrix[order],
+            matrix[rows],
             offsets,
             feature_names=feature_names,
-            instance_data=data if order is None else taken_rows(data, order),
-            bag_data=columns,
+            instance_data=taken_rows(canonical_data(instance_data, matrix.shape[0]), rows),
+            bag_data=constant_data(bag_data, rows, offsets, names),
         )
         if not return_ids:
             return bags
@@ -382,7 +403,7 @@ default=None
         )
 
     @classmethod
-    def concatenate(cls, parts: Iterable[Self]) -> Self:
+    def concatenate(cls, parts: Iterable[Any]) -> Self:
         """All bags of several containers, in order; graphs become diagonal blocks.
 
         Parameters
@@ -412,14 +433,25 @@ default=None
                 raise TypeError(
                     f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
                 )
-        joined = joined_parts(parts)
-        if not any(map(holds_text, parts)):
-            return cls(**joined)
-        if not all(map(holds_text, parts)):
+        if len({holds_text(part) for part in parts}) > 1:
             raise ValueError("Bags of text and bags of numbers cannot be joined: encode the text.")
-        numbers = {"instances": np.empty(joined["instances"].shape), "feature_names": None}
-        kept = {name: joined[name] for name in ("instances", "feature_names")}
-        return cls(**joined | numbers)._changed(**kept)  # type: ignore[attr-defined]
+        widths = [part.shape[1] for part in parts]
+        if len(set(widths)) > 1:
+            raise ValueError(
+                f"The parts have {widths} features: every part must have the same features."
+            )
+        names = [None if p.feature_names is None else p.feature_names.tolist() for p in parts]
+        matrix = stack_matrices([part.instances for part in parts])
+        sizes, n_instances = [len(part) for part in parts], [part.n_instances for part in parts]
+        return parts[0]._changed(
+            instances=canonical_csr(matrix) if sparse.issparse(matrix) else matrix,
+            offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
+            bag_graph=block_diagonal([part.bag_graph for part in parts], sizes),
+            instance_graph=block_diagonal([part.instance_graph for part in parts], n_instances),
+            feature_names=parts[0].feature_names if names.count(names[0]) == len(names) else None,
+            instance_data=joined_data([part.instance_data for part in parts], "instance_data"),
+            bag_data=joined_data([part.bag_data for part in parts], "bag_data"),
+        )
 
 
 def _given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .annotations import joined_data
 from .canonical import (
-    block_diagonal,
     canonical_block,
     check_columns,
     frame_column,
@@ -18,7 +16,6 @@ from .canonical import (
     is_missing,
     listed,
     same_label,
-    same_names,
 )
 from .segments import group_by_id, offsets_of
 
@@ -65,54 +62,11 @@ def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | No
     return stack_matrices(arrays), offsets_of([array.shape[0] for array in arrays]), columns
 
 
-def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
-    """The arguments of a container with the bags of several containers in order."""
-    widths = [part.shape[1] for part in parts]
-    if len(set(widths)) > 1:
-        raise ValueError(
-            f"The parts have {widths} features: every part must have the same features."
-        )
-    names = parts[0].feature_names
-    return {
-        "instances": stack_matrices([part.instances for part in parts]),
-        "offsets": offsets_of(np.concatenate([part.sizes for part in parts])),
-        "bag_graph": block_diagonal([p.bag_graph for p in parts], [len(p) for p in parts]),
-        "instance_graph": block_diagonal(
-            [part.instance_graph for part in parts], [part.n_instances for part in parts]
-        ),
-        "feature_names": names
-        if all(same_names(names, part.feature_names) for part in parts)
-        else None,
-        "instance_data": joined_data([part.instance_data for part in parts], "instance_data"),
-        "bag_data": joined_data([part.bag_data for part in parts], "bag_data"),
-    }
-
-
 def stack_features(matrices: Sequence[Any]) -> Any:
     """Concatenated columns of several matrices, as CSR if one of them is sparse."""
     if any(sparse.issparse(matrix) for matrix in matrices):
         return sparse.hstack(matrices, format="csr")
     return np.hstack(matrices)
-
-
-def rows_by_bag(
-    bag_ids: Iterable[Hashable], n_rows: int
-) -> tuple[np.ndarray | None, np.ndarray, list[Any]]:
-    """The rows bag by bag (None if they are in this order), the offsets, and the identifiers."""
-    names, codes, order, offsets = group_by_id(bag_ids)
-    for position, key in enumerate(names):
-        if is_missing(key):
-            raise ValueError(
-                f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
-                "instance the identifier of its bag."
-            )
-    if len(codes) != n_rows:
-        raise ValueError(
-            f"bag_ids has {len(codes)} entries for {n_rows} instances: give one bag "
-            "identifier per instance."
-        )
-    in_order = np.array_equal(order, np.arange(len(order)))
-    return None if in_order else order, offsets, names
 
 
 def frame_features(
