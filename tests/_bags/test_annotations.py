@@ -230,8 +230,7 @@ BLOCKS = [np.eye(2), np.ones((1, 2))]
         (lambda: Bags.from_frame(FRAME, "bag", bag_data=["sex"]),
          "bag_data['sex'] names the column 'sex', which does not exist."),
         (lambda: Bags.from_frame(FRAME, "bag", bag_data="age"),
-         "bag_data must be a list of names of columns, such as ['age', 'stain'], or a dict that "
-         "gives them other names."),
+         "bag_data must be a list of names of columns, such as ['age', 'stain'], or a dict that"),
         (lambda: Bags.from_frame(FRAME, "bag", instance_data={"coords": ["z"]}),
          "instance_data['coords'] names the column 'z', which does not exist."),
         (lambda: Bags.from_frame(FRAME, "bag", instance_data=["x"]),
@@ -239,8 +238,7 @@ BLOCKS = [np.eye(2), np.ones((1, 2))]
         (lambda: Bags.from_list(BLOCKS, instance_data={"a": [[1, 2]]}),
          "instance_data['a'] has 1 blocks for 2 bags: give one block per bag."),
         (lambda: Bags.from_list(BLOCKS, instance_data={"a": [[1, 2], [3, 4]]}),
-         "instance_data['a'] has shape (2,) at bag 1, which has 1 instances: give one entry per "
-         "instance."),
+         "instance_data['a'] has shape (2,) at bag 1, which has 1 instances: give one entry per"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit(make, message):
