@@ -184,6 +184,8 @@ def constant_data(
 def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> int | None:
     """The first row whose entry differs from that of the first row of its group, if any.
 
+    Missing entries are equal.
+
     Parameters
     ----------
     values : ndarray of shape (n_rows, ...)
@@ -192,9 +194,12 @@ def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> i
     first : ndarray of shape (n_groups,)
         First row of each group.
     """
+    if values.dtype.kind == "O":
+        # pandas.NA cannot be compared.
+        values = np.array([None if is_missing(entry) else entry for entry in values], dtype=object)
     expected = values[first][codes]
-    same = values == expected
-    if values.dtype.kind == "f":
-        same |= np.isnan(values) & np.isnan(expected)
+    same = np.asarray(values == expected)
+    if values.dtype.kind in "fmM":
+        same |= (values != values) & (expected != expected)
     rows = np.flatnonzero(~same.reshape(len(values), -1).all(axis=1))
     return int(rows[0]) if len(rows) else None

@@ -235,12 +235,6 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-def same_label(left: Any, right: Any) -> bool:
-    if is_missing(left) or is_missing(right):
-        return is_missing(left) and is_missing(right)
-    return bool(left == right)
-
-
 def id_array(ids: list[Hashable]) -> np.ndarray:
     """Identifiers as an array of their common type if this does not change any of them."""
     if len({type(key) for key in ids}) == 1 and not isinstance(ids[0], Sequence | bytes):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .annotations import differing_row
 from .canonical import (
     canonical_block,
     check_columns,
@@ -15,7 +16,6 @@ from .canonical import (
     frame_names,
     is_missing,
     listed,
-    same_label,
 )
 from .segments import group_by_id, offsets_of
 
@@ -113,35 +113,13 @@ def frame_labels(df: Any, label: Any, keys: Sequence[Hashable]) -> np.ndarray:
     labels = df[label].to_numpy()
     names, codes, order, offsets = group_by_id(keys)
     first = order[offsets[:-1]]
-    conflict = first_conflict(labels, codes, first)
-    if conflict is not None:
-        start, row = conflict
+    row = differing_row(labels, codes, first)
+    if row is not None:
         raise ValueError(
-            f"Bag {names[codes[row]]!r} has two labels ({labels[start]!s} and {labels[row]!s}): a "
-            "bag has one label."
+            f"Bag {names[codes[row]]!r} has two labels ({labels[first[codes[row]]]!s} and "
+            f"{labels[row]!s}): a bag has one label."
         )
     return labels[first]
-
-
-def first_conflict(labels: Any, codes: np.ndarray, first: np.ndarray) -> tuple[int, int] | None:
-    """The first row whose label differs from the first row of its bag; missing labels are equal.
-
-    Parameters
-    ----------
-    labels : sequence of n_rows labels
-    codes : ndarray of shape (n_rows,)
-        Bag of each row.
-    first : ndarray of shape (n_bags,)
-        First row of each bag.
-
-    Returns
-    -------
-    (first row of the bag, row), or None without a conflict
-    """
-    for row, start in enumerate(first[codes].tolist()):
-        if not same_label(labels[row], labels[start]):
-            return start, row
-    return None
 
 
 def _series_advice(blocks: Sequence[Any]) -> str:

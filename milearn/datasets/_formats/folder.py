@@ -32,7 +32,7 @@ from .record import (
     make_bags_of,
     read_numbers,
 )
-from .text import listed
+from .text import check_column
 
 _SHOWN = 20  # maximum number of bags in an error message
 _SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1}
@@ -473,10 +473,7 @@ def _bag_data(bags: Sequence[FoundBag], table: Any, names: Sequence[str]) -> dic
     typed = hasattr(table, "columns") or Path(table or "").suffix.lower() in (".parquet", ".pq")
     chosen = {}
     for name in names:
-        if name not in known:
-            raise ContentError(
-                f"there is no column {name!r} for bag_data= among {listed(list(known))}."
-            )
+        check_column(name, "bag_data", list(known))
         cells = [bag.row.columns[name] for bag in bags]
         chosen[name] = column_of(cells if typed else read_numbers(cells))
     return chosen

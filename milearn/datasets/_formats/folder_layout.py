@@ -13,7 +13,7 @@ from ..._bags.canonical import is_missing
 from .._errors import BagFileError, ContentError, naming
 from .bag_files import SUFFIXES
 from .table import open_parquet
-from .text import check_header, check_width, csv_rows, listed
+from .text import check_column, check_header, check_width, csv_rows, listed
 
 # Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id slide_id slide filename file image_id name id"
@@ -250,10 +250,7 @@ def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
                 "event and the time."
             )
         return tuple(_chosen(columns, part, name) for name in asked)
-    if asked not in columns:
-        raise ContentError(
-            f"there is no column {asked!r} for {part}= among {listed(list(columns))}."
-        )
+    check_column(asked, part, list(columns))
     return asked
 
 

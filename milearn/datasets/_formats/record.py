@@ -19,7 +19,6 @@ from ..._bags.canonical import is_missing
 from ..._bags.cutting import bags_of_texts
 from ..._bags.rows_on_disk import holds_text
 from ..._bags.segments import group_by_id, offsets_of
-from ..._bags.stack import first_conflict
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
 from .text import MISSING, check_not_empty, number_text
@@ -187,10 +186,17 @@ def group_rows(
         )
     )
     if labels is not None:
-        conflict = first_conflict(labels, codes, first)
-        if conflict is not None:
-            name = str(names[codes[conflict[0]]])
-            raise _two_labels(name, *((labels[row], row, lines) for row in conflict))
+        row = differing_row(np.array(labels, dtype=object), codes, first)
+        if row is not None:
+            start = first[codes[row]]
+            places = [
+                f"(line {lines[at]})" if lines else f"(instance {at + 1})" for at in (start, row)
+            ]
+            raise ContentError(
+                f"bag {str(names[codes[row]])!r} carries two labels, {str(labels[start])!r} "
+                f"{places[0]} and {str(labels[row])!r} {places[1]}; give every instance of a bag "
+                "the label of the bag."
+            )
         record.target, classes = encode_labels([labels[row] for row in first], declared)
         if classes is not None:
             record.fields["target_names"] = classes
@@ -235,17 +241,6 @@ def read_numbers(cells: Sequence[str]) -> Sequence[Any]:
         return [float(cell) if cell.strip() else None for cell in cells]
     except ValueError:
         return cells
-
-
-def _two_labels(name: str, *rows: tuple[Any, int, Sequence[int] | None]) -> ContentError:
-    first, second = (
-        f"{str(label)!r} " + (f"(line {lines[row]})" if lines else f"(instance {row + 1})")
-        for label, row, lines in rows
-    )
-    return ContentError(
-        f"bag {name!r} carries two labels, {first} and {second}; give every instance of a bag the "
-        "label of the bag."
-    )
 
 
 def encode_labels(

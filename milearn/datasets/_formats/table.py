@@ -15,6 +15,7 @@ from .._errors import ContentError
 from .record import BagRecord, column_of, group_rows, read_numbers
 from .text import (
     NOTHING,
+    check_column,
     check_header,
     check_not_empty,
     check_width,
@@ -45,19 +46,14 @@ class _Columns:
         self.parts: dict[str, int] = {}
         for part in _PARTS:
             name = options.get(part) or part
+            if part in options or part == "bag":
+                advice = f"; name the column that holds it with {part}="
+                check_column(name, part, header, advice)
             if name in header:
                 self.parts[part] = header.index(name)
-            elif part in options or part == "bag":
-                raise ContentError(
-                    f"there is no column {name!r} for {part}= among {listed(header)}; name the "
-                    f"column that holds it with {part}=."
-                )
         asked = options.get("bag_data") or []
         for name in asked:
-            if name not in header:
-                raise ContentError(
-                    f"there is no column {name!r} for bag_data= among {listed(header)}."
-                )
+            check_column(name, "bag_data", header)
         for column, name in enumerate(header):
             if name.startswith(_OF_BAGS) or name in asked:
                 self.parts[_OF_BAGS + name.removeprefix(_OF_BAGS)] = column
