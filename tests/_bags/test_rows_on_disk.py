@@ -23,7 +23,6 @@ from milearn._bags.rows_on_disk import (
     in_type,
     is_mapped,
     is_read_in_blocks,
-    pieces_of,
     read_in_blocks,
 )
 from milearn._fit.validation import STORED_FLOATS, check_bags, validate_bags
@@ -237,16 +236,6 @@ def test_halves_become_the_same_numbers_in_single_precision():
         for dtype in (np.float32, np.float64):
             np.testing.assert_array_equal(in_type(some, dtype), some.astype(dtype))
     assert in_type(halves, np.float16) is halves
-
-
-@pytest.mark.parametrize("asked", [np.float32, np.float64])
-def test_pieces_are_the_rows(pair, asked):
-    for rows in [bags.instance_rows for each in pair for bags in (each, each[::-2])]:
-        found = list(pieces_of(rows, asked, 1))
-        np.testing.assert_array_equal(np.concatenate(found), rows[:].astype(asked))
-        in_memory = isinstance(rows, np.ndarray) and rows.dtype == asked
-        assert len(found[0]) == (len(rows) if in_memory else 64)
-        assert len(list(pieces_of(rows, asked))) == 1
 
 
 @pytest.mark.parametrize("precise", [False, True])

@@ -272,25 +272,35 @@ def test_the_column_that_names_most_files_is_the_bag(tmp_path):
         assert bunch.target.tolist() == [5, 6]
 
 
-def test_tables_that_do_not_fit(tmp_path):
+@pytest.mark.parametrize(
+    ("table", "options", "error", "match"),
+    [
+        ({"x": ["a"]}, {}, BagFileError, "name it with bag="),
+        (
+            {"bag": ["z"]},
+            {},
+            BagFileError,
+            r"no value of 'bag' is the name of a file \('a', \.\.\.",
+        ),
+        ({"bag": ["a"]}, {"label": "y"}, BagFileError, "no column 'y' for label= among 'bag'"),
+        ({"bag": ["a"]}, {"bag": "y"}, BagFileError, "no column 'y' for bag= among 'bag'"),
+        ({"bag": ["a"]}, {"bag_data": ["y"]}, BagFileError, "no column 'y' for bag_data= among"),
+        ({"bag": ["a"], 1: 2, "1": 3}, {}, BagFileError, "two columns have the name"),
+        ("none.csv", {}, FileNotFoundError, "there is no such table"),
+        ("a.npy", {}, BagFileError, "not '.npy'"),
+        ("short.csv", {}, BagFileError, "row 2 has 1 columns but the header has 2"),
+        (None, {"label": "y"}, ValueError, "label= without a table"),
+        (None, {"bag_data": ["age"]}, BagFileError, "bag_data= without a table"),
+    ],
+)
+def test_tables_that_do_not_fit(tmp_path, table, options, error, match):
     np.save(tmp_path / "a.npy", np.ones((1, 2)))
-
-    def refuses(table, match, error=BagFileError, **options):
-        with pytest.raises(error, match=match):
-            load_bag_folder(tmp_path, table, **options)
-
-    refuses(pd.DataFrame({"x": ["a"]}), "name it with bag=")
-    refuses(pd.DataFrame({"bag": ["z"]}), r"no value of 'bag' is the name of a file \('a', \.\.\.")
-    refuses(pd.DataFrame({"bag": ["a"]}), "no column 'y' for label= among 'bag'", label="y")
-    refuses(pd.DataFrame({"bag": ["a"]}), "no column 'y' for bag= among 'bag'", bag="y")
-    refuses(pd.DataFrame([["a", 1, 2]], columns=["bag", "x", "x"]), "two columns have the name")
-    refuses(tmp_path / "none.csv", "there is no such table", FileNotFoundError)
-    refuses(tmp_path / "a.npy", "not '.npy'")
-    refuses(None, "label= without a table", ValueError, label="y")
-    refuses(None, "bag_data= without a table", bag_data=["age"])
-    refuses(pd.DataFrame({"bag": ["a"]}), "no column 'y' for bag_data= among", bag_data=["y"])
     (tmp_path / "short.csv").write_text("bag,label\na,1\nb\n")
-    refuses(tmp_path / "short.csv", "row 2 has 1 columns but the header has 2")
+    table = tmp_path / table if isinstance(table, str) else table
+    with pytest.raises(error, match=match):
+        load_bag_folder(
+            tmp_path, pd.DataFrame(table) if isinstance(table, dict) else table, **options
+        )
 
 
 def outcome_folder(folder, events, times):
@@ -425,32 +435,13 @@ def test_all_that_is_wrong_with_a_folder_stands_in_one_error(tmp_path):
 
 def test_at_most_twenty_are_shown_and_all_are_counted(tmp_path):
     for number in range(30):
-        np.save(tmp_path / f"{number:02}.npy", np.ones((1, 4 if number < 16 else number)))
+        np.save(tmp_path / f"{number:02}.npy", np.ones((1, 4)) if number < 2 else np.ones(7))
     with pytest.raises(BagFileError) as error:
         load_bag_folder(tmp_path)
     lines = str(error.value).splitlines()
-    assert "14 of 30 bags" in lines[0]
-    assert len(lines) == 1 + 14
-    for number in range(30):
-        np.save(tmp_path / f"{number:02}.npy", np.ones(7))
-    with pytest.raises(BagFileError) as error:
-        load_bag_folder(tmp_path)
-    lines = str(error.value).splitlines()
-    assert "30 of 30 bags" in lines[0]
+    assert "28 of 30 bags" in lines[0]
     assert len(lines) == 1 + 20 + 1
-    assert lines[-1] == "  and 10 more"
-
-
-def test_damage_in_the_values_is_named_too(tmp_path):
-    for name in "abc":
-        np.savez(tmp_path / f"{name}.npz", features=np.ones((50, 4)))
-    for name in "ac":
-        data = bytearray((tmp_path / f"{name}.npz").read_bytes())
-        data[len(data) // 2] ^= 255
-        (tmp_path / f"{name}.npz").write_bytes(bytes(data))
-    with pytest.raises(BagFileError, match="2 of 3 bags") as error:
-        load_bag_folder(tmp_path)
-    assert set(listed(error)) == {"a", "c"}
+    assert lines[-1] == "  and 8 more"
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "h5", "csv"])
