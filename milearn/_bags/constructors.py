@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from .annotations import (
     canonical_data,
     constant_data,
     data_of_blocks,
+    differing_row,
     frame_data,
     joined_data,
     taken_rows,
@@ -22,16 +24,17 @@ from .canonical import (
     block_diagonal,
     canonical_csr,
     canonical_matrix,
+    check_columns,
+    frame_column,
     frame_names,
     id_array,
     is_missing,
+    listed,
 )
 from .cutting import RawConstructors
 from .rows_on_disk import holds_text
 from .segments import group_by_id, offsets_of
 from .stack import (
-    frame_features,
-    frame_labels,
     has_list_cells,
     stack_blocks,
     stack_matrices,
@@ -250,19 +253,34 @@ default=None
             raise ValueError("bag=None is for columns of lists: name the column of the bags.")
         data = frame_data(df, instance_data, "instance_data")
         of_bags = frame_data(df, columns, "bag_data")
-        values, feature_names = frame_features(
-            df, bag, label, features, [*(instance_data or {}).values(), *columns.values()]
-        )
+        named = list(df.columns)
+        taken = [(instance_data or {}).values(), columns.values()]
+        reserved = [bag, label, *chain.from_iterable(map(listed, chain(*taken)))]
+        chosen = [n for n in named if n not in reserved] if features is None else [*features]
+        check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
+        if not chosen:
+            raise ValueError("The frame has no feature columns: bags need at least one.")
         keys = df[bag].to_list()
         bags, ids = cls.from_ids(
-            values,
+            np.column_stack([frame_column(df, name) for name in chosen]),
             keys,
             return_ids=True,
-            feature_names=feature_names,
+            feature_names=chosen if all(isinstance(name, str) for name in chosen) else None,
             instance_data=data,
             bag_data=of_bags,
         )
-        labels = None if label is None else frame_labels(df, label, keys)
+        labels = None
+        if label is not None:
+            values = df[label].to_numpy()
+            names, codes, order, offsets = group_by_id(keys)
+            first = order[offsets[:-1]]
+            row = differing_row(values, codes, first)
+            if row is not None:
+                raise ValueError(
+                    f"Bag {names[codes[row]]!r} has two labels ({values[first[codes[row]]]!s} and "
+                    f"{values[row]!s}): a bag has one label."
+                )
+            labels = values[first]
         return _given(bags, label is not None, labels, return_ids, ids)
 
     @classmethod

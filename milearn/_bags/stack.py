@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .annotations import differing_row
 from .canonical import (
     canonical_block,
-    check_columns,
-    frame_column,
     frame_names,
     is_missing,
-    listed,
 )
-from .segments import group_by_id, offsets_of
+from .segments import offsets_of
 
 
 def stack_matrices(matrices: Sequence[Any]) -> Any:
@@ -69,29 +65,6 @@ def stack_features(matrices: Sequence[Any]) -> Any:
     return np.hstack(matrices)
 
 
-def frame_features(
-    df: Any,
-    bag: Any,
-    label: Any,
-    features: Sequence[Any] | None,
-    others: Sequence[Any] = (),
-) -> tuple[np.ndarray, list[Any] | None]:
-    """The feature columns of a long data frame as a matrix, and their names if all are strings.
-
-    ``others`` are columns, or lists of columns, that are not features.
-    """
-    columns = list(df.columns)
-    reserved = [bag, label]
-    for taken in others:
-        reserved.extend(listed(taken))
-    chosen = [name for name in columns if name not in reserved] if features is None else [*features]
-    check_columns("frame", [bag, *([] if label is None else [label]), *chosen], columns)
-    if not chosen:
-        raise ValueError("The frame has no feature columns: bags need at least one.")
-    values = np.column_stack([frame_column(df, name) for name in chosen])
-    return values, chosen if all(isinstance(name, str) for name in chosen) else None
-
-
 def has_list_cells(df: Any) -> bool:
     """Whether the cells of a column of a data frame are lists."""
     return any(_is_list(_first_cell(df[name])) for name in set(df.columns))
@@ -106,20 +79,6 @@ def _first_cell(column: Any) -> Any:
 
 def _is_list(cell: Any) -> bool:
     return hasattr(cell, "__len__") and not isinstance(cell, (str, bytes, dict))
-
-
-def frame_labels(df: Any, label: Any, keys: Sequence[Hashable]) -> np.ndarray:
-    """The label of each bag, which must be constant over the rows of the bag."""
-    labels = df[label].to_numpy()
-    names, codes, order, offsets = group_by_id(keys)
-    first = order[offsets[:-1]]
-    row = differing_row(labels, codes, first)
-    if row is not None:
-        raise ValueError(
-            f"Bag {names[codes[row]]!r} has two labels ({labels[first[codes[row]]]!s} and "
-            f"{labels[row]!s}): a bag has one label."
-        )
-    return labels[first]
 
 
 def _series_advice(blocks: Sequence[Any]) -> str:

@@ -31,7 +31,7 @@ from ..._bags import Bags
 from ..._bags.segments import offsets_of
 from ..._bags.stack import stack_matrices
 from .._errors import ContentError
-from .record import BagRecord, encode_labels, make_bags_of
+from .record import BagRecord, as_numbers, encode_labels, make_bags_of
 from .text import check_width, number_text, parse_numbers, read_text
 
 # Possessive quantifiers, so that an unterminated quote in a very long line fails immediately.
@@ -232,7 +232,7 @@ class _Encoder:
                 )
             if attribute.values:
                 self.defaults[at] = attribute.values[0]
-            if attribute.kind == "nominal" and not _all_numbers(attribute.values):
+            if attribute.kind == "nominal" and as_numbers(attribute.values) is None:
                 self.one_hot[at] = attribute.values
                 self.feature_names += [f"{attribute.name}={value}" for value in attribute.values]
             else:
@@ -313,13 +313,6 @@ class _Encoder:
                 )
             given[int(match[1])] = _cells(item[match.end() :], number)[0]
         return given
-
-
-def _all_numbers(values: list[str]) -> bool:
-    try:
-        return bool(values) and bool(np.isfinite([float(value) for value in values]).all())
-    except ValueError:
-        return False
 
 
 def _quoted(text: str) -> str:

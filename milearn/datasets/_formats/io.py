@@ -322,7 +322,14 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
             raise ValueError(
                 f"{name} has shape {fields[name].shape} but {expected} entries are needed."
             )
-    _check_codes(target, fields)
+    names = fields.get("target_names")
+    if target is not None and names is not None and target.ndim == 1:
+        known = target[~np.isnan(target)] if target.dtype.kind == "f" else target
+        if len(known) and (known.min() < 0 or known.max() >= len(names) or (known % 1 != 0).any()):
+            raise ValueError(
+                f"y runs from {known.min()} to {known.max()}, but with {len(names)} target_names "
+                f"the labels are the codes 0 to {len(names) - 1}."
+            )
     return BagRecord(bags, target, fields, descr)
 
 
@@ -340,15 +347,3 @@ def _coded(y: Any, target_names: Any) -> tuple[np.ndarray, np.ndarray | None]:
 def _plain(values: Any) -> np.ndarray:
     array = np.asarray(values)
     return array.astype(str) if array.dtype.hasobject else array
-
-
-def _check_codes(target: np.ndarray | None, fields: dict[str, Any]) -> None:
-    names = fields.get("target_names")
-    if target is None or names is None or target.ndim != 1:
-        return
-    known = target[~np.isnan(target)] if target.dtype.kind == "f" else target
-    if len(known) and (known.min() < 0 or known.max() >= len(names) or (known % 1 != 0).any()):
-        raise ValueError(
-            f"y runs from {known.min()} to {known.max()}, but with {len(names)} target_names the "
-            f"labels are the codes 0 to {len(names) - 1}."
-        )

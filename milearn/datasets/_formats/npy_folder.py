@@ -224,8 +224,10 @@ def _take_array(file: Path, written: Path) -> None:
 
 def _replace(path: Path, temporary: Path) -> None:
     """Add the new files to the old ones, replace the header, and remove the old files."""
-    old = _files_of(path)
-    moved = []
+    old, moved = [], []
+    with contextlib.suppress(ContentError):  # of a damaged header
+        names = [entry["file"] for entry in _head(path)["arrays"].values()]
+        old = [path / name for name in names if Path(name).name == name]
     try:
         for file in sorted(temporary.iterdir()):
             if file.name != HEAD:
@@ -242,15 +244,6 @@ def _replace(path: Path, temporary: Path) -> None:
         # Windows cannot remove a mapped file, which is no longer used.
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
-
-
-def _files_of(path: Path) -> list[Path]:
-    """The files of a valid folder; none if its header is damaged."""
-    try:
-        entries = _head(path)["arrays"].values()
-    except ContentError:
-        return []
-    return [path / entry["file"] for entry in entries if Path(entry["file"]).name == entry["file"]]
 
 
 @contextlib.contextmanager

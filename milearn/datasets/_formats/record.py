@@ -224,7 +224,7 @@ def column_of(cells: Sequence[Any]) -> np.ndarray:
     """A column of bag_data: whole numbers, numbers, in which gaps are NaN, or texts."""
     gaps = np.array([is_missing(cell) or cell == "" for cell in cells], dtype=bool)
     known = [cell for cell, gap in zip(cells, gaps, strict=True) if not gap]
-    numbers = None if any(isinstance(cell, str) for cell in known) else _numbers(known)
+    numbers = None if any(isinstance(cell, str) for cell in known) else as_numbers(known)
     if numbers is None or not known:
         texts = ["" if gap else str(cell) for cell, gap in zip(cells, gaps, strict=True)]
         return np.array(texts, dtype=str)
@@ -254,8 +254,8 @@ def encode_labels(
     """
     missing = np.array([is_missing(label) or str(label).strip() in MISSING for label in labels])
     known = [label for label, gap in zip(labels, missing, strict=True) if not gap]
-    numbers, names = _numbers(known), None
-    if numbers is None or (declared is not None and _numbers(declared) is None):
+    numbers, names = as_numbers(known), None
+    if numbers is None or (declared is not None and as_numbers(declared) is None):
         texts = [str(label) for label in known]
         listed = list(declared) if declared is not None else sorted(set(texts))
         position = {name: code for code, name in enumerate(listed)}
@@ -268,7 +268,7 @@ def encode_labels(
     return target, names
 
 
-def _numbers(labels: Sequence[Any]) -> np.ndarray | None:
+def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
     try:
         values = np.array([float(label) for label in labels], dtype=np.float64)
     except (TypeError, ValueError):
@@ -306,8 +306,11 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
             f"the array 'bag_offsets' is missing, so that the bags are unknown; {REMEDY}"
         )
     graphs = {name: _csr(arrays, f"{name}_", name) for name in _GRAPHS if f"{name}_data" in arrays}
+    if instances.dtype.kind in "iub" and instances.dtype.itemsize <= 2:
+        # This is exact and needs half the memory of float64.
+        instances = instances.astype(np.float32)
     bags = make_bags_of(
-        _supported(instances),
+        instances,
         arrays["bag_offsets"],
         feature_names=arrays.get("feature_names"),
         **{key: _further(arrays, key) for key in _DATA},
@@ -387,12 +390,6 @@ def _csr(arrays: dict[str, np.ndarray], prefix: str, what: str) -> sparse.csr_ar
         raise inconsistent(what, error) from error
     check_indices(matrix, what)
     return matrix
-
-
-def _supported(matrix: Any) -> Any:
-    """float32 for small integers, which is exact and needs half the memory of float64."""
-    small = matrix.dtype.kind in "iub" and matrix.dtype.itemsize <= 2
-    return matrix.astype(np.float32) if small else matrix
 
 
 def arrays_of(record: BagRecord) -> dict[str, Any]:
