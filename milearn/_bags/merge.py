@@ -134,8 +134,8 @@ class BagMerging:
             sums = pooling_matrix(ends, weights=1.0)
             added = (sums @ graph[order][:, order] @ sums.T).tocoo()
             kept = added.row != added.col
-            parts = added.data[kept], (added.row[kept], added.col[kept])
-            graph = canonical_csr(sparse.coo_array(parts, shape=added.shape))
+            entries = added.data[kept], (added.row[kept], added.col[kept])
+            graph = canonical_csr(sparse.coo_array(entries, shape=added.shape))
         merged = bags._changed(
             instances=canonical_csr(stored) if sparse.issparse(stored) else stored,
             offsets=offsets[ends],

@@ -329,7 +329,13 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     fields = {name: arrays[key] for name in FIELDS if (key := _KEYS.get(name, name)) in arrays}
     if texts is not None:
         bags = bags_of_texts(bags, texts)
-    return BagRecord(bags, _target(arrays), fields, str(arrays.get("DESCR", "")))
+    target = arrays.get("y")
+    if all(key in arrays for key in _OUTCOMES):
+        try:
+            target = survival_outcomes(*(arrays[key] for key in _OUTCOMES))
+        except ValueError as error:
+            raise ContentError(f"the outcomes are wrong ({error}); save the file again.") from error
+    return BagRecord(bags, target, fields, str(arrays.get("DESCR", "")))
 
 
 def _texts(content: np.ndarray, offsets: np.ndarray) -> list[str]:
@@ -357,16 +363,6 @@ def _text_parts(bags: Bags) -> dict[str, np.ndarray]:
         raise ContentError(f"a text holds half a character ({error}); correct it.") from error
     content = np.frombuffer(b"".join(parts), dtype=np.uint8)
     return dict(zip(_TEXT, (content, offsets_of([len(part) for part in parts])), strict=True))
-
-
-def _target(arrays: dict[str, np.ndarray]) -> np.ndarray | None:
-    event, time = (arrays.get(key) for key in _OUTCOMES)
-    if event is None or time is None:
-        return arrays.get("y")
-    try:
-        return survival_outcomes(event, time)
-    except ValueError as error:
-        raise ContentError(f"the outcomes are wrong ({error}); save the file again.") from error
 
 
 def _further(arrays: dict[str, np.ndarray], what: str) -> dict[str, np.ndarray]:
