@@ -179,18 +179,6 @@ def test_columns_of_bags_are_left_out_and_added():
     np.testing.assert_array_equal(bags.with_bag_data(ages).bag_data["age"], [50, np.nan, 70])
 
 
-def test_frames_of_lists():
-    frame = pd.DataFrame(
-        {"name": ["a", "b"], "width": [[1.0, 2.0], [3.0]], "age": [50, 60], "sex": ["f", "m"]}
-    )
-    bags, ids = Bags.from_frame(frame, "name", bag_data={"years": "age", "sex": "sex"},
-                                return_ids=True)  # fmt: skip
-    assert ids.tolist() == ["a", "b"]
-    assert bags.feature_names.tolist() == ["width"]
-    assert bags.bag_data["years"].tolist() == [50, 60]
-    assert bags.bag_data["sex"].tolist() == ["f", "m"]
-
-
 @pytest.mark.parametrize("key", KEYS)
 def test_concatenation_keeps_what_all_parts_have(key):
     def with_labels(values):
