@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy import sparse
 from sklearn import config_context
 
 from milearn import Bags
-from milearn._bags import distinct
 from milearn._bags.distinct import (
     bag_fingerprints,
     distinct_points,
     merge_bags,
-    row_hashes,
     row_ranks,
 )
 
@@ -113,49 +110,8 @@ def test_distinct_points_do_not_depend_on_order_or_format():
     assert (distinct_points(np.where(X == 0, -0.0, X))[1] == point_of).all()
 
 
-def unmixed(z):
-    """The bits that the finaliser of SplitMix64 maps to z."""
-
-    def unshifted(z, shift):
-        return z ^ (z >> shift) ^ (z >> 2 * shift)
-
-    z = unshifted(z, 31) * pow(0x94D049BB133111EB, -1, 2**64) % 2**64
-    z = unshifted(z, 27) * pow(0xBF58476D1CE4E5B9, -1, 2**64) % 2**64
-    return unshifted(z, 30)
-
-
-def rows_of_one_hash(n):
-    """Different finite rows of two features whose hashes are equal."""
-    golden = int(distinct._GOLDEN)
-    wanted = int(row_hashes(np.array([[1.0, 2.0]]))[0])
-    rows = [[1.0, 2.0]]
-    first = 3.0
-    while len(rows) < n:
-        part = int(row_hashes(np.array([[first, 0.0]]))[0])
-        bits = (unmixed((wanted - part) % 2**64) - 2 * golden) % 2**64
-        second = float(np.array([bits], dtype=np.uint64).view(np.float64)[0])
-        if np.isfinite(second) and second != 0.0:
-            rows.append([first, second])
-        first += 1.0
-    return np.array(rows)
-
-
-@pytest.mark.parametrize("build", [np.asarray, sparse.csr_array])
-def test_rows_of_one_hash_are_told_apart_by_their_values(build):
-    same = rows_of_one_hash(3)
-    assert len(np.unique(row_hashes(same))) == 1
-    X = np.concatenate([same, [[5.0, 6.0]], same[::-1]])
-    rows, point_of = distinct_points(build(X))
-    assert len(rows) == 4
-    assert (X[rows[point_of]] == X).all()
-    shuffled = np.random.default_rng(0).permutation(len(X))
-    moved, _ = distinct_points(build(X[shuffled]))
-    assert (X[shuffled][moved] == X[rows]).all()
-
-
 def test_blocks_do_not_change_the_points():
     X = np.random.default_rng(0).integers(-2, 3, size=(300, 3)).astype(float)
-    X[17:20] = rows_of_one_hash(3)[:, [0, 1, 1]] * [1.0, 1.0, 0.0]
     whole = distinct_points(X)
     with config_context(working_memory=1e-3):
         blocks = distinct_points(X)
