@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,7 +162,9 @@ def load_bag_folder(
     bags, kept_dtype, dropped = survey(
         path, table, columns, arrays=(key, coords), dtype=dtype, empty=empty, progress=progress
     )
-    with _scratch_file(mapped) as scratch:
+    # Next to the folder of the map, of which it becomes a part.
+    scratch = mapped and mapped.with_name(f".{mapped.name}.{secrets.token_hex(8)}.part.npy")
+    try:
         record = _filled(path, bags, kept_dtype, scratch, *progress)
         if further:
             with naming(path):
@@ -180,6 +181,9 @@ def load_bag_folder(
                 write_npy_folder(mapped, record, {"instances": scratch})
                 del record  # Windows cannot remove a mapped file
                 bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
+    finally:
+        if scratch is not None:
+            scratch.unlink(missing_ok=True)
     bunch["dropped"] = dropped
     return bunch
 
@@ -373,19 +377,6 @@ def _check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Colle
 
 
 # -- second pass: one array, filled in place -------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _scratch_file(mapped: Path | None) -> Iterator[Path | None]:
-    """A file next to the folder of the map, which is removed at the end unless it was moved."""
-    if mapped is None:
-        yield None
-        return
-    scratch = mapped.with_name(f".{mapped.name}.{secrets.token_hex(8)}.part.npy")
-    try:
-        yield scratch
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def _filled(
