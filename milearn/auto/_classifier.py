@@ -13,11 +13,11 @@ from .._bags import Bags
 from .._bags.distinct import merge_bags
 from .._bags.remote import over_blocks
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
-from .._fit.label_errors import unknown_label
 from .._fit.threads import fit_context
 from .._fit.validation import (
     STORED_FLOATS,
     encode_classes,
+    unknown_label,
     validate_labels,
     validate_sample_weight,
 )
