@@ -58,9 +58,15 @@ def row_sums(
     block_bytes = block_bytes or default_block_bytes()
     sums = np.zeros((len(offsets) - 1, right.shape[0]))
     width = _width(right.shape[0], block_bytes)
+    height = max(1, block_bytes // (8 * width))
     for column in range(0, right.shape[0], width):
-        part = right[column : column + width]
-        _add_row_sums(sums[:, column : column + width], left, offsets, part, kernel, block_bytes)
+        columns = slice(column, column + width)
+        for start in range(0, left.shape[0], height):
+            rows = slice(start, min(start + height, left.shape[0]))
+            # A large bag is summed in several blocks.
+            bags, starts = _bags_of_rows(offsets, rows)
+            values = kernel(left[rows], right[columns])
+            sums[bags, columns] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
     return sums
 
 
@@ -149,12 +155,9 @@ def pair_sums(
         inner = other_offsets[first:last] - start
         # By symmetry, only pairs with bags up to the last one of the range are needed.
         top = last if symmetric else n_left
-        rows = left[: int(left_offsets[top])]
-        partial = np.zeros((top, stop - start))
-        _add_row_sums(
-            partial, rows, left_offsets[: top + 1], other[start:stop], kernel, block_bytes
-        )
-        sums[:top, first:last] = np.add.reduceat(partial, inner, axis=1)
+        rows, offsets = left[: int(left_offsets[top])], left_offsets[: top + 1]
+        by_row = row_sums(rows, offsets, other[start:stop], kernel, block_bytes=block_bytes)
+        sums[:top, first:last] = np.add.reduceat(by_row, inner, axis=1)
 
     Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
         delayed(fill)(first, last) for first, last in bag_ranges(other_offsets, width)
@@ -168,19 +171,11 @@ def pair_sums(
 def self_sums(instances: Any, offsets: np.ndarray, kernel: Kernel) -> np.ndarray:
     """s(B, B) of each bag, shape (n_bags,)."""
     sums = np.zeros(len(offsets) - 1)
-    sizes = np.diff(offsets)
     for first, last in bag_ranges(offsets, _SELF_ROWS):
-        start = int(offsets[first])
-        if last == first + 1 and sizes[first] > _SELF_ROWS:
-            block = instances[start : int(offsets[last])]
-            one = np.array([0, block.shape[0]])
-            sums[first] = row_sums(block, one, block, kernel).sum()
-            continue
-        block = instances[start : int(offsets[last])]
-        inner = offsets[first:last] - start
-        by_row = np.add.reduceat(kernel(block, block), inner, axis=0, dtype=np.float64)
-        by_pair = np.add.reduceat(by_row, inner, axis=1)
-        sums[first:last] = np.diagonal(by_pair)
+        block = instances[int(offsets[first]) : int(offsets[last])]
+        inner = offsets[first : last + 1] - offsets[first]
+        by_row = row_sums(block, inner, block, kernel)
+        sums[first:last] = np.diagonal(np.add.reduceat(by_row, inner[:-1], axis=1))
     return sums
 
 
@@ -277,23 +272,6 @@ def _sparse_extremes(instances: Any, offsets: np.ndarray) -> Any:
         part.eliminate_zeros()
         parts.append(part)
     return sparse.hstack(parts, format="csr")
-
-
-def _add_row_sums(
-    sums: np.ndarray,
-    left: Any,
-    offsets: np.ndarray,
-    right: Any,
-    kernel: Kernel,
-    block_bytes: int,
-) -> None:
-    """Add sums over the rows of each bag to ``sums``; a large bag is summed in several blocks."""
-    height = max(1, block_bytes // (8 * max(right.shape[0], 1)))
-    for start in range(0, left.shape[0], height):
-        stop = min(start + height, left.shape[0])
-        bags, starts = _bags_of_rows(offsets, slice(start, stop))
-        values = kernel(left[start:stop], right)
-        sums[bags] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
 
 
 def _width(n_columns: int, block_bytes: int) -> int:

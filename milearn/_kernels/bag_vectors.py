@@ -17,7 +17,7 @@ from .._bags.distinct import row_ranks
 from .._bags.segments import bag_ranges, pooling_matrix, segment_index, segment_mean
 from .bag import minmax_vectors
 from .memory import block_bytes
-from .squares import block_shape, columns_of, rows_of, squares
+from .pairs import block_shape, side_of, squares
 
 # Above these numbers of bags and of instances, medians are computed from the pairs of a sample. For
 # bags, unlike instances, all distances are already known.
@@ -101,11 +101,11 @@ def squared_distances(left: Any, right: Any) -> np.ndarray:
     height, width = block_shape()
     for top in range(0, out.shape[0], height):
         of = slice(top, min(top + height, out.shape[0]))
-        rows = rows_of(left[of], _ALONE, centre)
+        rows = side_of(left[of], _ALONE, centre)
         for start in range(top if left is right else 0, out.shape[1], width):
             to = slice(start, min(start + width, out.shape[1]))
             # Recomputed for each block, which is fast and saves the memory of a copy.
-            columns = columns_of(right[to], _ALONE, centre)
+            columns = side_of(right[to], _ALONE, centre, right=True)
             out[of, to] = squares(rows, columns, slice(0, None), slice(0, None))
         if left is right:
             out[of, of] = 0.5 * (out[of, of] + out[of, of].T)

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.preprocessing import FunctionTransformer
 
 from milearn import Bags
-from milearn._kernels import memory, squares
+from milearn._kernels import memory, pairs
 from milearn._kernels.average import ScaledKernels, average_kernel
 from milearn._kernels.bag_vectors import (
     l1_distances,
@@ -332,8 +332,8 @@ def test_float32_is_computed_in_float32(name):
     np.testing.assert_array_equal(
         fitted.matrix(new[0].astype(np.float64), new[1]), fitted.matrix(*new)
     )
-    if fitted.shared.columns is not None:
-        assert fitted.shared.columns.factor.dtype == np.float32
+    if fitted.columns is not None:
+        assert fitted.columns.factor.dtype == np.float32
 
 
 @pytest.mark.parametrize("cosine", [False, True])
@@ -453,7 +453,7 @@ def test_sides_are_taken_as_they_were_centred():
     centre = X.instances.mean(axis=0)
     chosen = np.array([3, 0])
     for side in (
-        squares.rows_of(X.instances, X.offsets, centre),
-        squares.columns_of(X.instances, X.offsets, centre),
+        pairs.side_of(X.instances, X.offsets, centre),
+        pairs.side_of(X.instances, X.offsets, centre, right=True),
     ):
         np.testing.assert_array_equal(side.take(chosen), X.instances[chosen] - centre)
