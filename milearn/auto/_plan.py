@@ -97,17 +97,13 @@ class SizePlan:
         return 1.0 if self.text else 10.0
 
     @property
-    def bag_models(self) -> dict[str, tuple[str, ...]]:
-        """Names of the classifiers of whole bags, and the kernels that each averages.
+    def bag_models(self) -> tuple[str, ...]:
+        """Names of the classifiers of whole bags.
 
         For text, each kernel is a separate model. In an average, the weight of an uninformative
         kernel does not depend on the labels, while out-of-fold scores reveal it.
         """
-        if not self.kernels:
-            return {}
-        if not self.text:
-            return {AVERAGE: self.kernels}
-        return {name: (name,) for name in self.kernels}
+        return self.kernels if self.text or not self.kernels else (AVERAGE,)
 
 
 def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:

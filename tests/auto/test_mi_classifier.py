@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from milearn import MISVC, Bags, MIClassifier, MIRegressor
 from milearn._bags.distinct import merge_bags
 from milearn.auto import _classifier
-from milearn.auto._calibration import calibrate, class_measures, probabilities
+from milearn.auto._judgement import calibrate, class_measures, probabilities
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.auto._run import checked_groups, class_folds, value_folds
 from milearn.datasets import make_bags

@@ -10,11 +10,11 @@ from scipy import sparse
 from sklearn.preprocessing import Normalizer
 
 from milearn import MISVC, Bags, MIClassifier
-from milearn.auto._calibration import calibrate
-from milearn.auto._candidates import CandidateName, Training
+from milearn.auto._candidates import CandidateName, FitData
 from milearn.auto._judgement import (
     COMBINED,
     Judged,
+    calibrate,
     class_judge,
     judge_candidates,
     mean_calibrated,
@@ -129,7 +129,7 @@ def test_ways_with_fewer_folds_are_compared_on_the_common_ones():
         CandidateName(name): [(y[test] + rng.normal(size=20))[:, None] for _, test in folds[:n]]
         for name, n in (("mean", 3), ("instance", 2))
     }
-    training = Training(y, 1, False, np.ones(60), 1.0)
+    training = FitData(y, 1, False, np.ones(60), 1.0)
     found = judge_candidates(scored, folds, class_judge(training, "accuracy"))
     assert list(found) == ["mean", "instance", COMBINED]
     calibration = calibrate(np.concatenate(scored[CandidateName("mean")]), y, np.ones(60), False)
@@ -178,4 +178,4 @@ def test_large_texts_leave_no_kernel_out():
     bags, _ = texts()
     plan = size_plan(bags, SizeLimits(pair_cost=1.0, exact_instances=1, rbf_instances=1))
     assert plan.notes == ()
-    assert plan.bag_models == {"mean": ("mean",), "minmax_laplacian": ("minmax_laplacian",)}
+    assert plan.bag_models == ("mean", "minmax_laplacian")
