@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
+from sklearn.utils import gen_batches
 
 from .._bags.segments import bag_ranges, segment_mean
 from .memory import block_bytes
@@ -226,36 +227,38 @@ def _block(
     to_columns = np.full((n_rows, n_right), np.inf) if wanted.to_columns else None
     to_rows = np.full((n_left, n_columns), np.inf) if wanted.to_rows else None
     sums = np.zeros((n_left, n_right)) if wanted.scale is not None else None
-    for a, b in _tiles(row_offsets, limits[0]):
-        for c, d in _tiles(column_offsets, limits[1]):
-            of, to = slice(top + a, top + b), slice(left + c, left + d)
+    # A range of several bags has one part; one large bag may have more.
+    for of in gen_batches(n_rows, limits[0]):
+        row_bags, row_starts = bags_of_rows(row_offsets, of)
+        for to in gen_batches(n_columns, limits[1]):
+            column_bags, column_starts = bags_of_rows(column_offsets, to)
             # Exponentials do not require precise small squares.
-            values = squares(rows, columns, of, to, exact=wanted.to_columns or wanted.to_rows)
+            values = squares(
+                rows,
+                columns,
+                slice(top + of.start, top + of.stop),
+                slice(left + to.start, left + to.stop),
+                exact=wanted.to_columns or wanted.to_rows,
+            )
             if to_columns is not None:
-                nearest = np.minimum.reduceat(values, _starts(column_offsets), axis=1)
-                np.minimum(to_columns[a:b], nearest, out=to_columns[a:b])
+                part = to_columns[of, column_bags]
+                np.minimum(part, np.minimum.reduceat(values, column_starts, axis=1), out=part)
             if to_rows is not None:
-                nearest = _over_rows(np.minimum, values, _starts(row_offsets), values.dtype)
-                np.minimum(to_rows[:, c:d], nearest, out=to_rows[:, c:d])
+                part = to_rows[row_bags, to]
+                np.minimum(part, _over_rows(np.minimum, values, row_starts, values.dtype), out=part)
             if sums is not None:
                 values *= -1.0 / wanted.scale
                 np.exp(values, out=values)
-                by_bag = _over_rows(np.add, values, _starts(row_offsets), np.float64)
-                sums += np.add.reduceat(by_bag, _starts(column_offsets), axis=1)
+                by_bag = _over_rows(np.add, values, row_starts, np.float64)
+                sums[row_bags, column_bags] += np.add.reduceat(by_bag, column_starts, axis=1)
     return Block(row_offsets, column_offsets, to_columns, to_rows, sums)
 
 
-def _tiles(offsets: np.ndarray, limit: int) -> list[tuple[int, int]]:
-    """A range of several bags, or the parts of one large bag."""
-    size = int(offsets[-1])
-    if len(offsets) > 2:
-        return [(0, size)]
-    return [(first, min(first + limit, size)) for first in range(0, size, limit)]
-
-
-def _starts(offsets: np.ndarray) -> np.ndarray:
-    # A part of one large bag is one segment.
-    return offsets[:-1] if len(offsets) > 2 else np.zeros(1, dtype=np.intp)
+def bags_of_rows(offsets: np.ndarray, rows: slice) -> tuple[slice, np.ndarray]:
+    """The bags that contain some of the rows, and the first of these rows in each bag."""
+    first = int(np.searchsorted(offsets, rows.start, side="right")) - 1
+    last = int(np.searchsorted(offsets, rows.stop, side="left"))
+    return slice(first, last), np.maximum(offsets[first:last], rows.start) - rows.start
 
 
 def _over_rows(ufunc: Any, values: np.ndarray, starts: np.ndarray, dtype: Any) -> np.ndarray:

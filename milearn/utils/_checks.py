@@ -7,8 +7,6 @@ import inspect
 import pickle
 import re
 import tempfile
-import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,10 +15,9 @@ from weakref import WeakKeyDictionary
 
 import joblib
 import numpy as np
-from joblib.parallel import ThreadingBackend
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_clusterer
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -108,11 +105,6 @@ def accepts(estimator: Any, /, **parameters: Any) -> bool:
     if not set(parameters) <= set(estimator.get_params()):
         return False
     return has_valid_parameters(clone(estimator).set_params(**parameters))
-
-
-def duplicate(fitted: Any) -> Any:
-    """A copy of a fitted estimator that a check may change."""
-    return copy.deepcopy(fitted)
 
 
 # -- outputs -------------------------------------------------------------------------------------
@@ -279,22 +271,6 @@ def refuses_fit(
 REGISTERED: list[Any] = []
 
 
-def bag_check(
-    *kinds: str, applies: Predicate | None = None, once: bool = False
-) -> Callable[[Function], Function]:
-    """Decorator that registers a check for the given kinds of input."""
-
-    def register(function: Any) -> Function:
-        function.kinds, function.applies, function.once = kinds, applies or compares, once
-        REGISTERED.append(function)
-        return function
-
-    return register
-
-
-# -- predicates ------------------------------------------------------------------------------------
-
-
 def predicts(estimator: Any, problem: Problem) -> bool:
     """Whether the estimator has a method that predicts for bags or instances."""
     return any(hasattr(estimator, method) for method in BAG_METHODS + INSTANCE_METHODS)
@@ -311,43 +287,27 @@ def compares_order(estimator: Any, problem: Problem) -> bool:
     return predicts(estimator, problem) or (is_clusterer(estimator) and not draws)
 
 
-def always(estimator: Any, problem: Problem) -> bool:
-    return True
+def bag_check(
+    *kinds: str,
+    needs: tuple[str, ...] = (),
+    applies: Predicate = lambda estimator, problem: True,
+    once: bool = False,
+) -> Callable[[Function], Function]:
+    """Decorator that registers a check for the given kinds of input.
 
+    It runs for estimators that have all methods and parameters that it ``needs``, where ``applies``
+    is true.
+    """
 
-def has(*methods: str) -> Predicate:
-    """Predicate of the estimators that have all of the methods."""
+    def register(function: Any) -> Function:
+        def suits(estimator: Any, problem: Problem) -> bool:
+            return all(hasattr(estimator, name) for name in needs) and applies(estimator, problem)
 
-    def applies(estimator: Any, problem: Problem) -> bool:
-        return all(hasattr(estimator, method) for method in methods)
+        function.kinds, function.applies, function.once = kinds, suits, once
+        REGISTERED.append(function)
+        return function
 
-    return applies
-
-
-def takes(*parameters: str) -> Predicate:
-    """Predicate of the estimators that have all of the parameters."""
-
-    def applies(estimator: Any, problem: Problem) -> bool:
-        return set(parameters) <= set(estimator.get_params())
-
-    return applies
-
-
-def both(*predicates: Predicate) -> Predicate:
-    """Predicate that is true if all given predicates are."""
-
-    def applies(estimator: Any, problem: Problem) -> bool:
-        return all(each(estimator, problem) for each in predicates)
-
-    return applies
-
-
-def is_supervised(estimator: Any, problem: Problem) -> bool:
-    return problem.y is not None
-
-
-def classifies(estimator: Any, problem: Problem) -> bool:
-    return is_classifier(estimator)
+    return register
 
 
 # -- refits ----------------------------------------------------------------------------------------
@@ -364,7 +324,7 @@ def assert_as_fresh(refitted: Any, once: Any, X: Any, what: str) -> None:
     assert_close(fit_outputs(once, X), fit_outputs(refitted, X), SAME, what)
 
 
-@bag_check("dense", applies=always)
+@bag_check("dense")
 def check_clone(estimator: Any, problem: Problem) -> None:
     """A clone of a fitted estimator has its parameters and is not fitted."""
     fitted, _ = reference(estimator, problem)
@@ -374,7 +334,7 @@ def check_clone(estimator: Any, problem: Problem) -> None:
     ensure(not learned, f"the clone has fitted attributes {learned}")
 
 
-@bag_check("dense", "sparse", applies=always)
+@bag_check("dense", "sparse")
 def check_fit_again(estimator: Any, problem: Problem) -> None:
     """A second fit does not depend on an earlier fit with other bags, features and classes."""
     X, y = problem.X, problem.y
@@ -391,12 +351,12 @@ def check_fit_again(estimator: Any, problem: Problem) -> None:
     assert_as_fresh(fit(used, X, y), once, X, "fitted a second time")
 
 
-@bag_check("dense", "sparse", applies=always)
+@bag_check("dense", "sparse")
 def check_refused_refit(estimator: Any, problem: Problem) -> None:
     """A failed fit does not change the results of an earlier fit."""
     X, y = problem.X, problem.y
     shared, expected = reference(estimator, problem)
-    fitted = duplicate(shared)
+    fitted = copy.deepcopy(shared)
     names = set(vars(fitted))
     for what, bags, labels, params in _refusals(estimator, problem):
         given = None if y is None else labels
@@ -448,7 +408,7 @@ def _assert_same_for(
     )
 
 
-@bag_check("dense", "sparse")
+@bag_check("dense", "sparse", applies=compares)
 def check_bags_as_sequences(estimator: Any, problem: Problem) -> None:
     """A list, a tuple or an object array of blocks is equivalent to Bags."""
     blocks = list(problem.X)
@@ -459,7 +419,7 @@ def check_bags_as_sequences(estimator: Any, problem: Problem) -> None:
         _assert_same_for(estimator, problem, other, SAME, what)
 
 
-@bag_check("equal")
+@bag_check("equal", applies=compares)
 def check_bags_as_3d_array(estimator: Any, problem: Problem) -> None:
     """A 3-D array, also of objects, is equivalent to bags of equal size."""
     stack = np.array([np.asarray(block) for block in problem.X])
@@ -467,13 +427,13 @@ def check_bags_as_3d_array(estimator: Any, problem: Problem) -> None:
         _assert_same_for(estimator, problem, other, SAME, what)
 
 
-@bag_check("singletons")
+@bag_check("singletons", applies=compares)
 def check_singletons_as_matrix(estimator: Any, problem: Problem) -> None:
     """The rows of a matrix are equivalent to bags of one instance."""
     _assert_same_for(estimator, problem, problem.X.instances, SAME, "a matrix")
 
 
-@bag_check("noisy", "graphs")
+@bag_check("noisy", "graphs", applies=compares)
 def check_sparse_equals_dense(estimator: Any, problem: Problem) -> None:
     """CSR instances are equivalent to dense ones, or an error for an estimator without the tag."""
     X = problem.X
@@ -484,7 +444,7 @@ def check_sparse_equals_dense(estimator: Any, problem: Problem) -> None:
     refuses_fit(estimator, csr, problem.y, (TypeError, ValueError), "(?i)sparse", "CSR instances")
 
 
-@bag_check("dense")
+@bag_check("dense", applies=compares)
 def check_float32(estimator: Any, problem: Problem) -> None:
     """Results for float32 and float64 instances are nearly equal."""
     single = problem.X.instances.astype(np.float32)
@@ -504,32 +464,7 @@ def check_read_only_memory_map(estimator: Any, problem: Problem) -> None:
         assert_close(expected, outputs_of(again, X), SAME, "fitted on a read-only memory map")
 
 
-@bag_check("dense", applies=predicts, once=True)
-def check_parallel_workers(estimator: Any, problem: Problem) -> None:
-    """Fits in worker processes, on memory maps, are the same as in this process."""
-    _, expected = reference(estimator, problem)
-    found = joblib.Parallel(n_jobs=2, max_nbytes=MAPPED_BYTES)(
-        joblib.delayed(_fit_and_output)(estimator, problem.X, problem.y) for _ in range(2)
-    )
-    for outputs in found:
-        if isinstance(outputs, Exception):
-            raise outputs
-        assert_close(expected, outputs, SAME, "fitted in a worker process")
-
-
-def _fit_and_output(estimator: Any, X: Bags, y: Any) -> Outputs | Exception:
-    with warnings.catch_warnings():
-        # A separate process, to which the warning filters of the check do not apply.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            return outputs_of(fitted_on(estimator, X, y), X)
-        except Exception as error:
-            # If an error were raised in it, joblib would restart its workers, which takes seconds.
-            error.add_note(traceback.format_exc())
-            return error
-
-
-@bag_check("dense", "sparse", "graphs", applies=always)
+@bag_check("dense", "sparse", "graphs")
 def check_input_is_untouched(estimator: Any, problem: Problem) -> None:
     """Neither fit nor prediction modifies bags or labels."""
     before = joblib.hash((problem.X, problem.y))
@@ -620,11 +555,11 @@ def check_graphs_are_cut(estimator: Any, problem: Problem) -> None:
 
 
 def _has_default_pos_label(estimator: Any, problem: Problem) -> bool:
-    return estimator.get_params().get("pos_label") is None
+    return is_classifier(estimator) and estimator.get_params().get("pos_label") is None
 
 
-def _is_binary(estimator: Any, problem: Problem) -> bool:
-    return problem.task == "binary"
+def _is_binary_classifier(estimator: Any, problem: Problem) -> bool:
+    return is_classifier(estimator) and problem.task == "binary"
 
 
 def _takes_weights(estimator: Any, problem: Problem) -> bool:
@@ -645,7 +580,7 @@ _LEVELS = (
 )
 
 
-@bag_check("dense", applies=both(classifies, _has_default_pos_label))
+@bag_check("dense", applies=_has_default_pos_label)
 def check_string_labels(estimator: Any, problem: Problem) -> None:
     """String labels are equivalent to their codes."""
     names = np.array(["apple", "berry", "cherry"])
@@ -663,7 +598,7 @@ def check_string_labels(estimator: Any, problem: Problem) -> None:
         assert_close(expected, found, SAME, f"labels of type {kind.__name__}")
 
 
-@bag_check("dense", applies=both(classifies, _is_binary, takes("pos_label")))
+@bag_check("dense", needs=("pos_label",), applies=_is_binary_classifier)
 def check_pos_label(estimator: Any, problem: Problem) -> None:
     """A positive first class is equivalent to labels in the opposite order."""
     X, y = problem.X, problem.y
@@ -698,7 +633,7 @@ def check_sample_weight(estimator: Any, problem: Problem) -> None:
     assert_close(left, right, REFIT, what)
 
 
-@bag_check("dense", applies=always)
+@bag_check("dense")
 def check_feature_names(estimator: Any, problem: Problem) -> None:
     """Names of features are kept, checked, and counted by ``get_feature_names_out``."""
     X, y = problem.X, problem.y
@@ -721,7 +656,7 @@ def check_feature_names(estimator: Any, problem: Problem) -> None:
             ensure(list(kept) == out, f"the bags are named {list(kept)}, not {out}")
 
 
-@bag_check("dense", "sparse", "graphs", applies=has("transform"))
+@bag_check("dense", "sparse", "graphs", needs=("transform",))
 def check_transform(estimator: Any, problem: Problem) -> None:
     """``fit_transform`` is ``fit`` and ``transform``; the result has an entry for each bag."""
     X, y = problem.X, problem.y
@@ -739,7 +674,7 @@ def check_transform(estimator: Any, problem: Problem) -> None:
         ensure((separate.bag_graph is None) == (X.bag_graph is None), "transform lost the graph")
 
 
-@bag_check("dense", applies=has("transform", "set_output"), once=True)
+@bag_check("dense", needs=("transform", "set_output"), once=True)
 def check_set_output(estimator: Any, problem: Problem) -> None:
     """``set_output`` converts rows of bags to a data frame and does not change bags."""
     expected = reference(estimator, problem)[0].transform(problem.X)
@@ -776,7 +711,7 @@ def check_two_levels(estimator: Any, problem: Problem) -> None:
         assert_equal(single, values, SAME, f"instances as bags of one: {method}")
 
 
-@bag_check("dense", "sparse", "graphs", applies=has("witness"))
+@bag_check("dense", "sparse", "graphs", needs=("witness",))
 def check_witness(estimator: Any, problem: Problem) -> None:
     """A witness is in its bag, and no other instance of the bag has a higher score.
 
@@ -809,6 +744,15 @@ def check_witness(estimator: Any, problem: Problem) -> None:
     assert_equal(pooled, attained, SAME, "the witness against its bag: score")
 
 
+@bag_check("dense", needs=("n_jobs",), applies=predicts)
+def check_n_jobs(estimator: Any, problem: Problem) -> None:
+    """``n_jobs`` does not change results, also if workers get memory maps."""
+    expected = fit_outputs(fitted_on(estimator, problem.X, problem.y, n_jobs=1), problem.X)
+    with joblib.parallel_config(max_nbytes=MAPPED_BYTES):
+        two = fitted_on(estimator, problem.X, problem.y, n_jobs=2)
+        assert_close(expected, fit_outputs(two, problem.X), SAME, "n_jobs=2")
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 
@@ -816,7 +760,7 @@ def _blocks(problem: Problem) -> list[np.ndarray]:
     return [np.array(block) for block in problem.X]
 
 
-@bag_check("dense", applies=always, once=True)
+@bag_check("dense", once=True)
 def check_error_empty_bag(estimator: Any, problem: Problem) -> None:
     """An empty bag is an error with its position."""
     blocks = _blocks(problem)
@@ -824,7 +768,7 @@ def check_error_empty_bag(estimator: Any, problem: Problem) -> None:
     refuses_fit(estimator, blocks, problem.y, ValueError, "^Bag 3 is empty:", "an empty bag")
 
 
-@bag_check("dense", applies=always, once=True)
+@bag_check("dense", once=True)
 def check_error_not_finite(estimator: Any, problem: Problem) -> None:
     """NaN and infinity are errors with the position of the bag, in fit and prediction."""
     allow_nan = get_tags(estimator).input_tags.allow_nan
@@ -841,7 +785,7 @@ def check_error_not_finite(estimator: Any, problem: Problem) -> None:
             refuses(partial(call, X), ValueError, pattern, f"{name}, {method}")
 
 
-@bag_check("dense", applies=always, once=True)
+@bag_check("dense", once=True)
 def check_error_feature_counts(estimator: Any, problem: Problem) -> None:
     """Bags with different numbers of features, or not those of ``fit``, are errors."""
     blocks = _blocks(problem)
@@ -857,7 +801,7 @@ def check_error_feature_counts(estimator: Any, problem: Problem) -> None:
             refuses(partial(call, X), ValueError, expected, message)
 
 
-@bag_check("dense", applies=always, once=True)
+@bag_check("dense", once=True)
 def check_error_string(estimator: Any, problem: Problem) -> None:
     """A string instead of bags is an error with advice."""
     refuses_fit(
@@ -870,7 +814,7 @@ def check_error_string(estimator: Any, problem: Problem) -> None:
     )
 
 
-@bag_check("dense", applies=is_supervised)
+@bag_check("dense", applies=lambda estimator, problem: problem.y is not None)
 def check_error_labels(estimator: Any, problem: Problem) -> None:
     """A wrong number of labels, and labels of one class, are errors."""
     X, y = problem.X, problem.y
@@ -885,93 +829,3 @@ def check_error_labels(estimator: Any, problem: Problem) -> None:
             pattern = "^pos_label='no label' is not a label in y:"
             what = "an unknown pos_label"
             refuses_fit(estimator, X, y, ValueError, pattern, what, pos_label="no label")
-
-
-# -- jobs ----------------------------------------------------------------------------------------
-
-
-class _Threads(ThreadingBackend):
-    """A joblib backend with threads that records the requested number of jobs."""
-
-    def __init__(self, **parameters: Any) -> None:
-        super().__init__(**parameters)
-        self.asked: list[int] = []
-
-    def configure(self, n_jobs: int = 1, *args: Any, **parameters: Any) -> Any:
-        self.asked.append(n_jobs)
-        return super().configure(n_jobs, *args, **parameters)
-
-
-def _several_fits(estimator: Any) -> dict[str, Any]:
-    """Parameters with which a fit has several parts that may run at the same time."""
-    known = estimator.get_params()
-    return {"n_init": 2} if "n_init" in known else {}
-
-
-def _has_most_classes(estimator: Any, problem: Problem) -> bool:
-    multi_class = is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class
-    return problem.task == "multiclass" or not multi_class
-
-
-@bag_check("dense", applies=both(predicts, takes("n_jobs")))
-def check_n_jobs(estimator: Any, problem: Problem) -> None:
-    """``n_jobs`` does not change results, also if workers get memory maps."""
-    expected = fit_outputs(fitted_on(estimator, problem.X, problem.y, n_jobs=1), problem.X)
-    with joblib.parallel_config(max_nbytes=MAPPED_BYTES):
-        two = fitted_on(estimator, problem.X, problem.y, n_jobs=2)
-        assert_close(expected, fit_outputs(two, problem.X), SAME, "n_jobs=2")
-
-
-@bag_check("dense", applies=both(predicts, takes("n_jobs"), _has_most_classes))
-def check_parallel_config(estimator: Any, problem: Problem) -> None:
-    """``parallel_config`` applies to ``n_jobs=None`` and does not change results."""
-    parameters = {"n_jobs": None, **_several_fits(estimator)}
-    X, y = problem.X, problem.y
-    serial = fit_outputs(fitted_with(estimator, problem, **parameters), X)
-    threads = _Threads()
-    with joblib.parallel_config(backend=threads, n_jobs=2):
-        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
-    ensure(2 in threads.asked, "parallel_config(n_jobs=2): no two jobs were asked for")
-    assert_close(serial, found, SAME, 'under parallel_config(backend="threading", n_jobs=2)')
-    with joblib.parallel_config(n_jobs=2, max_nbytes=MAPPED_BYTES):
-        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
-    assert_close(serial, found, SAME, "under parallel_config(n_jobs=2)")
-
-
-# -- warnings ------------------------------------------------------------------------------------
-
-_CALLER = "<the user's file>"
-
-
-def warnings_of_fit(estimator: Any, problem: Problem) -> list[warnings.WarningMessage]:
-    """Warnings of a fit that is called from a file outside of any package."""
-    call = "estimator.fit(X)" if problem.y is None else "estimator.fit(X, y)"
-    names = {"__name__": "__main__", "estimator": estimator, "X": problem.X, "y": problem.y}
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        exec(compile(call, _CALLER, "exec"), names)
-    return [each for each in seen if issubclass(each.category, ConvergenceWarning)]
-
-
-def iterations_of(estimator: Any) -> int:
-    return int(np.max(getattr(estimator, "n_iter_", 0)))
-
-
-@bag_check("dense", applies=takes("max_iter"))
-def check_max_iter(estimator: Any, problem: Problem) -> None:
-    """``max_iter=1`` is respected, and its warning points at the line that called ``fit``."""
-    stopped = fresh(estimator, max_iter=1)
-    seen = warnings_of_fit(stopped, problem)
-    ensure(iterations_of(stopped) <= 1, f"max_iter=1, but n_iter_ is {iterations_of(stopped)}")
-    whole, _ = reference(estimator, problem)
-    # Its last step may show that it had converged before.
-    ended = np.all(getattr(stopped, "converged_", False))
-    ensure(
-        seen or ended or iterations_of(whole) <= 1,
-        "max_iter=1 stopped the fit without a ConvergenceWarning",
-    )
-    for each in seen:
-        ensure(
-            each.filename == _CALLER,
-            f"the warning {str(each.message)[:60]!r} points at {each.filename}, line {each.lineno}",
-        )

@@ -15,8 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from milearn import Bags
 from milearn._kernels import memory, pairs
-from milearn._kernels.average import ScaledKernels, average_kernel
-from milearn._kernels.bag_vectors import (
+from milearn._kernels.bag import (
     l1_distances,
     median_of_pairs,
     median_of_rows,
@@ -24,6 +23,8 @@ from milearn._kernels.bag_vectors import (
 )
 from milearn._kernels.learned import (
     LEARNED_KERNELS,
+    ScaledKernels,
+    average_kernel,
     learn_bag_kernel,
     learn_bag_kernels,
 )
@@ -223,7 +224,7 @@ def test_blocks_change_nothing(shape, sparsely, monkeypatch):
     kind = sparse.csr_array if sparsely else np.asarray
     fitted, train = learn_bag_kernels(LEARNED_KERNELS, kind(X.instances), X.offsets)
     new = fitted.matrices(kind(Y.instances), Y.offsets)
-    for module in ("pairs", "bag_vectors", "emd"):
+    for module in ("pairs", "bag", "emd"):
         monkeypatch.setattr(f"milearn._kernels.{module}.block_shape", lambda: shape)
     again, train_again = learn_bag_kernels(LEARNED_KERNELS, kind(X.instances), X.offsets, n_jobs=2)
     new_again = again.matrices(kind(Y.instances), Y.offsets, row_bytes=8 * 30)
@@ -235,7 +236,7 @@ def test_blocks_change_nothing(shape, sparsely, monkeypatch):
 def test_jobs_of_a_context_share_memory(backend, monkeypatch):
     # Workers of other processes would write into copies of the result.
     X = random_bags(17, n_bags=12)
-    for module in ("pairs", "bag_vectors", "emd"):
+    for module in ("pairs", "bag", "emd"):
         monkeypatch.setattr(f"milearn._kernels.{module}.block_shape", lambda: (5, 7))
     names = ["statistics", "mind", "emd"]
     expected = learn_bag_kernels(names, X.instances, X.offsets)[1]

@@ -1,31 +1,37 @@
-"""Checks of our own parameters and callbacks, which run with those of the package."""
+"""Checks of our own parameters, jobs, warnings and callbacks, which run with the package's."""
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import joblib
+import numpy as np
+from joblib.parallel import ThreadingBackend
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
+
 from milearn.utils._check_data import Problem
 from milearn.utils._checks import (
+    MAPPED_BYTES,
     SAME,
     Outputs,
     accepts,
     assert_as_fresh,
     assert_close,
     bag_check,
-    both,
-    duplicate,
     ensure,
     fit,
+    fit_outputs,
+    fitted_on,
     fitted_with,
     fresh,
-    has,
-    iterations_of,
     outputs_of,
     predicts,
     reference,
-    takes,
-    warnings_of_fit,
 )
 
 # Pairs of settings with different fitted attributes, which a refit has to remove. The small numbers
@@ -85,7 +91,7 @@ def check_refit_with_other_settings(estimator: Any, problem: Problem) -> None:
     for before, after in _switches(estimator):
         first = fitted_with(estimator, problem, **before)
         second = fitted_with(estimator, problem, **after)
-        moved = fit(duplicate(first).set_params(**after), X, y)
+        moved = fit(copy.deepcopy(first).set_params(**after), X, y)
         assert_as_fresh(moved, second, X, f"refitted with {after} after {before}")
         moved = fit(moved.set_params(**fresh(estimator, **before).get_params(deep=False)), X, y)
         assert_as_fresh(moved, first, X, f"refitted with {before} after {after}")
@@ -102,17 +108,98 @@ def _changes(estimator: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _can_change(estimator: Any, problem: Problem) -> bool:
-    return any(True for _ in _changes(estimator))
+    return predicts(estimator, problem) and any(True for _ in _changes(estimator))
 
 
-@bag_check("dense", applies=both(predicts, _can_change))
+@bag_check("dense", applies=_can_change)
 def check_parameters_after_fit(estimator: Any, problem: Problem) -> None:
     """Parameters that are changed after the fit affect the next fit but not predictions."""
     fitted, expected = reference(estimator, problem)
     for name, value in _changes(estimator):
-        changed = duplicate(fitted).set_params(**{name: value})
+        changed = copy.deepcopy(fitted).set_params(**{name: value})
         what = f"{name}={value!r} set after the fit"
         assert_close(expected, outputs_of(changed, problem.X), 0.0, what)
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+class _Threads(ThreadingBackend):
+    """A joblib backend with threads that records the requested number of jobs."""
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.asked: list[int] = []
+
+    def configure(self, n_jobs: int = 1, *args: Any, **parameters: Any) -> Any:
+        self.asked.append(n_jobs)
+        return super().configure(n_jobs, *args, **parameters)
+
+
+def _several_fits(estimator: Any) -> dict[str, Any]:
+    """Parameters with which a fit has several parts that may run at the same time."""
+    known = estimator.get_params()
+    return {"n_init": 2} if "n_init" in known else {}
+
+
+def _has_most_classes(estimator: Any, problem: Problem) -> bool:
+    multi_class = is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class
+    return predicts(estimator, problem) and (problem.task == "multiclass" or not multi_class)
+
+
+@bag_check("dense", needs=("n_jobs",), applies=_has_most_classes)
+def check_parallel_config(estimator: Any, problem: Problem) -> None:
+    """``parallel_config`` applies to ``n_jobs=None`` and does not change results."""
+    parameters = {"n_jobs": None, **_several_fits(estimator)}
+    X, y = problem.X, problem.y
+    serial = fit_outputs(fitted_with(estimator, problem, **parameters), X)
+    threads = _Threads()
+    with joblib.parallel_config(backend=threads, n_jobs=2):
+        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
+    ensure(2 in threads.asked, "parallel_config(n_jobs=2): no two jobs were asked for")
+    assert_close(serial, found, SAME, 'under parallel_config(backend="threading", n_jobs=2)')
+    with joblib.parallel_config(n_jobs=2, max_nbytes=MAPPED_BYTES):
+        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
+    assert_close(serial, found, SAME, "under parallel_config(n_jobs=2)")
+
+
+# -- warnings ------------------------------------------------------------------------------------
+
+_CALLER = "<the user's file>"
+
+
+def warnings_of_fit(estimator: Any, problem: Problem) -> list[warnings.WarningMessage]:
+    """Warnings of a fit that is called from a file outside of any package."""
+    call = "estimator.fit(X)" if problem.y is None else "estimator.fit(X, y)"
+    names = {"__name__": "__main__", "estimator": estimator, "X": problem.X, "y": problem.y}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        exec(compile(call, _CALLER, "exec"), names)
+    return [each for each in seen if issubclass(each.category, ConvergenceWarning)]
+
+
+def iterations_of(estimator: Any) -> int:
+    return int(np.max(getattr(estimator, "n_iter_", 0)))
+
+
+@bag_check("dense", needs=("max_iter",))
+def check_max_iter(estimator: Any, problem: Problem) -> None:
+    """``max_iter=1`` is respected, and its warning points at the line that called ``fit``."""
+    stopped = fresh(estimator, max_iter=1)
+    seen = warnings_of_fit(stopped, problem)
+    ensure(iterations_of(stopped) <= 1, f"max_iter=1, but n_iter_ is {iterations_of(stopped)}")
+    whole, _ = reference(estimator, problem)
+    # Its last step may show that it had converged before.
+    ended = np.all(getattr(stopped, "converged_", False))
+    ensure(
+        seen or ended or iterations_of(whole) <= 1,
+        "max_iter=1 stopped the fit without a ConvergenceWarning",
+    )
+    for each in seen:
+        ensure(
+            each.filename == _CALLER,
+            f"the warning {str(each.message)[:60]!r} points at {each.filename}, line {each.lineno}",
+        )
 
 
 # -- callbacks -----------------------------------------------------------------------------------
@@ -160,7 +247,7 @@ class _Stopper:
         pass
 
 
-@bag_check("dense", applies=has("set_callbacks"))
+@bag_check("dense", needs=("set_callbacks",))
 def check_callbacks(estimator: Any, problem: Problem) -> None:
     """Callbacks see the begin and end of every task, and finally the fitted estimator."""
     watcher = _Watcher(problem.X)
@@ -175,7 +262,7 @@ def check_callbacks(estimator: Any, problem: Problem) -> None:
     assert_close(expected, watcher.outputs or {}, SAME, "with callbacks")
 
 
-@bag_check("dense", applies=both(has("set_callbacks"), takes("max_iter")))
+@bag_check("dense", needs=("set_callbacks", "max_iter"))
 def check_callback_stop(estimator: Any, problem: Problem) -> None:
     """A fit that is stopped by a callback has a warning that does not mention ``max_iter``."""
     whole, _ = reference(estimator, problem)
