@@ -295,8 +295,9 @@ class InstanceCandidate:
 
     def whole(self) -> FittedModels:
         """Fit on all training bags."""
-        rows = np.arange(len(self.bags))
-        models = [self._fitted(column, rows) for column in range(self.data.n_columns)]
+        rows, models = np.arange(len(self.bags)), []
+        for column in range(self.data.n_columns):
+            models.append(self._fitted(column, rows))
         return FittedModels(self.scale, models)
 
     def _fitted(self, column: int, train: np.ndarray, **settings: Any) -> Any:

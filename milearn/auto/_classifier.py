@@ -9,26 +9,24 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._bags import Bags
 from .._bags.distinct import merge_bags
 from .._bags.remote import over_blocks
-from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._compat import Interval, StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import (
-    STORED_FLOATS,
     encode_classes,
     unknown_label,
     validate_labels,
     validate_sample_weight,
 )
 from ..base import BagClassifier
-from ._candidates import CandidateName, FittedModels, in_parts
-from ._judgement import Calibration, CombinedFunction, best_candidate, probabilities
-from ._plan import SizeLimits, prepared
-from ._run import INSTANCE, LINEAR, TREES, Search, checked_groups, class_folds
+from ._candidates import CandidateName, in_parts
+from ._judgement import best_candidate, probabilities
+from ._plan import prepared
+from ._run import INSTANCE, LINEAR, TREES, Automatic, Search, checked_groups, class_folds
 
 
-class MIClassifier(CallbackSupport, BagClassifier):
+class MIClassifier(Automatic, BagClassifier):
     """Classifier of bags that does not require any settings.
 
     These models are fitted and compared:
@@ -186,12 +184,6 @@ class MIClassifier(CallbackSupport, BagClassifier):
         "verbose": ["verbose"],
     }
 
-    # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
-    _dtypes = STORED_FLOATS
-    _size_limits: ClassVar[SizeLimits] = SizeLimits()
-    _function: FittedModels | CombinedFunction
-    _calibration: Calibration
-
     def __init__(
         self,
         *,
@@ -327,15 +319,6 @@ class MIClassifier(CallbackSupport, BagClassifier):
         scores = in_parts(self._function.bag_scores, bags)
         return probabilities(self._calibration.calibrated(scores))
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._signed(in_parts(self._function.bag_scores, bags))
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._signed(in_parts(self._function.instance_scores, bags))
-
-    def _signed(self, scores: np.ndarray) -> np.ndarray:
+    def _stated(self, scores: np.ndarray) -> np.ndarray:
         decisions = self._calibration.decisions(scores)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions

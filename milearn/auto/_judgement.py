@@ -95,19 +95,15 @@ def calibrate(
         Whether classes are weighted equally in decisions.
     """
     n_columns = scores.shape[1]
-    slope, constant, shift = (np.zeros(n_columns) for _ in range(3))
+    slope, constant, shift = np.zeros((3, n_columns))
     for column in range(n_columns):
         is_class = codes == (1 if n_columns == 1 else column)
-        target = _smoothed(is_class, weights)
+        n_positive, n_negative = weights[is_class].sum(), weights[~is_class].sum()
+        target = np.where(is_class, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
         slope[column], constant[column] = _platt(scores[:, column], target, weights)
         if balanced:
             shift[column] = float(logit(np.average(target, weights=weights)))
     return Calibration(slope, constant, shift)
-
-
-def _smoothed(positive: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    n_positive, n_negative = weights[positive].sum(), weights[~positive].sum()
-    return np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
 
 
 def _platt(scores: np.ndarray, target: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
@@ -311,12 +307,8 @@ def clearly_worse(
         for candidate, scores in scored.items()
         if candidate not in dropped
     }
-    near = {each.candidate for each in members(judged)}
-    return {
-        candidate
-        for candidate in judged
-        if candidate not in near and len(scored[candidate]) == n_common
-    }
+    worse = judged.keys() - {each.candidate for each in members(judged)}
+    return {candidate for candidate in worse if len(scored[candidate]) == n_common}
 
 
 def _n_common(scored: Scored, dropped: AbstractSet[CandidateName]) -> int:

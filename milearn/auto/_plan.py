@@ -11,15 +11,11 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._bags.rows_on_disk import converted, is_read_in_blocks, read_in_blocks
-from .._kernels.memory import require_memory
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
 
 AVERAGE = "average"
 N_FOLDS = 5
 
-# Statistics of each feature of each bag that are in memory: seven of each of four scalings for bag
-# kernels, and four for trees with a copy in folds.
-_PER_FEATURE = 36
 # Kernels that compare all pairs of instances, or rows of one entry per instance.
 _PAIR_KERNELS = ("set_median", "mind", "mind_rows", "miles_rows", "emd")
 # Further operations per distance, in multiplications.
@@ -187,15 +183,6 @@ def prepared(bags: Any, limits: SizeLimits) -> Any:
     if is_held_in_blocks(bags, limits):
         return read_in_blocks(bags)
     return bags if bags.dtype == np.float64 else converted(bags, np.float64)
-
-
-def require_statistics(n_bags: int, n_features: int) -> None:
-    """Refuse bags that are held in blocks if their statistics do not fit into memory."""
-    require_memory(
-        8.0 * _PER_FEATURE * n_bags * n_features,
-        f"The statistics of {n_bags} bags with {n_features} features",
-        "reduce the features, for instance by IncrementalPCA in an InstanceTransformer",
-    )
 
 
 def _pair_cost(bags: Bags) -> float:

@@ -9,19 +9,17 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from .._bags import Bags
 from .._bags.distinct import merge_bags
-from .._compat import CallbackSupport, Interval, with_callbacks
+from .._compat import Interval, with_callbacks
 from .._fit.threads import fit_context
-from .._fit.validation import STORED_FLOATS, validate_labels, validate_sample_weight
+from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
-from ._candidates import CandidateName, FittedModels, in_parts
-from ._judgement import Calibration, CombinedFunction
-from ._plan import AVERAGE, SizeLimits, prepared
-from ._run import INSTANCE, RIDGE, TREES, Search, checked_groups, value_folds
+from ._candidates import CandidateName
+from ._plan import AVERAGE, prepared
+from ._run import INSTANCE, RIDGE, TREES, Automatic, Search, checked_groups, value_folds
 
 
-class MIRegressor(CallbackSupport, BagRegressor):
+class MIRegressor(Automatic, BagRegressor):
     """Regressor of bags that does not require any settings.
 
     These models are fitted and compared by the mean squared error on inner folds:
@@ -102,11 +100,6 @@ class MIRegressor(CallbackSupport, BagRegressor):
         "verbose": ["verbose"],
     }
 
-    # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
-    _dtypes = STORED_FLOATS
-    _size_limits: ClassVar[SizeLimits] = SizeLimits()
-    _function: FittedModels | CombinedFunction
-    _calibration: Calibration
     _unit: StandardScaler
 
     def __init__(
@@ -179,14 +172,5 @@ class MIRegressor(CallbackSupport, BagRegressor):
             names = [next(name for name in (AVERAGE, INSTANCE, RIDGE) if name in names)]
         return [CandidateName(name) for name in names]
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._values(in_parts(self._function.bag_scores, bags))
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._values(in_parts(self._function.instance_scores, bags))
-
-    def _values(self, scores: np.ndarray) -> np.ndarray:
+    def _stated(self, scores: np.ndarray) -> np.ndarray:
         return self._unit.inverse_transform(self._calibration.calibrated(scores))[:, 0]

@@ -6,8 +6,9 @@ Inner folds depend on the bags, but not on their order.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -21,8 +22,10 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import MergedBags
 from .._bags.segments import offsets_of
-from .._compat import FitTask
+from .._compat import CallbackSupport, FitTask
+from .._fit.validation import STORED_FLOATS
 from .._fit.warn import warn_user
+from .._kernels.memory import require_memory
 from ..model_selection import StratifiedBagKFold
 from ..model_selection._problem import group_codes
 from ..preprocessing import BagStatistics
@@ -41,15 +44,18 @@ from ._candidates import (
     Candidate,
     CandidateName,
     FitData,
+    FittedModels,
     InstanceCandidate,
     LandmarkFeatures,
     RowCandidate,
     ScaledStatistics,
     Scaling,
     bag_model,
+    in_parts,
 )
 from ._judgement import (
     COMBINED,
+    Calibration,
     CombinedFunction,
     Folds,
     Judged,
@@ -62,7 +68,7 @@ from ._judgement import (
     value_judge,
     weights_of,
 )
-from ._plan import AVERAGE, N_FOLDS, require_statistics, size_plan
+from ._plan import AVERAGE, N_FOLDS, SizeLimits, size_plan
 
 INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
@@ -70,11 +76,37 @@ _LINEAR_COST = 10.0
 _STATISTICS = ("mean", "min", "max", "std")
 _SMALLEST_LEAF = 2
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
+# Statistics of each feature of each bag that are in memory: seven of each of four scalings for bag
+# kernels, and four for trees with a copy in folds.
+_PER_FEATURE = 36
 
 # Ratio of the times of a fit on all training bags and on a subset of them.
 _WHOLE_FIT = 1.5
 
 _FEW_BAGS, _FOLDS_OF_FEW = 40, 3
+
+
+class Automatic(CallbackSupport):
+    """Prediction of both estimators, by the models that were chosen."""
+
+    # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
+    _dtypes = STORED_FLOATS
+    _size_limits: ClassVar[SizeLimits] = SizeLimits()
+    _function: FittedModels | CombinedFunction
+    _calibration: Calibration
+
+    def _takes_remote_bags(self) -> bool:
+        return True
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return self._stated(in_parts(self._function.bag_scores, bags))
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._stated(in_parts(self._function.instance_scores, bags))
+
+    def _stated(self, scores: np.ndarray) -> np.ndarray:
+        """Decisions or values for scores of shape (n, n_columns)."""
+        raise NotImplementedError
 
 
 class Search:
@@ -142,13 +174,14 @@ class Search:
         if not self.size.in_blocks:
             return
         n_bags, n_features = self.merged.bags.shape
-        require_statistics(n_bags, n_features)
+        remedy = "reduce the features, for instance by IncrementalPCA in an InstanceTransformer"
+        what = f"The statistics of {n_bags} bags with {n_features} features"
+        require_memory(8.0 * _PER_FEATURE * n_bags * n_features, what, remedy)
         if self.size.left_out:
             size = 8e-9 * self.merged.bags.n_instances * n_features
             warn_user(
                 f"{self.name} leaves out {' and '.join(self.size.left_out)}, which need all "
-                f"instances in float64 in memory, {size:.2g} GB: reduce the features, for instance "
-                "by IncrementalPCA in an InstanceTransformer, to compare all.",
+                f"instances in float64 in memory, {size:.2g} GB: {remedy}, to compare all.",
                 UserWarning,
             )
 
@@ -157,11 +190,13 @@ class Search:
 
         Measures are multiplied by ``unit``.
         """
-        parts = members(judged)
-        functions = [self.candidate(each.candidate).whole() for each in parts]
-        chosen, function = parts[0].candidate.name, functions[0]
+        parts, functions, calibrations = members(judged), [], []
+        for each in parts:
+            functions.append(self.candidate(each.candidate).whole())
+            calibrations.append(each.calibration)
+        chosen = parts[0].candidate.name
+        function: FittedModels | CombinedFunction = functions[0]
         if len(parts) > 1:
-            calibrations = [each.calibration for each in parts]
             chosen = COMBINED
             function = CombinedFunction(functions, calibrations, weights_of(parts))
         self._step(f"{chosen!r} fitted on all bags")
@@ -322,13 +357,13 @@ class Search:
     def candidate(self, name: CandidateName) -> Candidate:
         """A candidate, which is prepared when it is first asked for."""
         if name not in self._prepared:
-            prepare = {
+            makers: dict[str, Callable[[CandidateName], Candidate]] = {
                 INSTANCE: self.instance_candidate,
                 LINEAR: self.linear_candidate,
                 TREES: self.trees_candidate,
                 RIDGE: self.ridge_candidate,
-            }.get(name.name, self.bag_candidate)
-            self._prepared[name] = prepare(name)
+            }
+            self._prepared[name] = makers.get(name.name, self.bag_candidate)(name)
         return self._prepared[name]
 
     def judged(self, names: list[CandidateName]) -> dict[str, Judged]:
@@ -445,13 +480,13 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     offsets = offsets_of(merged.bags.sizes[order])
     shapes = Bags(np.zeros((offsets[-1], 1), dtype=np.float16), offsets)
     groups = None if merged.groups is None else merged.groups[order]
-    most = _most_folds(len(codes))
-    fewest = min(_spread(codes == code, merged.groups) for code in np.unique(codes))
+    units = np.arange(len(codes)) if merged.groups is None else merged.groups
+    fewest = min(len(np.unique(units[codes == code])) for code in np.unique(codes))
     seed = rng.randint(2**31 - 1)
     # Numbered by their first bags, so that folds do not depend on the names of the classes.
     _, first, inverse = np.unique(codes[order], return_index=True, return_inverse=True)
     classes = np.argsort(np.argsort(first))[inverse]
-    for n_splits in range(min(most, fewest), 1, -1):
+    for n_splits in range(min(_most_folds(len(codes)), fewest), 1, -1):
         splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
         try:
             found = list(splitter.split(shapes, classes, groups))
@@ -482,16 +517,10 @@ def value_folds(merged: MergedBags, rng: Any) -> Folds:
     if n_splits < 2 or len(order) < 3:
         return []
     shuffled = order[rng.permutation(len(order))]
-    if groups is None:
-        found = KFold(n_splits).split(shuffled)
-    else:
-        found = GroupKFold(n_splits).split(shuffled, groups=groups[shuffled])
+    splitter = KFold(n_splits) if groups is None else GroupKFold(n_splits)
+    found = splitter.split(shuffled, groups=None if groups is None else groups[shuffled])
     return [(shuffled[train], shuffled[test]) for train, test in found]
 
 
 def _most_folds(n_bags: int) -> int:
     return N_FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW
-
-
-def _spread(members: np.ndarray, groups: np.ndarray | None) -> int:
-    return int(members.sum()) if groups is None else len(np.unique(groups[members]))

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.preprocessing import FunctionTransformer
 
 from milearn import Bags
-from milearn._kernels import memory, pairs
+from milearn._kernels import memory
 from milearn._kernels.bag import (
     l1_distances,
     median_of_pairs,
@@ -447,14 +447,3 @@ def test_a_kernel_that_is_the_same_for_all_pairs_takes_no_part():
     np.testing.assert_allclose(2 * half, whole, atol=1e-12)
     with pytest.raises(ValueError, match="zip"):
         average_kernel([fitted], train, [1])
-
-
-def test_sides_are_taken_as_they_were_centred():
-    X = random_bags(14)
-    centre = X.instances.mean(axis=0)
-    chosen = np.array([3, 0])
-    for side in (
-        pairs.side_of(X.instances, X.offsets, centre),
-        pairs.side_of(X.instances, X.offsets, centre, right=True),
-    ):
-        np.testing.assert_array_equal(side.take(chosen), X.instances[chosen] - centre)

@@ -17,7 +17,6 @@ from milearn.auto._judgement import (
     calibrate,
     class_judge,
     judge_candidates,
-    mean_calibrated,
     members,
     weights_of,
 )
@@ -98,27 +97,6 @@ def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combin
     assert weights.min() < 0.99
     expected = outer.slope * np.average(stated, axis=0, weights=weights) + outer.constant
     np.testing.assert_allclose(model.decision_function(new), expected, rtol=1e-3, atol=1e-3)
-
-
-def test_it_is_judged_by_bags_left_out(combined):
-    model, bags, y = combined
-    random = np.random.default_rng(3).permutation(y)
-    lost = MIClassifier(random_state=0).fit(bags, random)
-    assert all(each["roc_auc"] < 0.75 for each in lost.scores_.values())
-    assert model.scores_["combined"]["roc_auc"] > 0.8
-    new, truth = texts(60, seed=2)
-    assert model.score(new, truth) > 0.7
-
-
-def test_a_way_that_knows_nothing_takes_no_part():
-    rng = np.random.default_rng(0)
-    codes = np.arange(200) % 2
-    good, noise = (codes + 0.7 * rng.normal(size=200))[:, None], rng.normal(size=(200, 1))
-    ones = np.ones(200)
-    calibrations = [calibrate(scores, codes, ones, False) for scores in (good, noise)]
-    alone = calibrations[0].calibrated(good)[:, 0]
-    together = mean_calibrated([good, noise], calibrations, np.ones(2))[:, 0]
-    assert np.corrcoef(alone, together)[0, 1] > 0.99
 
 
 def test_ways_with_fewer_folds_are_compared_on_the_common_ones():

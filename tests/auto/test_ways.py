@@ -16,7 +16,6 @@ from milearn.auto._candidates import CandidateName, FitData
 from milearn.auto._judgement import (
     COMBINED,
     best_candidate,
-    calibrate,
     class_judge,
     clearly_worse,
     judge_candidates,
@@ -141,16 +140,6 @@ def test_the_better_orientation_is_judged_and_combined():
     # The class is that of the best way that has one.
     assert best_candidate(found, ("linear", "instance")).positive == 0
     assert best_candidate({"trees": found["trees"]}, ("linear", "instance")) is None
-    parts = [CandidateName("trees"), CandidateName("linear", 0), CandidateName("instance", 1)]
-    values = [np.concatenate(scored[way]) for way in parts]
-    stated = [calibrate(each, y, np.ones(60), False).calibrated(each) for each in values]
-    ways = [found[way.name] for way in parts]
-    best = max(ways, key=lambda each: each.criterion)
-    weights = [np.exp((each.criterion - best.criterion) / best.error) for each in ways]
-    together = np.average(stated, axis=0, weights=weights)
-    np.testing.assert_allclose(
-        found[COMBINED].calibration.slope, calibrate(together, y, np.ones(60), False).slope
-    )
 
 
 def test_a_way_that_is_clearly_worse_is_dropped_and_not_combined():

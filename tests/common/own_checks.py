@@ -10,28 +10,29 @@ from typing import Any
 import joblib
 import numpy as np
 from joblib.parallel import ThreadingBackend
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
+from milearn import Bags
+from milearn._bags.segments import offsets_of
+from milearn._compat import has_valid_parameters
 from milearn.utils._check_data import Problem
 from milearn.utils._checks import (
     MAPPED_BYTES,
     SAME,
     Outputs,
-    accepts,
     assert_as_fresh,
     assert_close,
     bag_check,
-    ensure,
     fit,
     fit_outputs,
     fitted_on,
-    fitted_with,
     fresh,
     outputs_of,
     predicts,
     reference,
+    rows_of,
 )
 
 # Pairs of settings with different fitted attributes, which a refit has to remove. The small numbers
@@ -74,6 +75,21 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "class_weight": (None, "balanced"),
     "sparse_output": (True, False),
 }
+
+
+def fitted_with(estimator: Any, problem: Problem, /, **parameters: Any) -> Any:
+    """A clone fitted with the parameters, which is shared if the estimator has these parameters."""
+    held = estimator.get_params()
+    if all(held[name] == value for name, value in parameters.items()):
+        return reference(estimator, problem)[0]
+    return fitted_on(estimator, problem.X, problem.y, **parameters)
+
+
+def accepts(estimator: Any, /, **parameters: Any) -> bool:
+    """Whether the estimator has the parameters and accepts their values."""
+    if not set(parameters) <= set(estimator.get_params()):
+        return False
+    return has_valid_parameters(clone(estimator).set_params(**parameters))
 
 
 def _switches(estimator: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -156,7 +172,7 @@ def check_parallel_config(estimator: Any, problem: Problem) -> None:
     threads = _Threads()
     with joblib.parallel_config(backend=threads, n_jobs=2):
         found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
-    ensure(2 in threads.asked, "parallel_config(n_jobs=2): no two jobs were asked for")
+    assert 2 in threads.asked, "parallel_config(n_jobs=2): no two jobs were asked for"
     assert_close(serial, found, SAME, 'under parallel_config(backend="threading", n_jobs=2)')
     with joblib.parallel_config(n_jobs=2, max_nbytes=MAPPED_BYTES):
         found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
@@ -187,18 +203,45 @@ def check_max_iter(estimator: Any, problem: Problem) -> None:
     """``max_iter=1`` is respected, and its warning points at the line that called ``fit``."""
     stopped = fresh(estimator, max_iter=1)
     seen = warnings_of_fit(stopped, problem)
-    ensure(iterations_of(stopped) <= 1, f"max_iter=1, but n_iter_ is {iterations_of(stopped)}")
+    assert iterations_of(stopped) <= 1, f"max_iter=1, but n_iter_ is {iterations_of(stopped)}"
     whole, _ = reference(estimator, problem)
     # Its last step may show that it had converged before.
     ended = np.all(getattr(stopped, "converged_", False))
-    ensure(
-        seen or ended or iterations_of(whole) <= 1,
-        "max_iter=1 stopped the fit without a ConvergenceWarning",
+    assert seen or ended or iterations_of(whole) <= 1, (
+        "max_iter=1 stopped the fit without a ConvergenceWarning"
     )
     for each in seen:
-        ensure(
-            each.filename == _CALLER,
-            f"the warning {str(each.message)[:60]!r} points at {each.filename}, line {each.lineno}",
+        assert each.filename == _CALLER, (
+            f"the warning {str(each.message)[:60]!r} points at {each.filename}, line {each.lineno}"
+        )
+
+
+# -- selected bags ------------------------------------------------------------------------------
+
+
+@bag_check("dense", "sparse", "graphs", applies=predicts)
+def check_graphs_are_cut(estimator: Any, problem: Problem) -> None:
+    """Selected bags are equivalent to bags whose graphs were sliced explicitly."""
+    X, y = problem.X, problem.y
+    keep = np.random.default_rng(3).permutation(len(X))[:18]
+    rest = np.setdiff1d(np.arange(len(X)), keep)
+
+    def cut(positions: np.ndarray) -> Bags:
+        rows = rows_of(X, positions)
+        graphs = (X.bag_graph, positions), (X.instance_graph, rows)
+        bag_graph, links = (
+            None if graph is None else graph.toarray()[np.ix_(index, index)]
+            for graph, index in graphs
+        )
+        offsets = offsets_of(X.sizes[positions])
+        return Bags(X.instances[rows], offsets, bag_graph=bag_graph, instance_graph=links)
+
+    labels = None if y is None else y[keep]
+    mine = fitted_on(estimator, X[keep], labels)
+    other = fitted_on(estimator, cut(keep), labels)
+    for positions in (keep, rest):
+        assert_close(
+            outputs_of(other, cut(positions)), outputs_of(mine, X[positions]), SAME, "selected bags"
         )
 
 
@@ -253,11 +296,11 @@ def check_callbacks(estimator: Any, problem: Problem) -> None:
     watcher = _Watcher(problem.X)
     fit(fresh(estimator).set_callbacks(watcher), problem.X, problem.y)
     events = watcher.events
-    ensure(events[:2] == ["setup", "begin"], f"the fit began with {events[:2]}")
-    ensure(events[-2:] == ["end", "teardown"], f"the fit ended with {events[-2:]}")
+    assert events[:2] == ["setup", "begin"], f"the fit began with {events[:2]}"
+    assert events[-2:] == ["end", "teardown"], f"the fit ended with {events[-2:]}"
     counts = events.count("begin"), events.count("end")
-    ensure(counts[0] == counts[1], f"{counts[0]} tasks began and {counts[1]} ended")
-    ensure(watcher.outputs is not None, "the end of the fit gave callbacks no fitted estimator")
+    assert counts[0] == counts[1], f"{counts[0]} tasks began and {counts[1]} ended"
+    assert watcher.outputs is not None, "the end of the fit gave callbacks no fitted estimator"
     _, expected = reference(estimator, problem)
     assert_close(expected, watcher.outputs or {}, SAME, "with callbacks")
 
@@ -269,9 +312,9 @@ def check_callback_stop(estimator: Any, problem: Problem) -> None:
     stopper = _Stopper()
     stopped = fresh(estimator).set_callbacks(stopper)
     messages = [str(each.message) for each in warnings_of_fit(stopped, problem)]
-    ensure(stopper.stops > 0, "the callback saw no step after which it could stop the fit")
+    assert stopper.stops > 0, "the callback saw no step after which it could stop the fit"
     for message in messages:
-        ensure("max_iter" not in message, f"after the stop of a callback: {message!r}")
+        assert "max_iter" not in message, f"after the stop of a callback: {message!r}"
     if iterations_of(stopped) < iterations_of(whole):
         named = any("callback" in message for message in messages)
-        ensure(named, f"the fit was stopped early, and the warnings are {messages}")
+        assert named, f"the fit was stopped early, and the warnings are {messages}"
