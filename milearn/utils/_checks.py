@@ -22,7 +22,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._bags.segments import segment_max, segment_min
+from .._bags.segments import gather_rows, segment_max, segment_min
 from ..base import highest_class
 from ._check_data import PROBLEMS, Problem
 
@@ -199,12 +199,6 @@ def reordered(bags: Bags) -> tuple[Bags, np.ndarray]:
         instance_graph=None if links is None else links[rows][:, rows],
     )
     return moved, rows
-
-
-def rows_of(bags: Bags, positions: np.ndarray) -> np.ndarray:
-    """Rows of the instances of the given bags, in their order."""
-    parts = [np.arange(bags.offsets[bag], bags.offsets[bag + 1]) for bag in positions]
-    return np.concatenate(parts)
 
 
 def refuses(call: Callable[[], Any], kinds: Any, pattern: str, what: str) -> None:
@@ -457,35 +451,34 @@ def check_pickle(estimator: Any, problem: Problem) -> None:
 # -- order -----------------------------------------------------------------------------------------
 
 
+def _assert_follows(
+    estimator: Any, problem: Problem, X: Bags, order: np.ndarray, rows: np.ndarray, what: str
+) -> None:
+    """Assert that outputs follow the order of bags and rows, also after a fit in this order."""
+    fitted, outputs = reference(estimator, problem)
+    assert_close(taken(outputs, order, rows), outputs_of(fitted, X), SAME, what)
+    if is_random(estimator, problem):
+        return
+    again = fitted_on(estimator, X, None if problem.y is None else problem.y[order])
+    expected = taken(comparable(fitted, outputs), order, rows)
+    assert_close(expected, fit_outputs(again, X), REFIT, f"fitted on {what}")
+
+
 @bag_check("noisy", "sparse", "graphs", applies=compares_order)
 def check_order_of_instances(estimator: Any, problem: Problem) -> None:
     """The order of instances within bags has no effect on fits and predictions."""
-    X, everything = problem.X, np.arange(len(problem.X))
-    fitted, outputs = reference(estimator, problem)
-    moved, rows = reordered(X)
-    expected = taken(outputs, everything, rows)
-    assert_close(expected, outputs_of(fitted, moved), SAME, "instances in another order")
-    if is_random(estimator, problem):
-        return
-    expected = taken(comparable(fitted, outputs), everything, rows)
-    again = fitted_on(estimator, moved, problem.y)
-    assert_close(expected, fit_outputs(again, moved), REFIT, "fitted on instances in another order")
+    moved, rows = reordered(problem.X)
+    order = np.arange(len(moved))
+    _assert_follows(estimator, problem, moved, order, rows, "instances in another order")
 
 
 @bag_check("noisy", "sparse", "graphs", applies=compares_order)
 def check_order_of_bags(estimator: Any, problem: Problem) -> None:
     """Predictions follow the order of the bags, and the fit does not depend on it."""
     X = problem.X
-    fitted, outputs = reference(estimator, problem)
     order = np.random.default_rng(2).permutation(len(X))
-    rows = rows_of(X, order)
-    expected = taken(outputs, order, rows)
-    assert_close(expected, outputs_of(fitted, X[order]), SAME, "bags in another order")
-    if is_random(estimator, problem):
-        return
-    expected = taken(comparable(fitted, outputs), order, rows)
-    again = fitted_on(estimator, X[order], None if problem.y is None else problem.y[order])
-    assert_close(expected, fit_outputs(again, X[order]), REFIT, "fitted on bags in another order")
+    rows, _ = gather_rows(X.offsets, order)
+    _assert_follows(estimator, problem, X[order], order, rows, "bags in another order")
 
 
 @bag_check("dense", "sparse", applies=predicts)
@@ -494,7 +487,7 @@ def check_subset_of_bags(estimator: Any, problem: Problem) -> None:
     X = problem.X
     fitted, whole = reference(estimator, problem)
     for part in (np.arange(3), np.array([len(X) - 1])):
-        expected = taken(whole, part, rows_of(X, part))
+        expected = taken(whole, part, gather_rows(X.offsets, part)[0])
         assert_close(expected, outputs_of(fitted, X[part]), SAME, f"{len(part)} bag(s) alone")
 
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
 from milearn import Bags
-from milearn._bags.segments import offsets_of
+from milearn._bags.segments import gather_rows, offsets_of
 from milearn._compat import has_valid_parameters
 from milearn.utils._check_data import Problem
 from milearn.utils._checks import (
@@ -32,7 +32,6 @@ from milearn.utils._checks import (
     outputs_of,
     predicts,
     reference,
-    rows_of,
 )
 
 # Pairs of settings with different fitted attributes, which a refit has to remove. The small numbers
@@ -227,7 +226,7 @@ def check_graphs_are_cut(estimator: Any, problem: Problem) -> None:
     rest = np.setdiff1d(np.arange(len(X)), keep)
 
     def cut(positions: np.ndarray) -> Bags:
-        rows = rows_of(X, positions)
+        rows = gather_rows(X.offsets, positions)[0]
         graphs = (X.bag_graph, positions), (X.instance_graph, rows)
         bag_graph, links = (
             None if graph is None else graph.toarray()[np.ix_(index, index)]
