@@ -15,7 +15,7 @@ from .._bags.distinct import distinct_points
 from .._bags.segments import gather_rows, segment_argmax, segment_max
 from .._compat import CallbackSupport, Interval, StrOptions
 from .._fit.multi_start import MultiStart, attributes_of
-from .._fit.training_labels import TrainingLabels
+from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_user
 from .._solvers.ensemble.column_generation import BoostingOptions, Budget, auto_learners
 from .._solvers.ensemble.dpboost import DPResult, solve_disjunctive

@@ -13,8 +13,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .._bags import Bags
 from .._bags.index import column_key
-from .._fit.scoring import single_scorer
-from .._fit.validation import check_bags
+from .._fit.validation import check_bags, single_scorer
 from ._plotting import COLORS, LINE, Display
 
 

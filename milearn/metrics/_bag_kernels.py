@@ -14,11 +14,11 @@ from .._fit.validation import check_bags
 from .._kernels.bag import (
     BAG_KERNELS,
     bag_scales,
+    median_of_rows,
     minmax_bytes,
     minmax_vectors,
     pair_sums,
 )
-from .._kernels.bag_vectors import median_of_rows
 from .._kernels.instance import KERNELS, instance_kernel, takes_sparse
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory

@@ -15,8 +15,15 @@ from .._bags.segments import bag_ranges, segment_max, segment_min, segment_sum
 from .._fit.validation import check_bags
 from .._kernels.emd import earth_movers, require_pot
 from .._kernels.memory import block_bytes, require_memory
-from .._kernels.pairs import Block, Wanted, over_blocks, pair_reductions
-from .._kernels.squares import BLOCKS_HELD, Side, columns_of, rows_of
+from .._kernels.pairs import (
+    BLOCKS_HELD,
+    Block,
+    Side,
+    Wanted,
+    over_blocks,
+    pair_reductions,
+    side_of,
+)
 
 _HAUSDORFF = ("min", "max", "mean")
 BAG_METRICS = (*_HAUSDORFF, "mind", "emd")
@@ -180,8 +187,6 @@ def _distances(
         found = pair_reductions(
             rows, columns, symmetric=symmetric, means=True, root=not squared, n_jobs=n_jobs
         )
-        assert found.there is not None
-        assert found.back is not None
         return found.there if directed else 0.5 * (found.there + found.back)
     return _hausdorff(rows, columns, metric, symmetric, n_jobs)
 
@@ -205,10 +210,8 @@ def _hausdorff(
 
 
 def _block_distances(block: Block, metric: str) -> np.ndarray:
-    assert block.to_columns is not None
     if metric == "min":
         return np.sqrt(segment_min(block.to_columns, block.row_offsets))
-    assert block.to_rows is not None
     starts = block.column_offsets[:-1]
     if metric == "max":
         there = segment_max(block.to_columns, block.row_offsets)
@@ -275,14 +278,17 @@ def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[Side, Side]:
     if sparse.issparse(one) or sparse.issparse(other):
         one = sparse.csr_array(one, dtype=np.float64)
         other = one if symmetric else sparse.csr_array(other, dtype=np.float64)
-        return rows_of(one, left.offsets), columns_of(other, right.offsets)
+        return side_of(one, left.offsets), side_of(other, right.offsets, right=True)
     varying = np.any([(matrix != matrix[0]).any(axis=0) for matrix in (one, other)], axis=0)
     varying |= one[0] != other[0]
     if not varying.all():
         # Skip constant features: they do not change any distance.
         one, other = (np.ascontiguousarray(matrix[:, varying]) for matrix in (one, other))
     centre = other.mean(axis=0, dtype=np.float64)
-    return rows_of(one, left.offsets, centre), columns_of(other, right.offsets, centre)
+    return (
+        side_of(one, left.offsets, centre),
+        side_of(other, right.offsets, centre, right=True),
+    )
 
 
 def largest_similarities(bags: Bags, prototypes: Any, gamma: float) -> np.ndarray:

@@ -13,8 +13,7 @@ from sklearn.utils import indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from .._fit.outcomes import events_and_times, has_outcomes
-from .._fit.validation import as_bags, missing_labels
+from .._fit.validation import as_bags, events_and_times, has_outcomes, missing_labels
 
 _EVENT, _CENSORED = "event", "censored"
 

@@ -13,8 +13,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
-from .._fit.scoring import single_scorer
-from .._fit.validation import as_bags, missing_labels
+from .._fit.validation import as_bags, missing_labels, single_scorer
 from ._problem import warn_of_shared_groups
 from ._stratified import StratifiedBagKFold
 

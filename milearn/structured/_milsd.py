@@ -18,8 +18,7 @@ from .._bags.segments import segment_argmax
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, relative_gap, warn_of_stops
 from .._fit.threads import fit_context
-from .._fit.training_labels import warn_of_unnamed_positive
-from .._fit.validation import bag_weights, encode_classes
+from .._fit.validation import bag_weights, encode_classes, warn_of_unnamed_positive
 from .._fit.warn import warn_user
 from .._solvers.common.options import SolverOptions
 from .._solvers.structured.edges import Edges, edges_of

@@ -10,7 +10,7 @@ from sklearn.svm import SVC, LinearSVC
 from .._bags import Bags
 from .._compat import StrOptions
 from .._fit.threads import fit_context
-from .._fit.training_labels import TrainingLabels
+from .._fit.validation import TrainingLabels
 from ..base import BagClassifier
 from ._bag_svm import BAG_SVM_CONSTRAINTS, BagSVM
 

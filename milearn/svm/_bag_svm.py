@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_memory
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
 from .._compat import Interval, StrOptions
-from .._fit.components import BagLimits, auto_components
+from .._fit.components import BAG_LIMITS, auto_components
 from .._kernels.learned import LEARNED_KERNELS, compares_instances
 from .._kernels.memory import require_memory
 from .._solvers.common.low_rank import whitening
@@ -201,7 +201,7 @@ class BagSVM:
 
     def _components(self, bags: Bags, plan: KernelPlan) -> int | None:
         """The number of landmarks. Kernels of one vector for each bag have only few pairs."""
-        limits = BagLimits()
+        limits = BAG_LIMITS
         if all(isinstance(term, str) and not compares_instances(term) for term, _ in plan.terms):
             limits = replace(limits, instances=bags.n_instances, pairs=np.inf)
         return auto_components(self.n_components, len(bags), bags.n_instances, limits)

@@ -49,7 +49,6 @@ from ._formulations import (
     screen_source,
     stored_dual,
     stored_rows,
-    warn_if_slow,
 )
 from ._functions import (
     BagFunction,
@@ -129,8 +128,6 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
     needed, room = exact_bytes(n_bags, n_instances), memory_limit()
     if uncoupled:
         needed = uncoupled_bytes(n_bags)
-    else:
-        warn_if_slow(training, "coupled")
     if settings.minmax and sparse.issparse(training.instances) and not takes_sparse(kernel.name):
         # Rows are dense for a kernel that does not support CSR.
         n_rows = n_bags if uncoupled else n_bags + n_instances

@@ -90,7 +90,6 @@ class CoupledMISVC(BaseMISVC):
     Warns
     -----
     {ConvergenceWarning}
-    {EfficiencyWarning}
 
     See Also
     --------

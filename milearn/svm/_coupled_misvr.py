@@ -90,7 +90,6 @@ class CoupledMISVR(BaseMISVR):
     Warns
     -----
     {ConvergenceWarning}
-    {EfficiencyWarning}
 
     See Also
     --------

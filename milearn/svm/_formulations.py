@@ -18,12 +18,6 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.blocks import BLOCK_BYTES, PassSource, width_of
 from .._bags.segments import gather_rows
-from .._fit.estimates import (
-    features_seconds,
-    kernel_seconds,
-    relaxation_seconds,
-    warn_if_long,
-)
 from .._fit.multi_start import drawn_rows, given_rows, values_of
 from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
@@ -60,13 +54,6 @@ Report = Callable[[int, float], bool]
 
 # The start by deterministic annealing.
 ANNEALED = "annealed"
-
-# Advice for a fit that takes long.
-_REMEDIES = {
-    "maximum": "take kernel='linear', n_components=300 or fewer bags",
-    "coupled": "take n_components=300, kernel='linear' or fewer bags",
-    "labels": "take n_components=300, MISVC(kernel='linear') or fewer bags",
-}
 
 
 @dataclass(frozen=True)
@@ -126,32 +113,6 @@ class TrainingBags:
         """``init`` as one row of ``instances`` per used bag."""
         rows, offsets = given_rows(init, self.bags), self.bags.offsets
         return self.offsets[:-1] + rows[self.used] - offsets[self.used]
-
-
-def warn_if_slow(training: TrainingBags, kind: str) -> None:
-    """Warn before a dual problem over kernel values that will take long."""
-    seconds = kernel_seconds(kind, *training.size)
-    warn_if_long(seconds, *training.size[:2], _REMEDIES[kind])
-
-
-def warn_if_slow_features(training: TrainingBags, n_components: int) -> None:
-    """Warn before a problem over explicit features that will take long."""
-    sizes = len(training.used), int(training.offsets[-1])
-    seconds = features_seconds(sizes[1], training.bags.shape[1], n_components)
-    warn_if_long(seconds, *sizes, "take a smaller n_components, kernel='linear' or fewer bags")
-
-
-def warn_if_slow_relaxation(
-    training: TrainingBags, kernel: Kernel, n_components: int | None
-) -> None:
-    """Warn before a semidefinite relaxation that will take long."""
-    n_bags, n_instances = len(training.used), int(training.offsets[-1])
-    rank = n_instances if n_components is None else n_components
-    if kernel.linear:
-        rank = min(rank, training.bags.shape[1])
-    remedy = "take n_components=100, fewer features, MISVC or fewer bags"
-    seconds = relaxation_seconds(n_bags, n_instances, rank)
-    warn_if_long(seconds, n_bags, n_instances, remedy)
 
 
 class Formulation(Protocol):
@@ -322,14 +283,12 @@ def maximum(problems: Any, slack: str) -> MaximumDual | MaximumRows:
     if annealed and (training.is_remote or not training.is_in_memory):
         raise ValueError("init='annealed' needs the instances in memory: take init='auto'.")
     if annealed or not problems.by_rows(slack):
-        warn_if_slow(training, "labels" if slack == "labels" else "maximum")
         gram = training_gram(training.instances, kernel, memory_limit())
         gram = gram.share_of(problems.n_workers)
         rows = MaximumRows(*options, problems.n_threads) if kernel.linear else None
         return MaximumDual(*options, kernel=kernel, gram=gram, rows=rows)
     features = None
     if not kernel.linear:
-        warn_if_slow_features(training, problems.n_components)
         features = kernel_features(training.instances, kernel, problems.n_components, problems.rng)
     return MaximumRows(*options, problems.n_threads, features)
 

@@ -88,7 +88,6 @@ class InstanceMISVC(BaseMISVC):
     -----
     ConvergenceWarning
         If the labels have not converged after ``max_iter`` steps, or an SVM misses its precision.
-    {EfficiencyWarning}
 
     See Also
     --------

@@ -91,7 +91,6 @@ class MISVC(BaseMISVC):
     Warns
     -----
     {ConvergenceWarning}
-    {EfficiencyWarning}
 
     See Also
     --------

@@ -87,7 +87,6 @@ class MISVR(BaseMISVR):
     Warns
     -----
     {ConvergenceWarning}
-    {EfficiencyWarning}
 
     See Also
     --------

@@ -15,7 +15,6 @@ from .._bags.blocks import width_of
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
-from .._fit.label_errors import numbered_advice
 from .._fit.multi_start import (
     MultiStart,
     attributes_of,
@@ -25,8 +24,7 @@ from .._fit.multi_start import (
     warn_of_stops,
 )
 from .._fit.threads import fit_context
-from .._fit.training_labels import TrainingLabels
-from .._fit.validation import STORED_FLOATS
+from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
 from .._kernels.centring import centred
 from .._solvers.common.descent import precision
 from .._solvers.common.options import SolverOptions

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags.distinct import distinct_points
 from .._compat import Interval, StrOptions, with_callbacks
-from .._fit.components import AUTO, RelaxationLimits, auto_components
+from .._fit.components import AUTO, RELAXATION_LIMITS, auto_components
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
@@ -23,7 +23,6 @@ from ._formulations import (
     Selection,
     by_rows,
     kernel_features,
-    warn_if_slow_relaxation,
 )
 from ._kernel import memory_limit, training_gram
 
@@ -158,8 +157,6 @@ class SDPMIL(BaseMISVC):
     ConvergenceWarning
         If the relaxation or an SVM misses its precision, or ``polish`` has not converged after
         ``max_iter`` steps.
-    EfficiencyWarning
-        Before a relaxation that is estimated to take more than half an hour.
 
     See Also
     --------
@@ -269,12 +266,11 @@ class SDPMIL(BaseMISVC):
 
     def _selection(self, problems: Problems) -> Selection:
         training, kernel = problems.training, problems.kernel
-        limits = RelaxationLimits()
+        limits = RELAXATION_LIMITS
         n_bags, n_instances, _ = training.size
         n_components = auto_components(self.n_components, n_bags, n_instances, limits)
         if self.n_components == AUTO and kernel.linear:
             n_components = None
-        warn_if_slow_relaxation(training, kernel, n_components)
         max_bytes = memory_limit()
         features = None
         if n_components is not None and not kernel.linear and n_instances > limits.instances:

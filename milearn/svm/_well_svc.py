@@ -11,10 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._bags.distinct import distinct_points
 from .._compat import Interval, StrOptions
-from .._fit.estimates import duration, mixture_seconds
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
-from .._fit.training_labels import TrainingLabels
+from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_user
 from .._kernels.instance import KERNELS
 from .._solvers.svm.mixture import (
@@ -292,10 +291,9 @@ def _require_memory(n_instances: int) -> None:
     needed, room = _MATRICES * 8.0 * n_instances**2, memory_limit()
     if needed > room:
         raise MemoryError(
-            f"The kernel matrices of {n_instances} instances take {needed / 2**20:.0f} MiB, and "
-            f"the fit an estimated {duration(mixture_seconds(n_instances))}; working_memory is "
-            f"{room / 2**20:g} MiB: take MISVC(slack='instance') or SDPMIL, which use landmarks "
-            "for many instances, fit on fewer bags, or raise it by "
+            f"The kernel matrices of {n_instances} instances take {needed / 2**20:.0f} MiB and "
+            f"working_memory is {room / 2**20:g} MiB: take MISVC(slack='instance') or SDPMIL, "
+            "which use landmarks for many instances, fit on fewer bags, or raise it by "
             "sklearn.set_config(working_memory=...)."
         )
 

@@ -9,7 +9,7 @@ import pytest
 
 from milearn import Bags, MIClassifier, MIRegressor
 from milearn._bags.blocks import BLOCK_BYTES
-from milearn.auto._plan import SizeLimits, require_statistics
+from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
 
 # Any data are large; the kernels of pairs are left out by their cost, without a warning.
@@ -74,10 +74,11 @@ def test_models_that_need_all_instances_are_named():
     assert sum("all instances in float64" in note for note in model.skipped_) == 2
 
 
-def test_statistics_that_do_not_fit_are_refused():
-    require_statistics(1_000, 1_024)
-    with pytest.raises(MemoryError, match="MiB are available: reduce the features"):
-        require_statistics(10**6, 10**5)
+def test_statistics_that_do_not_fit_are_refused(monkeypatch):
+    bags, y = halves(400, n_features=10)
+    monkeypatch.setattr("milearn._kernels.memory.available_memory", lambda: 2.0**20)
+    with pytest.raises(MemoryError, match=r"400 bags with 10 features .*: reduce the features"):
+        Classifier().fit(bags, y)
 
 
 def test_the_peak_is_that_of_blocks(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
@@ -17,8 +16,7 @@ from sklearn.svm import SVC
 
 from milearn import MISVC, Bags, MIClassifier, MIRegressor
 from milearn._bags.distinct import merge_bags
-from milearn.auto import _classifier
-from milearn.auto._calibration import calibrate, class_measures, probabilities
+from milearn.auto._judgement import calibrate, probabilities
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.auto._run import checked_groups, class_folds, value_folds
 from milearn.datasets import make_bags
@@ -175,18 +173,12 @@ def test_platt_by_weights_equals_its_own_likelihood():
 
 def test_scores_that_know_nothing_state_the_rate():
     codes = np.array([0, 0, 0, 1] * 10)
-    found = calibrate(-codes[:, None].astype(float), codes, np.ones(40), balanced=False)
+    found = calibrate(-codes[:, None].astype(float), codes, np.ones(40), balanced=True)
     assert found.slope[0] > 0
+    # With balanced accuracy the threshold is the rate that constant log odds state.
+    assert np.abs(found.decisions(-codes[:, None])).max() < 1e-5
     stated = probabilities(found.calibrated(np.array([[-1.0], [0.0], [1.0]])))[:, 1]
     np.testing.assert_allclose(stated, 0.25, atol=0.03)
-
-
-def test_measures_of_three_classes():
-    decisions = np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 3.0], [3.0, 0.0, 1.0]])
-    found = class_measures(decisions, np.array([0, 1, 2, 2]), np.array([1.0, 1.0, 1.0, 2.0]))
-    assert found["accuracy"] == pytest.approx(3 / 5)
-    assert found["balanced_accuracy"] == pytest.approx((1 + 1 + 1 / 3) / 3)
-    assert found["roc_auc"] == pytest.approx((0.5 + 7 / 8 + 1.0) / 3, abs=0.2)
 
 
 def test_balanced_accuracy_moves_the_threshold_and_not_the_probabilities():
@@ -247,23 +239,6 @@ def test_values_whose_squares_overflow_are_refused():
     huge = bags.with_instances(bags.instances * 1e200)
     with pytest.raises(ValueError, match=r"values up to .*e\+200, whose squares overflow"):
         MIClassifier().fit(huge, y)
-
-
-def test_scores_that_know_nothing_decide_for_no_class():
-    """With balanced accuracy the threshold is the rate that constant log odds state."""
-    rng = np.random.default_rng(0)
-    codes, weights = np.repeat([0, 1], [100, 2]), np.ones(102)
-    scores = np.where(codes == 1, -1.0, 1.0) + 1e-3 * rng.normal(size=102)
-    found = calibrate(scores[:, None], codes, weights, balanced=True)
-    assert np.abs(found.decisions(scores[:, None])).max() < 1e-5
-    assert probabilities(found.calibrated(scores[:, None]))[:, 1].max() < 0.1
-
-
-def test_two_bags_are_enough():
-    bags, y = shifted_bags(2)
-    model = MIClassifier().fit(bags, y)
-    np.testing.assert_array_equal(model.predict(bags), y)
-    assert model.scores_ == {}
 
 
 def test_repeated_bags_do_not_stand_on_both_sides_of_a_fold():
@@ -449,28 +424,8 @@ def test_a_callback_may_stop_the_search():
     assert any("a callback asked to stop" in each for each in model.skipped_)
 
 
-def test_pickles_refits_and_jobs(average):
-    model, bags, y = average
-    restored = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(restored.predict_proba(bags), model.predict_proba(bags))
-    again = restored.fit(bags, y)
-    np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
-
-
-def test_the_positive_label_is_the_one_that_a_witness_makes(instance):
-    plain, bags, y = instance
-    names = np.array(["z none", "a hit"])[y]  # the witness's class sorts first
-    named = MIClassifier(pos_label="a hit", random_state=0).fit(bags, names)
-    np.testing.assert_allclose(
-        named.predict_proba(bags)[:, 0], plain.predict_proba(bags)[:, 1], atol=1e-5
-    )
-    assert (named.pos_label_, plain.pos_label_) == ("a hit", 1)
-    np.testing.assert_array_equal(named.witness(bags), plain.witness(bags))
-
-
 def test_no_warning_is_left_to_the_user(average):
     _, bags, y = average
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MIClassifier().fit(bags.with_instances(bags.instances.astype(np.float32)), y)
-    assert _classifier.MIClassifier is MIClassifier

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, RidgeCV
 
 from milearn import Bags, MIRegressor
-from milearn.auto._calibration import calibrate_values
+from milearn.auto._judgement import calibrate_values
 from milearn.auto._plan import SizeLimits
 from milearn.datasets import load_bags, make_affinity
 from milearn.svm import BagSVR
@@ -26,12 +26,9 @@ class Only(MIRegressor):
         super().__init__(random_state=random_state)
         self.name = name
 
-    def _candidates(self, run, compared):
-        return {
-            way: make
-            for way, make in super()._candidates(run, True).items()
-            if way.name == self.name
-        }
+    def _candidates(self, run):
+        found = super()._candidates(run)
+        return [way for way in found if way.name == self.name]
 
 
 def test_it_learns_and_says_what_it_chose(affinity):
@@ -144,10 +141,10 @@ def test_trees_of_large_data_consider_fewer_statistics(tree_values, n_considered
     X, y, _ = noisy(0, n_bags=40)  # 40 statistics, whose square root is 6
     model = Limited("trees").fit(X, y)
     assert model.skipped_ == [f"splits of trees on more than {n_considered} of 40 columns"]
-    assert {tree.max_features_ for tree in model._function.model.estimators_} == {n_considered}
+    assert {tree.max_features_ for tree in model._function.models[0].estimators_} == {n_considered}
     whole = Only("trees").fit(X, y)
     assert whole.skipped_ == []
-    assert {tree.max_features_ for tree in whole._function.model.estimators_} == {40}
+    assert {tree.max_features_ for tree in whole._function.models[0].estimators_} == {40}
 
 
 def test_artificial_molecules(data_dir):

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
-from sklearn.exceptions import ConvergenceWarning, EfficiencyWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
 
 from milearn import Bags
@@ -42,7 +42,7 @@ from tests.common.certificates import wrong_bounds
 from tests.common.objectives import stated_objective
 
 # What an estimator may say of a hard problem; anything else that warns is a failure.
-_ALLOWED = (ConvergenceWarning, EfficiencyWarning)
+_ALLOWED = ConvergenceWarning
 _LARGEST = 1e8
 # MIClassifier warns of a class that no two inner folds can have.
 _NO_FOLDS = "no two inner folds with bags of every class"

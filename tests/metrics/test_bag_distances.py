@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sklearn import config_context
 
 from milearn import Bags
-from milearn._kernels import emd, memory, pairs, squares
+from milearn._kernels import emd, memory, pairs
 from milearn.cluster import BAMIC
 from milearn.metrics import bag_distances
 
@@ -127,9 +127,9 @@ def test_what_is_refused():
 
 
 def test_blocks_follow_the_working_memory_of_scikit_learn():
-    assert squares.block_shape() == (256, 1024)
+    assert pairs.block_shape() == (256, 1024)
     with config_context(working_memory=0.5):
-        rows, columns = squares.block_shape()
+        rows, columns = pairs.block_shape()
         X = random_bags(60)
         expected = all_pairs(X, X, "mean")
         np.testing.assert_allclose(bag_distances(X, n_jobs=2), expected, rtol=1e-10)

@@ -383,10 +383,8 @@ def test_failures_may_be_expected():
     broken = IgnoresPosLabel()
     with pytest.raises(AssertionError, match=r"^check_pos_label\(dense,binary\) of IgnoresPosLab"):
         check_bag_estimator(broken)
-    slow = {"check_parallel_workers": "starts processes"}
-    check_bag_estimator(broken, expected_failed_checks={"check_pos_label": "a reason"} | slow)
-    one = {"check_pos_label(dense,binary)": "a reason"}
-    check_bag_estimator(broken, expected_failed_checks=one | slow)
+    for name in ("check_pos_label", "check_pos_label(dense,binary)"):
+        check_bag_estimator(broken, expected_failed_checks={name: "a reason"})
 
 
 def test_other_errors_name_the_check():

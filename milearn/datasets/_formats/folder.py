@@ -18,7 +18,7 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.segments import offsets_of
-from ..._fit.outcomes import survival_outcomes
+from ..._fit.validation import survival_outcomes
 from .._errors import BagFileError, ContentError, naming
 from .bag_files import ArrayHeader, read_array
 from .folder_layout import BagFiles, BagRow, Place, find_bags, read_bag_table

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ..._bags.rows_on_disk import holds_text
-from ..._fit.outcomes import has_outcomes
+from ..._fit.validation import has_outcomes
 from .._errors import ContentError
 from .arff import read_arff, write_arff
 from .mat import read_mat, write_mat
