@@ -416,8 +416,10 @@ class Search:
         ]
         due = due or ([] if self.scored else names[:1])
         begun = self._elapsed
+        # Prepared here: a candidate uses joblib itself, which would wait for this call.
+        steps = [self.candidate(name).fold for name in due]
         fits = Parallel(n_jobs=1 if self._one_by_one else self.n_jobs)(
-            delayed(self.candidate(name).fold)(*self.folds[number]) for name in due
+            delayed(step)(*self.folds[number]) for step in steps
         )
         for name, scores in zip(due, fits, strict=True):
             self._took[name] = (self._elapsed - begun) / len(due)

@@ -363,18 +363,16 @@ def _rows(block):
 class ClassifierOfFewModels(few_trees.MIClassifier):
     """In this process, what MIClassifier has for distributed bags."""
 
-    def _ways(self, run, given, *, compared):
+    def _candidates(self, run, given):
         kept = {"instance"} if run.size.text else {"trees", "linear"}
-        ways = super()._ways(run, given, compared=compared)
-        return {way: make for way, make in ways.items() if way.name in kept}
+        return [each for each in super()._candidates(run, given) if each.name in kept]
 
 
 class RegressorOfFewModels(few_trees.MIRegressor):
     """In this process, what MIRegressor has for distributed bags."""
 
-    def _ways(self, run, compared):
-        ways = super()._ways(run, compared)
-        return {way: make for way, make in ways.items() if way.name in {"ridge", "trees"}}
+    def _candidates(self, run):
+        return [each for each in super()._candidates(run) if each.name in {"ridge", "trees"}]
 
 
 def words_of(bags, y):
