@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.blocks import ArraySource, width_of
 from .._bags.segments import segment_argmax
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, relative_gap, warn_of_stops
@@ -21,17 +22,19 @@ from .._fit.threads import fit_context
 from .._fit.training_labels import warn_of_unnamed_positive
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
+from .._solvers.common.descent import precision
 from .._solvers.common.options import SolverOptions
 from .._solvers.structured.edges import Edges, edges_of
 from .._solvers.structured.milsd import LinkedSolution, solve_milsd
 from .._solvers.structured.problem import LinkedProblem
+from .._solvers.svm.losses import Hinge
+from .._solvers.svm.maximum.rows import solve_mi_svm_rows
 from ..base import BagClassifier
 from ._active import ActiveBags
 from ._graphs import links_of
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels
 from ._spatial import spatial_graph
-from ._unlinked import is_mi_svm, solve_unlinked
 
 
 class MILSD(LabelledScore, CallbackSupport, BagClassifier):
@@ -388,5 +391,28 @@ def _solve(
     start: np.ndarray | None,
     on_iteration: Callable[..., bool],
 ) -> LinkedSolution:
-    solve = solve_unlinked if is_mi_svm(problem) else solve_milsd
-    return solve(problem, options.watched_by(on_iteration), start)
+    options = options.watched_by(on_iteration)
+    linked = len(problem.bag_edges) or len(problem.instance_edges) or not problem.X.shape[1]
+    weighted = (problem.signs != 0) & (problem.weights > 0)
+    if linked or not problem.fit_intercept or not weighted.all():
+        return solve_milsd(problem, options, start)
+    # Without links (and with features) it is MI-SVM, which has a solver of its own.
+    loss = Hinge(problem.signs, problem.costs[0] * problem.weights)
+    gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))
+    source, first = ArraySource(problem.X, problem.offsets), "auto" if start is None else start
+    found = solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
+    size = max(abs(found.objective), found.objective_scale)
+    return LinkedSolution(
+        w=found.w,
+        intercept=found.intercept,
+        risks=problem.risks(np.asarray(problem.X @ found.w) + found.intercept),
+        # The solver warns if it is stopped early.
+        step_converged=found.dual_gap <= gap_tol * size or bool(found.stopped),
+        n_passes=found.n_passes,
+        objective=found.objective,
+        history=found.history,
+        n_iter=found.n_iter,
+        stopped=found.stopped,
+        dual_gap=found.dual_gap,
+        objective_scale=found.objective_scale,
+    )

@@ -6,7 +6,6 @@ import dataclasses
 import pickle
 import threading
 import tracemalloc
-from functools import partial
 
 import cvxpy as cp
 import joblib
@@ -18,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
+from milearn._solvers.common.newton import engine
 from milearn._solvers.common.newton.engine import solve
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.structured.edges import edges_of
@@ -215,7 +215,7 @@ def test_convex_problem_touches_the_objective_and_lies_above_it():
         step = LinkedStep(terms, terms.linear(witnesses, problem.linearised))
         for point, sign in ((w, 0.0), (v, 1.0)):
             scores = bags.instances @ point
-            above = step.losses(step.scores(scores)) - problem.costs @ problem.risks(scores)
+            above = step.losses(scores) - problem.costs @ problem.risks(scores)
             assert above == pytest.approx(0.0, abs=1e-12) if sign == 0 else above >= -1e-12
 
 
@@ -859,7 +859,7 @@ def test_classes_starts_weights_and_threads(linked):
 
 def test_a_step_that_misses_its_precision_warns(linked, monkeypatch):
     X, y = linked
-    monkeypatch.setattr(_milsd, "solve_milsd", partial(_milsd.solve_milsd, max_steps=1))
+    monkeypatch.setattr(engine, "_MAX_STEPS_IN_ALL", 1)
     with pytest.warns(ConvergenceWarning, match="solved to a relative duality gap of") as record:
         MILSD().fit(X, y)
     assert {warning.filename for warning in record} == {__file__}
