@@ -261,25 +261,3 @@ def test_a_step_that_is_followed_by_another_may_end_early():
     assert cut.step_converged
     assert cut.stopped == "max_iter"
     assert cut.dual_gap > 1e-8 * cut.objective
-
-
-def test_a_long_round_is_interrupted_for_a_question():
-    problem = problem_of(2, links="bag", n_bags=60, d=8)
-    step, _ = step_of(problem)
-    start, centre = (np.zeros(8), np.zeros(1)), step.terms.first_proportions()
-    asked = []
-
-    def ended(solution):
-        asked.append(solution.n_steps)
-        return solution.gap <= 1e-8 * solution.objective
-
-    often, seldom = (
-        (solve_newton(step, start, centre, ended, smoothing=1e-3, steps_at_a_time=limit), asked[:])
-        for limit in (2, 25)
-        if not asked.clear()
-    )
-    assert max(np.diff([0, *often[1]])) == 2
-    assert len(seldom[1]) < len(often[1])
-    # Questions do not change what the round does.
-    assert often[0].n_steps == seldom[0].n_steps
-    assert often[0].objective == pytest.approx(seldom[0].objective, rel=1e-9)
