@@ -39,7 +39,8 @@ class Edges:
             (first.left_scale, second.left_scale),
             (first.right_scale, second.right_scale),
         ]
-        return cls(*(np.concatenate(part) for part in parts), n_nodes=n + second.n_nodes)
+        left, right, weights, left_scale, right_scale = map(np.concatenate, parts)
+        return cls(left, right, weights, left_scale, right_scale, n + second.n_nodes)
 
     def __len__(self) -> int:
         return len(self.left)
