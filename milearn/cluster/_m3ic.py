@@ -257,9 +257,7 @@ class M3IC(CallbackSupport, BagClusterer):
         runs = MultiStart(self, self.max_iter)
         # Additional jobs share the blocks of a pass.
         source = _source(bags, runs.n_threads(len(starts)))
-        problem = ClusterProblem.of(
-            source, self.C, self.balance, margin=self.margin, smallest=smallest
-        )
+        problem = ClusterProblem(source, self.C, self.balance, self.margin, smallest)
         solve = partial(_solve, problem, SolverOptions(self.tol, self.max_iter))
         (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)
         self._replace_fitted(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,9 @@ def permutation_importance(
             f"y has shape {labels.shape} for {len(bags)} bags: pass one label per bag."
         )
     names, columns = _groups(bags, features)
-    score = _Score(single_scorer(estimator, scoring), estimator, labels, sample_weight)
+    scorer = single_scorer(estimator, scoring)
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    score = partial(_score, scorer, estimator, labels, weights)
     baseline = score(bags)
     seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=len(columns))
     found = Parallel(n_jobs=n_jobs)(
@@ -119,20 +122,6 @@ def permutation_importance(
         feature_names=np.array(names, dtype=str),
         baseline_score=baseline,
     )
-
-
-@dataclass(frozen=True)
-class _Score:
-    """The score of bags."""
-
-    scorer: Any
-    estimator: Any
-    y: np.ndarray
-    sample_weight: Any
-
-    def __call__(self, bags: Bags) -> float:
-        more = {} if self.sample_weight is None else {"sample_weight": self.sample_weight}
-        return float(self.scorer(self.estimator, bags, self.y, **more))
 
 
 def _groups(bags: Bags, features: Any) -> tuple[list[str], list[np.ndarray]]:
@@ -152,8 +141,14 @@ def _groups(bags: Bags, features: Any) -> tuple[list[str], list[np.ndarray]]:
     return names, columns
 
 
+def _score(
+    scorer: Any, estimator: Any, y: np.ndarray, weights: dict[str, Any], bags: Bags
+) -> float:
+    return float(scorer(estimator, bags, y, **weights))
+
+
 def _permuted_scores(
-    score: _Score, bags: Bags, columns: np.ndarray, seed: int, n_repeats: int
+    score: Callable[[Bags], float], bags: Bags, columns: np.ndarray, seed: int, n_repeats: int
 ) -> list[float]:
     rng = np.random.RandomState(seed)
     # Memory maps are read once.

@@ -109,26 +109,13 @@ class ObjectiveDisplay(Display):
             The display with the plot.
         """
         model = model_with(estimator, "objective_history_", "MISVC, M3IC or DPBoost")
-        history = model.objective_history_
-        several = isinstance(history, list)
-        column = problem_of(model, len(history), class_label) if several else 0
-
-        def one(name: str) -> Any:
-            value = getattr(model, name, None)
-            return value[column] if several and value is not None else value
-
-        def number(name: str) -> float | None:
-            value = one(name)
-            return None if value is None else float(value)
-
-        return cls(
-            history=one("objective_history_"),
-            objective=number("objective_"),
-            lower_bound=number("lower_bound_"),
-            lower_bound_history=one("lower_bound_history_"),
-            dual_gap=number("dual_gap_"),
-            estimator_name=type(model).__name__,
-        ).plot(ax)
+        names = ("objective", "lower_bound", "lower_bound_history", "dual_gap")
+        history, found = model.objective_history_, {n: getattr(model, f"{n}_", None) for n in names}
+        if isinstance(history, list):
+            column = problem_of(model, len(history), class_label)
+            history = history[column]
+            found = {n: None if value is None else value[column] for n, value in found.items()}
+        return cls(history=history, estimator_name=type(model).__name__, **found).plot(ax)
 
     def plot(self, ax: Any = None) -> ObjectiveDisplay:
         """Plot the history and the bound.

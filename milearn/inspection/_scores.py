@@ -36,9 +36,7 @@ def local_bags(X: Any) -> Bags:
 
 def model_with(estimator: Any, attribute: str, such_as: str) -> Any:
     """The fitted model of a pipeline or a search; it must have an attribute."""
-    model = getattr(estimator, "best_estimator_", estimator)
-    if hasattr(model, "steps"):
-        model = model[-1]
+    model, _ = _last_step(estimator)
     if not hasattr(model, attribute):
         raise TypeError(
             f"{type(model).__name__} has no {attribute}: fit it first, or plot a model that has "
@@ -70,7 +68,8 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
         Class of the scores. None means the positive class of two classes, and the
         predicted class of each bag for more.
     """
-    model, inner = _last_step(estimator, bags)
+    model, rows = _last_step(estimator, bags)
+    inner = _bags(rows)
     name = "instance_decision_function"
     # Values of regressors and risks of survival models.
     valued = not (hasattr(model, name) or is_classifier(model) or is_clusterer(model))
@@ -133,14 +132,13 @@ def pixel_pictures(instances: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return instances.reshape(len(instances), *shape)
 
 
-def _last_step(estimator: Any, bags: Bags) -> tuple[Any, Bags]:
+def _last_step(estimator: Any, rows: Any = None) -> tuple[Any, Any]:
     """The innermost estimator of searches and pipelines, and its transformed input."""
-    rows: Any = bags
     while True:
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif hasattr(estimator, "steps"):
-            if len(estimator.steps) > 1:
+            if rows is not None and len(estimator.steps) > 1:
                 rows = estimator[:-1].transform(rows)
             estimator = estimator[-1]
         elif hasattr(estimator, "estimator_") and not hasattr(
@@ -148,7 +146,7 @@ def _last_step(estimator: Any, bags: Bags) -> tuple[Any, Bags]:
         ):
             estimator = estimator.estimator_
         else:
-            return estimator, _bags(rows)
+            return estimator, rows
 
 
 def _bags(X: Any) -> Any:

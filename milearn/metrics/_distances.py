@@ -147,13 +147,7 @@ def bag_distances(
         _check_max_instances(max_instances, metric)
     if metric == "emd":
         require_pot()
-    left = check_bags(X)
-    right = left if Y is None else check_bags(Y)
-    if left.shape[1] != right.shape[1]:
-        raise ValueError(
-            f"X has {left.shape[1]} features but Y has {right.shape[1]}: bags of both must have "
-            "the same features."
-        )
+    left, right = both_sides(X, Y)
     symmetric = Y is None
     if max_instances is not None:
         generator = check_random_state(random_state)
@@ -163,7 +157,15 @@ def bag_distances(
     _check_memory(left, right, symmetric, at_once)
 
     def computed(part: Bags) -> np.ndarray:
-        return _distances(part, right, symmetric, metric, directed, squared, n_jobs)
+        rows, columns = _sides(part, right, symmetric)
+        if metric == "emd":
+            return earth_movers(rows, columns, symmetric=symmetric, n_jobs=n_jobs)
+        if metric != "mind":
+            return _hausdorff(rows, columns, metric, symmetric, n_jobs)
+        found = pair_reductions(
+            rows, columns, symmetric=symmetric, means=True, root=not squared, n_jobs=n_jobs
+        )
+        return found.there if directed else 0.5 * (found.there + found.back)
 
     if symmetric or left.n_instances <= at_once:
         return computed(left)
@@ -171,24 +173,16 @@ def bag_distances(
     return np.concatenate([computed(left[first:last]) for first, last in ranges])
 
 
-def _distances(
-    left: Bags,
-    right: Bags,
-    symmetric: bool,
-    metric: str,
-    directed: bool,
-    squared: bool,
-    n_jobs: int | None,
-) -> np.ndarray:
-    rows, columns = _sides(left, right, symmetric)
-    if metric == "emd":
-        return earth_movers(rows, columns, symmetric=symmetric, n_jobs=n_jobs)
-    if metric == "mind":
-        found = pair_reductions(
-            rows, columns, symmetric=symmetric, means=True, root=not squared, n_jobs=n_jobs
+def both_sides(X: Any, Y: Any) -> tuple[Bags, Bags]:
+    """Bags of the rows and of the columns of a matrix; the same if Y is None."""
+    left = check_bags(X)
+    right = left if Y is None else check_bags(Y)
+    if left.shape[1] != right.shape[1]:
+        raise ValueError(
+            f"X has {left.shape[1]} features but Y has {right.shape[1]}: bags of both must have "
+            "the same features."
         )
-        return found.there if directed else 0.5 * (found.there + found.back)
-    return _hausdorff(rows, columns, metric, symmetric, n_jobs)
+    return left, right
 
 
 def _hausdorff(

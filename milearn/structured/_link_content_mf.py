@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
 
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
@@ -15,7 +16,7 @@ from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
-from .._solvers.structured.factorisation import FactorOptions, fit_link_content, separate_factors
+from .._solvers.structured.factorisation import FactorOptions, fit_link_content
 from ..base import BagEstimator, decided
 from ._graphs import links_of
 from ._labels import LabelledScore, known_labels
@@ -189,8 +190,14 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         links = links_of(bags.bag_graph, len(bags), "bag_graph", "bags")
         model = fit_link_content(links, _means(bags), options)
         tasks = [positive] if positive >= 0 else range(len(classes))
-        signs = np.stack([np.where(codes == task, 1, -1) for task in tasks])
-        directions, intercepts = separate_factors(model.factors[labelled], signs, weights, self.C)
+        svms = [
+            SVC(C=self.C, kernel="linear", tol=1e-6).fit(
+                model.factors[labelled], codes == task, sample_weight=weights
+            )
+            for task in tasks
+        ]
+        directions = np.vstack([svm.coef_ for svm in svms])
+        intercepts = np.concatenate([svm.intercept_ for svm in svms])
         search = model.factorisation
         self._replace_fitted(
             {

@@ -81,13 +81,6 @@ def test_critical_values_are_those_of_the_published_table(k, alpha, q):
     np.testing.assert_array_equal(found.nemenyi < alpha, gaps > found.critical_difference)
 
 
-def test_the_best_everywhere_has_rank_one_and_ties_share():
-    found = rank_methods([[0.5, 0.9, 0.5], [0.4, 0.8, 0.4], [0.6, 0.7, 0.6]], ["x", "y", "z"])
-    assert found.methods == ("y", "x", "z")
-    np.testing.assert_array_equal(found.ranks, [1.0, 2.5, 2.5])
-    assert found.n_datasets == 3
-
-
 def test_wilcoxon_is_corrected_by_holm_and_asks_for_the_pair_alone():
     scores = np.random.default_rng(0).uniform(size=(9, 4))
     scores[0, 0] = scores[0, 1]  # a tie
