@@ -81,8 +81,14 @@ class _Bags:
 
     @cached_property
     def compared(self) -> Any:
-        """Rows between which distances are computed."""
-        return _directions(self.scaled) if self.cosine else self.raw
+        """Rows between which distances are computed; those of zeros have their own direction."""
+        if not self.cosine:
+            return self.raw
+        lengths = np.asarray(abs(self.scaled).sum(axis=1)).ravel()
+        empty = (lengths == 0).astype(np.float64)[:, None]
+        if sparse.issparse(self.scaled):
+            return sparse.hstack([self.scaled, sparse.csr_array(empty)], format="csr")
+        return np.hstack([self.scaled, empty])
 
     @cached_property
     def _statistics(self) -> np.ndarray:
@@ -98,20 +104,6 @@ class _Bags:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-    def range(self, first: int, last: int) -> tuple[Any, np.ndarray]:
-        """Instances and offsets of some of the bags."""
-        start, stop = self.offsets[first], self.offsets[last]
-        return self.raw[start:stop], self.offsets[first : last + 1] - start
-
-
-def _directions(unit: Any) -> Any:
-    """Unit rows with an additional column, which is one for rows of zeros."""
-    lengths = abs(unit).sum(axis=1)
-    empty = (np.asarray(lengths).ravel() == 0).astype(np.float64)[:, None]
-    if sparse.issparse(unit):
-        return sparse.hstack([unit, sparse.csr_array(empty)], format="csr")
-    return np.hstack([unit, empty])
 
 
 # -- kernels ---------------------------------------------------------------------------------------
@@ -285,7 +277,8 @@ class LearnedBagKernels:
         step = max(1, row_bytes // (8 * width))
         for first in range(0, len(new), step):
             last = min(first + step, len(new))
-            rows, inner = new.range(first, last)
+            inner = new.offsets[first : last + 1]
+            rows, inner = new.raw[inner[0] : inner[-1]], inner - inner[0]
             if sparsely != self.is_sparse:
                 # Use the same format as for the training bags.
                 rows = rows.toarray() if sparsely else sparse.csr_array(rows)
