@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class MultiStart:
         task : FitTask
             The task of ``fit``, which has to be ended when the estimator is fitted.
         """
-        runs = [start for starts in problems for start in starts]
+        runs = list(chain.from_iterable(problems))
         parallel, n_threads = self.n_workers(len(runs)) > 1, self.n_threads(len(runs))
         task = self.estimator._start_task(len(runs), parallel=parallel, **data)
         # In sequence, the part of a run begins after the run before it.
@@ -84,11 +84,17 @@ class MultiStart:
             delayed(_run)(solve, run, self._report(task, number, len(runs), parallel), n_threads)
             for number, run in enumerate(runs)
         )
-        remaining = iter(results)
-        groups = [list(islice(remaining, len(starts))) for starts in problems]
-        objectives = np.array([[result.objective for result in group] for group in groups])
-        self.start_objectives = objectives[0] if len(groups) == 1 else objectives
-        return [self._lowest(group) for group in groups], task
+        remaining, best, objectives = iter(results), [], []
+        for starts in problems:
+            group = list(islice(remaining, len(starts)))
+            values = np.array([result.objective for result in group])
+            near = values <= values.min() + self.tie * abs(values.min())
+            best.append(group[int(np.argmax(near))])
+            if any(result.stopped == "callback" for result in group):
+                best[-1].stopped = "callback"
+            objectives.append(values)
+        self.start_objectives = objectives[0] if len(problems) == 1 else np.array(objectives)
+        return best, task
 
     def _report(self, task: FitTask, number: int, n_runs: int, parallel: bool) -> _Report:
         """Begin the part of the task for a run."""
@@ -96,14 +102,6 @@ class MultiStart:
         part = task.part("run", max_steps=self.max_iter, task_id=task_id)
         shown = bool(self.estimator.verbose)
         return _Report(part, f"[{self.name}] run {number + 1}/{n_runs}" if shown else "")
-
-    def _lowest(self, results: list[Any]) -> Any:
-        lowest = min(result.objective for result in results)
-        near = lowest + self.tie * abs(lowest)
-        best = next(result for result in results if result.objective <= near)
-        if any(result.stopped == "callback" for result in results):
-            best.stopped = "callback"
-        return best
 
 
 @dataclass(frozen=True)
