@@ -261,6 +261,12 @@ class SDPMIL(BaseMISVC):
                 f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
                 ConvergenceWarning,
             )
+        for failure in {result.mixture_failure for result in results} - {""}:
+            warn_user(
+                f"The mixture of SDPMIL was not solved to its precision, and lower_bound_ may be "
+                f"too low: {failure}",
+                ConvergenceWarning,
+            )
         return self
 
     def _selection(self, problems: Problems) -> Selection:
