@@ -1,9 +1,7 @@
 """Support vector machines for bags."""
 
-from ._bag_svc import BagSVC
-from ._bag_svr import BagSVR
-from ._coupled_misvc import CoupledMISVC
-from ._coupled_misvr import CoupledMISVR
+from ._bag_svm import BagSVC, BagSVR
+from ._coupled_misvm import CoupledMISVC, CoupledMISVR
 from ._instance_misvc import InstanceMISVC
 from ._misvc import MISVC
 from ._misvr import MISVR

@@ -12,7 +12,7 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.blocks import PassSource
 from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
-from .._fit.multi_start import drawn_rows, relative_gap, values_of
+from .._fit.multi_start import drawn_rows, values_of
 from .._kernels.bag import (
     bag_scales,
     instance_scales,
@@ -34,11 +34,9 @@ from .._solvers.svm.coupled.gram import (
     exact_bytes,
     uncoupled_bytes,
 )
-from .._solvers.svm.coupled.rows import BagRows, CoupledRowsResult, solve_coupled_rows
+from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
-from .._solvers.svm.maximum.linear import dual_or_rows
 from .._solvers.svm.maximum.starts import screened_rows
-from ..exceptions import SolverError
 from ._formulations import (
     Report,
     Stored,
@@ -120,7 +118,7 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
     """
     training, kernel = problems.training, problems.kernel
     given = training, kernel, settings, problems.options
-    if problems.by_rows():
+    if problems.by_rows() or (settings.hard and kernel.linear):
         return _coupled_rows(given, problems.rng, problems.n_threads)
     n_bags, n_instances, _ = training.size
     # The negative part of an indefinite kernel is found between the instances.
@@ -143,8 +141,7 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
         points = _uncoupled_bags(training, kernel, settings, room - needed)
         return CoupledDual(*given, UncoupledGram(points.products), points)
     gram = _bag_gram(training, kernel, settings, room, needed, problems)
-    rows = CoupledRows(*given) if settings.hard and kernel.linear else None
-    return CoupledDual(*given, gram, rows=rows)
+    return CoupledDual(*given, gram)
 
 
 def _coupled_rows(given: _Given, rng: Any, n_threads: int) -> CoupledRows:
@@ -331,34 +328,16 @@ class _Coupled:
 
 @dataclass(frozen=True)
 class CoupledDual(_Coupled):
-    """Solved in the dual over kernel values; ``points`` is not None for uncoupled bags.
-
-    ``rows`` is the fallback for a linear kernel, for data whose dual is not solved.
-    """
+    """Solved in the dual over kernel values; ``points`` is not None for uncoupled bags."""
 
     gram: BagGram | UncoupledGram
     points: _UncoupledBags | None = None
-    rows: CoupledRows | None = None
 
     @property
     def gap_tol(self) -> float:
-        tol = self.options.tol
-        return tol if self.rows is None else max(tol, self.rows.gap_tol)
+        return self.options.tol
 
     def solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
-        rows = self.rows
-        if rows is None:
-            return self._solve(loss, start, on_iteration)
-
-        def precise() -> CCCPSolution:
-            found = self._solve(loss, start, on_iteration)
-            if relative_gap(found) > self.gap_tol:
-                raise SolverError("The last dual problem was not solved to its precision.")
-            return found
-
-        return dual_or_rows(precise, lambda: rows.solve(loss, start, on_iteration))
-
-    def _solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
         options = self.options.watched_by(on_iteration)
         if self.points is not None:
             n_bags = self.gram.n_bags
@@ -373,8 +352,6 @@ class CoupledDual(_Coupled):
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         training = self.training
-        if self.rows is not None and isinstance(results[0], CoupledRowsResult):
-            return self.rows.function(results, sign)
         if self.points is not None:
             return self._function_of_bags(self.points, results, sign)
         coef = np.stack(

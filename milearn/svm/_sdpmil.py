@@ -258,8 +258,13 @@ class SDPMIL(BaseMISVC):
             warn_user(
                 f"The relaxation of SDPMIL was solved to a duality gap of {worst.gap:.1e} and "
                 f"residuals of {worst.primal_residual:.1e} and {worst.dual_residual:.1e} only "
-                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol. "
-                f"{worst.failure}".rstrip(),
+                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
+                ConvergenceWarning,
+            )
+        for failure in {result.mixture_failure for result in results} - {""}:
+            warn_user(
+                f"The mixture of SDPMIL was not solved to its precision, and lower_bound_ may be "
+                f"too low: {failure}",
                 ConvergenceWarning,
             )
         return self

@@ -10,7 +10,6 @@ given scores have closed forms:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -73,46 +72,6 @@ class DualColumns:
         return DualColumns(self.sign[bags], self.gain[bags], self.equation[bags], self.tube[bags])
 
 
-class BagLoss(Protocol):
-    """A loss of the bags' scores.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_bags,), above zero
-    """
-
-    weights: np.ndarray
-
-    @property
-    def objective_scale(self) -> float:
-        """See :func:`.common.rounding.rounding_scale`."""
-
-    def free(self, scores: np.ndarray) -> tuple[float, float]:
-        """The best intercept, and half the width of the tube."""
-
-    def value(self, scores: np.ndarray, intercept: float) -> float:
-        """The loss with a given intercept."""
-
-    def descent(self) -> np.ndarray:
-        """A change of all scores from zero that lowers the loss; it sums to zero."""
-
-    def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
-        """The best intercept and the loss with different scores for its two sides.
-
-        The side that increases with the score has the scores ``upper``, the other one ``lower``.
-        """
-
-    def dual_columns(self) -> list[DualColumns]:
-        """The sides of the loss; the first of two is the one that increases with the score."""
-
-    @property
-    def tube_limit(self) -> float | None:
-        """Largest sum of the dual variables as a fraction of the weights; None without a tube."""
-
-    def standardised(self) -> tuple[Any, float, float]:
-        """The loss for targets (y - m) / s with mean zero and deviation one, and m and s."""
-
-
 @dataclass
 class Hinge:
     """The hinge loss of a classifier."""
@@ -135,14 +94,6 @@ class Hinge:
         """The loss with a given intercept."""
         margins = self.signs * (scores + intercept)
         return float(self.weights @ np.maximum(0.0, 1.0 - margins))
-
-    def descent(self) -> np.ndarray:
-        """Not implemented, like :meth:`split`."""
-        raise NotImplementedError("The hard maximum with a hinge is MI-SVM: use solve_mi_svm.")
-
-    def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
-        """Not implemented: a hinge with a hard maximum is MI-SVM, see :mod:`.maximum.dual`."""
-        raise NotImplementedError("The hard maximum with a hinge is MI-SVM: use solve_mi_svm.")
 
     def dual_columns(self) -> list[DualColumns]:
         """The only side of the hinge."""
@@ -241,6 +192,9 @@ class Tube:
         above = _tail_weights(self.targets, self.weights, half)
         below = _tail_weights(-self.targets, self.weights, half)
         return np.asarray(above - below)
+
+
+BagLoss = Hinge | Tube
 
 
 def _tail_weights(values: np.ndarray, weights: np.ndarray, fraction: float) -> np.ndarray:

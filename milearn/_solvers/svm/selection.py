@@ -37,7 +37,7 @@ from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_rel
 _RELAXATION_TOL = 1e-4
 _TIE_TOL = 1e-6
 # Results of the relaxation.
-_RELAXED = ("relaxation", "eta", "relaxation_value", "lower_bound")
+_RELAXED = ("relaxation", "eta", "relaxation_value", "lower_bound", "mixture_failure")
 # Number of matrices between all instances that a mixture has in memory.
 _MATRICES = 3.0
 
@@ -73,6 +73,7 @@ class SelectionResult(CCCPSolution):
     eta: np.ndarray  # of each row of ``relaxation.rows``
     relaxation_value: float
     lower_bound: float = 0.0
+    mixture_failure: str = ""  # why the mixture is not more precise, if its program failed
 
     @classmethod
     def of(
@@ -193,6 +194,7 @@ def _mixture(
         "eta": merged.spread(found.eta),
         "relaxation_value": found.lower_bound,
         "lower_bound": found.lower_bound,
+        "mixture_failure": found.failure,
     }
     return selections, facts
 

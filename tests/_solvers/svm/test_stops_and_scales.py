@@ -118,18 +118,6 @@ def test_subgradients_of_the_maximum():
     assert top_subgradient(scores, offsets) == pytest.approx([0, 1, 1 / 2, 0, 1 / 2])
 
 
-def test_the_hard_maximum_of_a_classifier_is_refused():
-    X, offsets, signs, ones = bags()
-    with pytest.raises(NotImplementedError, match="use solve_mi_svm"):
-        solve_coupled(
-            coupled_bags(X, offsets),
-            Hinge(signs, ones),
-            Coupling("max", ones),
-            equal_subgradient(offsets),
-            SolverOptions(1e-6, 100),
-        )
-
-
 # -- warnings ------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ...._bags.segments import segment_max, segment_sum
 from ...common.cccp import CCCPSolution, cccp
 from ...common.options import SolverOptions
 from ...common.witnesses import HighestInstances, is_constant
-from ..losses import BagLoss, Coupling
+from ..losses import BagLoss, Coupling, Tube
 from .dual import StepSolution, solve_step
 from .gram import BagGram, UncoupledGram
 
@@ -71,7 +72,7 @@ def top_subgradient(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.asarray(tied / np.repeat(segment_sum(tied.astype(np.float64), offsets), sizes))
 
 
-def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[np.ndarray, float], np.ndarray]:
+def highest_of_hard(bags: BagGram, loss: Tube) -> Callable[[np.ndarray, float], np.ndarray]:
     """The subgradient of a hard maximum that selects one instance of each bag.
 
     It is a function of the scores of all instances and of the value of their problem.
@@ -98,7 +99,7 @@ def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[np.ndarray, float
 
 
 def _highest_by_means(
-    bags: BagGram, loss: BagLoss, linearise: Callable[[np.ndarray, float], np.ndarray], tol: float
+    bags: BagGram, loss: Tube, linearise: Callable[[np.ndarray, float], np.ndarray], tol: float
 ) -> np.ndarray:
     """The subgradient of a hard maximum under the model of the means of the bags."""
     means, sizes = bags.means(), np.diff(bags.offsets)
@@ -154,7 +155,7 @@ def solve_coupled(
     n_cuts = n_solves = 0
     linearise: Callable[[np.ndarray, float], np.ndarray]
     if coupling.hard:
-        linearise = highest_of_hard(bags, loss)
+        linearise = highest_of_hard(bags, cast(Tube, loss))
     else:
 
         def linearise(scores: np.ndarray, value: float) -> np.ndarray:
@@ -182,7 +183,7 @@ def solve_coupled(
         )
 
     if start is None and coupling.hard:
-        start = _highest_by_means(bags, loss, linearise, 0.1 * options.tol)
+        start = _highest_by_means(bags, cast(Tube, loss), linearise, 0.1 * options.tol)
     elif start is None:
         svm = solve_step(
             bags,

@@ -23,13 +23,14 @@ side of the tube.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from ...._bags.segments import segment_index, segment_max, segment_rank
 from ...._compat import LimitedSVC
 from ...common.qp import ActiveSet, QPProblem, QPResult, solve_qp
-from ..losses import BagLoss, Coupling
+from ..losses import BagLoss, Coupling, Tube
 from .gram import BagGram
 
 # Precision of the first and of the last dual problem, and a residual that is small enough.
@@ -377,7 +378,7 @@ def _certify(
     mixtures = step.mix @ scores
     if step.hard:
         bag_scores = mixtures
-        intercept, value = step.loss.split(highest, mixtures)
+        intercept, value = cast(Tube, step.loss).split(highest, mixtures)
         excess = highest - mixtures
         primal = 0.5 * norm2 + value
     else:

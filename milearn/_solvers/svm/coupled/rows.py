@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -23,7 +23,7 @@ from ...common.newton import GroupProblem, NewtonSolution, solve_groups
 from ...common.options import SolverOptions
 from ...common.passes import rows_of_block
 from ...common.witnesses import TieRule, is_constant
-from ..losses import BagLoss, Coupling
+from ..losses import BagLoss, Coupling, Tube
 from .cccp import CoupledSolution, coupled_objective
 from .view import (
     MEAN,
@@ -202,7 +202,7 @@ class _Coupled:
         self.n_passes += 1
         vectors = stacked(self.source.map(bag_means, self.scales))
         if self.hard:
-            self.second = np.asarray(self.loss.descent() @ vectors)
+            self.second = np.asarray(cast(Tube, self.loss).descent() @ vectors)
         return Linearisation(np.full(self.n_bags, MEAN), vectors)
 
     def given(self, rows: np.ndarray) -> Linearisation:
@@ -265,7 +265,7 @@ class _Coupled:
         loss, coupling, norm2 = self.loss, self.coupling, float(w @ w)
         objective, intercept, width = coupled_objective(norm2, bags, top, loss, coupling)
         if self.hard:
-            value = 0.5 * norm2 + loss.split(np.maximum(top, mixed), mixed)[1]
+            value = 0.5 * norm2 + cast(Tube, loss).split(np.maximum(top, mixed), mixed)[1]
         else:
             held_excess = np.maximum(np.abs(bags - mixed), top - bags)
             value = 0.5 * norm2 + loss.value(bags, intercept) + coupling.value(held_excess)
