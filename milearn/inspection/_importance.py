@@ -15,6 +15,7 @@ from sklearn.utils import Bunch, check_random_state
 from .._bags import Bags
 from .._bags.index import column_key
 from .._fit.validation import check_bags, single_scorer
+from ..model_selection._problem import check_count
 from ._plotting import COLORS, LINE, Display
 
 
@@ -95,9 +96,7 @@ def permutation_importance(
     >>> found.importances.shape, found.feature_names.tolist()
     ((2, 5), ['first', 'last'])
     """
-    whole = isinstance(n_repeats, (int, np.integer)) and not isinstance(n_repeats, bool)
-    if not whole or n_repeats < 1:
-        raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}.")
+    n_repeats = check_count("n_repeats", n_repeats, 1)
     bags = check_bags(X, dtype=(np.float64, np.float32))
     labels = np.asarray(y)
     if labels.ndim == 0 or len(labels) != len(bags):
