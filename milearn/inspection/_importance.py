@@ -14,7 +14,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .._bags import Bags
 from .._bags.index import column_key
-from .._fit.validation import check_bags, single_scorer
+from .._fit.validation import single_scorer, validate_bags
 from ..model_selection._problem import check_count
 from ._plotting import COLORS, LINE, Display
 
@@ -97,7 +97,8 @@ def permutation_importance(
     ((2, 5), ['first', 'last'])
     """
     n_repeats = check_count("n_repeats", n_repeats, 1)
-    bags = check_bags(X, dtype=(np.float64, np.float32))
+    # Values that are missing are the matter of the estimator, which may impute them.
+    bags = validate_bags(None, X, ensure_all_finite="allow-nan")
     labels = np.asarray(y)
     if labels.ndim == 0 or len(labels) != len(bags):
         raise ValueError(
