@@ -14,7 +14,8 @@ from sklearn.utils import Bunch, check_random_state
 
 from .._bags import Bags
 from .._bags.index import column_key
-from .._fit.validation import check_bags, single_scorer
+from .._fit.validation import single_scorer, validate_bags
+from ..model_selection._problem import check_count
 from ._plotting import COLORS, LINE, Display
 
 
@@ -95,10 +96,9 @@ def permutation_importance(
     >>> found.importances.shape, found.feature_names.tolist()
     ((2, 5), ['first', 'last'])
     """
-    whole = isinstance(n_repeats, (int, np.integer)) and not isinstance(n_repeats, bool)
-    if not whole or n_repeats < 1:
-        raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}.")
-    bags = check_bags(X, dtype=(np.float64, np.float32))
+    n_repeats = check_count("n_repeats", n_repeats, 1)
+    # Values that are missing are the matter of the estimator, which may impute them.
+    bags = validate_bags(None, X, ensure_all_finite="allow-nan")
     labels = np.asarray(y)
     if labels.ndim == 0 or len(labels) != len(bags):
         raise ValueError(

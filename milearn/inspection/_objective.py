@@ -10,7 +10,6 @@ import numpy as np
 from ._plotting import COLORS, HIGHLIGHT, NEUTRAL, Display
 from ._scores import model_with, problem_of
 
-_MAX_MARKERS = 60  # maximum number of steps with markers
 _ROUNDING = 1e-10  # relative gap that counts as zero
 
 
@@ -136,8 +135,7 @@ class ObjectiveDisplay(Display):
             steps,
             self.history,
             color=COLORS[0],
-            marker="o" if len(steps) <= _MAX_MARKERS else None,
-            markersize=4,
+            marker=".",
             label="objective",
         )
         self.bound_ = self.gap_band_ = None

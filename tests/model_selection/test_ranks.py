@@ -120,6 +120,18 @@ def test_rounding_does_not_break_ties():
     np.testing.assert_array_equal(rank_methods(1e-9 * scores, ["a", "b"]).ranks, found.ranks)
 
 
+@pytest.mark.parametrize("unit", [100.0, 1 / 3, 1e-7])
+def test_p_values_do_not_depend_on_the_unit(unit):
+    # Equal differences differed in the last digit in one unit but not in another.
+    scores = np.random.default_rng(0).integers(600, 640, size=(40, 4)) + np.arange(0, 12, 3)
+    scores = scores / 1000
+    found, other = (rank_methods(each, list("abcd")) for each in (scores, unit * scores))
+    np.testing.assert_array_equal(other.ranks, found.ranks)
+    np.testing.assert_array_equal(other.wilcoxon, found.wilcoxon)
+    whole = rank_methods(np.rint(1000 * scores), list("abcd"))
+    np.testing.assert_array_equal(whole.wilcoxon, found.wilcoxon)
+
+
 def test_methods_that_are_alike_have_no_p_value_and_no_warning():
     found = rank_methods(np.ones((3, 3)), list("abc"))
     assert np.isnan(found.p_value)

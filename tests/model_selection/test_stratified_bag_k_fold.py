@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import product
 
 import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
@@ -83,21 +81,15 @@ def test_instances_are_better_balanced_than_by_counting_bags(shuffle):
     assert np.mean(ours) < 0.3 * np.mean(theirs)
 
 
-def test_every_kind_of_input_gives_the_same_folds():
+def test_every_kind_of_input_and_of_labels_gives_the_same_folds():
     bags, y = draw(0, n_bags=40)
-    blocks = list(bags)
+    blocks, names = list(bags), np.array(["musk", "non-musk"])[y]
     objects = np.empty(len(blocks), dtype=object)
     objects[:] = blocks
     thin = bags.with_instances(sparse.csr_array(bags.instances))
     expected = [test.tolist() for _, test in StratifiedBagKFold(3).split(bags, y)]
     for kind in (blocks, tuple(blocks), objects, thin):
         assert [test.tolist() for _, test in StratifiedBagKFold(3).split(kind, y)] == expected
-
-
-def test_labels_of_any_kind_give_the_same_folds():
-    bags, y = draw(1, n_bags=40)
-    expected = [test.tolist() for _, test in StratifiedBagKFold(3).split(bags, y)]
-    names = np.array(["musk", "non-musk"])[y]
     for labels in (y.tolist(), names, names.astype(object), y.astype(float), y == 1):
         assert [test.tolist() for _, test in StratifiedBagKFold(3).split(bags, labels)] == expected
 
@@ -252,19 +244,6 @@ def test_routed_groups_reach_the_splitter(cv):
         for test, (_, wanted) in zip(out["indices"]["test"], expected, strict=True):
             np.testing.assert_array_equal(test, wanted)
     np.testing.assert_array_equal(plain["test_score"], routed["test_score"])
-
-
-def test_representation_and_copies():
-    cv = StratifiedBagKFold(3, shuffle=True, random_state=1)
-    assert (
-        repr(cv) == "StratifiedBagKFold(n_splits=3, random_state=1, shuffle=True, unlabeled=None)"
-    )
-    assert repr(RepeatedStratifiedBagKFold(4)) == (
-        "RepeatedStratifiedBagKFold(n_repeats=10, n_splits=4, random_state=None,\n"
-        "              unlabeled=None)"
-    )
-    for copy in (pickle.loads(pickle.dumps(cv)), clone(cv, safe=False)):
-        assert repr(copy) == repr(cv)
 
 
 def test_repeats_differ_and_are_reproducible():

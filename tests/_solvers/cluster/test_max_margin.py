@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from itertools import pairwise, product
 
 import cvxpy as cp
@@ -240,27 +239,6 @@ def test_two_clusters_of_points_are_maximum_margin_clustering_in_its_own_words()
         values.append(problem.solve(**TIGHT))
     found = best_of(points, np.arange(7), 2, C, balance)
     assert found == pytest.approx(min(values), rel=1e-6)
-
-
-@pytest.mark.parametrize("k", [3, 20])
-def test_memory_of_the_balance_is_linear_in_the_weights(k):
-    # A dense row of every pair took k**3 times the features.
-    d, C = 4000, 10.0
-    rng = np.random.default_rng(0)
-    instances = rng.normal(size=(60, d)) / np.sqrt(d)
-    problem = ClusterProblem(ArraySource(instances, np.arange(0, 61, 2)), C, 1.0)
-    start = rng.normal(size=(k, d))
-    options = SolverOptions(tol=0.01, max_iter=2)
-    max_margin_clusters(problem, start, options, 0.01)  # imports do not count
-    tracemalloc.start()
-    result = max_margin_clusters(problem, start, options, 0.01)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    weights = 8 * k * d
-    # Cuts and their copies while room is made for more, of each convex step.
-    assert peak < (4 * result.n_cuts + 64) * weights
-    gaps = np.abs((result.weights[:, None] - result.weights[None]) @ problem.mean_sum)
-    assert gaps.max() <= 1.0 + 1e-6
 
 
 def test_the_balance_projects_to_the_nearest_vector_of_small_range():
