@@ -188,7 +188,8 @@ def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None =
     for backend in BACKENDS:
         x, multipliers, found, status = _solution_of(problem, tol, backend)
         if x is not None and np.isfinite(x).all():
-            result = problem.with_residuals(x, *multipliers, backend)
+            y, z, z_box = multipliers
+            result = problem.with_residuals(x, y, z, z_box, backend)
             if found or result.residual <= _UNUSABLE:
                 return polish(problem, result)
         statuses.append(f"{backend}: {status}")
@@ -213,11 +214,9 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list
     else:
         gaps = "eps_duality_gap_abs", "eps_duality_gap_rel"
         options = dict.fromkeys(("eps_abs", "eps_rel", *gaps), tol)
-    inequalities = (G, problem.h) if len(problem.h) else (None, None)
-    equalities = (A, problem.b) if len(problem.b) else (None, None)
-    program = qpsolvers.Problem(
-        P, problem.q, *inequalities, *equalities, lb=problem.lb, ub=problem.ub
-    )
+    G, h = (G, problem.h) if len(problem.h) else (None, None)
+    A, b = (A, problem.b) if len(problem.b) else (None, None)
+    program = qpsolvers.Problem(P, problem.q, G, h, A, b, lb=problem.lb, ub=problem.ub)
     try:
         found = qpsolvers.solve_problem(program, solver=solver, **options)
     except OSQPException as error:
