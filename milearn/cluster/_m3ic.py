@@ -28,7 +28,7 @@ from .._fit.warn import warn_user
 from .._solvers.cluster.initial_weights import k_means_weights
 from .._solvers.cluster.margins import scores_of
 from .._solvers.cluster.max_margin import ClusterProblem, ClusterSolution, max_margin_clusters
-from .._solvers.common.options import SolverOptions
+from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.passes import STREAM_BYTES, bag_maxima, bag_means, highest, instance_scores
 from ..base import BagClusterer
 

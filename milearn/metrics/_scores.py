@@ -15,7 +15,7 @@ from .._bags.canonical import check_choice, first_text, id_array
 from .._bags.merge import LABEL_RULES, group_labels, grouped
 from .._bags.segments import segment_max, segment_mean, segment_min, segment_sum
 from .._fit.validation import as_bags, events_and_times
-from .._solvers.common.rounding import RELATIVE_TIE
+from .._solvers.common.cccp import RELATIVE_TIE
 
 _HOW = ("max", "mean", "min", "noisy_or")
 

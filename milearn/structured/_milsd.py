@@ -21,8 +21,8 @@ from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, relative_g
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes, warn_of_unnamed_positive
 from .._fit.warn import warn_user
+from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import precision
-from .._solvers.common.options import SolverOptions
 from .._solvers.structured.edges import Edges, edges_of
 from .._solvers.structured.milsd import LinkedSolution, solve_milsd
 from .._solvers.structured.problem import LinkedProblem

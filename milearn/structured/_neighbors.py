@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 from .._bags import Bags
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
-from .._solvers.common.rounding import RELATIVE_TIE
+from .._solvers.common.cccp import RELATIVE_TIE
 from ..metrics import bag_distances
 from ._graphs import check_neighbors
 

@@ -22,9 +22,8 @@ from .._kernels.bag import (
     symmetric_row_sums,
 )
 from .._kernels.instance import takes_sparse
-from .._solvers.common.cccp import CCCPSolution
+from .._solvers.common.cccp import CCCPSolution, SolverOptions
 from .._solvers.common.features import FeatureMap
-from .._solvers.common.options import SolverOptions
 from .._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled
 from .._solvers.svm.coupled.gram import (
     BagGram,

@@ -17,7 +17,7 @@ from .._bags.threads import working_threads
 from .._fit.components import AUTO, auto_components
 from .._fit.multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
 from .._fit.validation import STORED_FLOATS, TrainingLabels, validate_labels, validate_sample_weight
-from .._solvers.common.options import SolverOptions
+from .._solvers.common.cccp import SolverOptions
 from .._solvers.svm.losses import Hinge, Tube
 from ._centre import Centre
 from ._formulations import ANNEALED, Formulation, TrainingBags, by_rows

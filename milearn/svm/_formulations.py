@@ -20,10 +20,9 @@ from .._bags.blocks import BLOCK_BYTES, PassSource, width_of
 from .._bags.segments import gather_rows
 from .._fit.multi_start import drawn_rows, given_rows, values_of
 from .._fit.validation import STORED_FLOATS
-from .._solvers.common.cccp import CCCPSolution
+from .._solvers.common.cccp import CCCPSolution, SolverOptions
 from .._solvers.common.descent import precision
 from .._solvers.common.features import FeatureMap, FeatureSource, landmark_features
-from .._solvers.common.options import SolverOptions
 from .._solvers.common.screen import landmark_source
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses

@@ -26,8 +26,8 @@ from .._fit.multi_start import (
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
 from .._kernels.centring import centred
+from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import precision
-from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import highest, instance_scores
 from .._solvers.svm.maximum.ordinal import OrdinalProblem, OrdinalSolution, solve_ordinal
 from .._solvers.svm.maximum.starts import screened_rows

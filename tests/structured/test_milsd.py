@@ -14,9 +14,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from milearn import Bags
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.newton import engine
 from milearn._solvers.common.newton.engine import solve
-from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.structured.edges import edges_of
 from milearn._solvers.structured.milsd import solve_milsd
 from milearn._solvers.structured.problem import LinkedProblem

@@ -282,8 +282,8 @@ def test_problems_are_reported():
 def test_lazy_cuts_are_few_on_real_data(data_dir):
     from milearn._kernels.bag import bag_scales
     from milearn._kernels.instance import instance_kernel
+    from milearn._solvers.common.cccp import SolverOptions
     from milearn._solvers.common.gram import KernelGram
-    from milearn._solvers.common.options import SolverOptions
     from milearn._solvers.svm.coupled.cccp import solve_coupled
     from milearn._solvers.svm.coupled.gram import SetKernelGram
     from milearn._solvers.svm.losses import Coupling, Hinge

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..common.rounding import RELATIVE_TIE
+from ..common.cccp import RELATIVE_TIE
 
 
 @dataclass

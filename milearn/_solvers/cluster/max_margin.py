@@ -23,8 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._bags.blocks import PassSource
-from ..common.cccp import CCCPSolution, cccp
-from ..common.options import SolverOptions
+from ..common.cccp import CCCPSolution, SolverOptions, cccp
 from ..common.passes import gather, highest, sum_of_means
 from .assignment import assign
 from .balance import Balance

@@ -1,4 +1,4 @@
-"""The concave-convex procedure: one outer loop for every method of the package.
+"""The concave-convex procedure, its options and results, and what its solvers share.
 
 To minimise u(w) - v(w), with u and v convex, repeatedly replace v by its linearisation at the
 current point (for a maximum: by the element that attains it) and solve the resulting convex
@@ -9,16 +9,41 @@ so the objective cannot increase by more than the error of the convex solver.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from .options import SolverOptions
-
+# Relative difference up to which two values (scores, objectives, distances) count as equal.
+RELATIVE_TIE = 1e-9
 _MIN_TOL = 1e-13
 # Relative difference of objectives that may be due to rounding.
 _ROUNDING = 1e-12
+# Slopes up to this fraction of the sum of all changes count as zero.
+_FLAT = 1e-12
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """Stopping criteria of an outer iteration, and a callback for each step."""
+
+    # Relative decrease of the objective at which to stop.
+    tol: float
+    # Maximum number of outer iterations.
+    max_iter: int
+    # Called with the number of the iteration and the objective; True asks to stop.
+    on_iteration: Callable[[int, float], bool] | None = None
+
+    def watched_by(self, on_iteration: Callable[[int, float], bool] | None) -> SolverOptions:
+        """The options with another function to call at each step."""
+        return replace(self, on_iteration=on_iteration)
+
+    def after(self, n_iter: int) -> SolverOptions:
+        """The same options for a run that follows one of so many iterations."""
+        watch = self.on_iteration
+        if watch is None:
+            return self
+        return self.watched_by(lambda n, value: watch(n_iter + n, value))
 
 
 class Point(Protocol):
@@ -150,3 +175,39 @@ def cccp(
             break
         linearisation = point.linearisation
     return result
+
+
+def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
+    """Objective below which a relative duality gap would be dominated by rounding in the losses.
+
+    Parameters
+    ----------
+    weights : ndarray, of the terms
+    largest : float, default=1.0
+        Largest target.
+    """
+    return 1e-8 * float(weights.sum()) * max(1.0, largest)
+
+
+def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:
+    """Minimiser of a convex, piecewise linear function, or the middle of all minimisers.
+
+    The slope is ``-fall`` to the left of all ``breaks`` and increases by ``changes``, which are not
+    negative, at each break.
+    """
+    order = np.argsort(breaks, kind="stable")
+    breaks, slope = breaks[order], np.cumsum(changes[order])
+    flat = _FLAT * slope[-1]
+    # The slope is zero between these breaks.
+    ends = np.searchsorted(slope, [fall - flat, fall + flat], side="left")
+    first, last = breaks[np.minimum(ends, len(breaks) - 1)]
+    return float(0.5 * (first + last))
+
+
+def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> float:
+    """The b that minimises sum_g c_g [1 - s_g (score_g + b)]_+, or the middle of all minimisers.
+
+    The middle does not depend on the order or on duplicates of groups.
+    """
+    # The slope to the left of all breaks is minus the positive weight.
+    return lowest_point(signs - scores, weights, float(weights[signs > 0].sum()))

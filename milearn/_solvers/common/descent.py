@@ -21,8 +21,8 @@ import numpy as np
 
 from ..._bags.blocks import stacked
 from ..._bags.threads import one_blas_thread
+from .cccp import SolverOptions
 from .newton import NewtonSolution
-from .options import SolverOptions
 
 V = TypeVar("V")
 

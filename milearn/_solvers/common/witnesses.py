@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._bags.blocks import Block
 from ..._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
-from .rounding import RELATIVE_TIE
+from .cccp import RELATIVE_TIE
 
 
 class HighestInstances:

@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from ..._bags.segments import offsets_of
-from ..common.piecewise import lowest_point
+from ..common.cccp import lowest_point
 
 
 @dataclass

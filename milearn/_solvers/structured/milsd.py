@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..common.cccp import CCCPSolution, cccp
+from ..common.cccp import CCCPSolution, SolverOptions, cccp
 from ..common.newton.engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, solve
-from ..common.options import SolverOptions
 from .problem import LinkedProblem
 from .step import LinkedStep, LinkedTerms
 

@@ -18,11 +18,9 @@ import numpy as np
 
 from ..._bags.blocks import Block, PassSource, stacked
 from ..._bags.segments import gather_rows, segment_argmax, segment_rank
-from ..common.cccp import CCCPSolution
+from ..common.cccp import CCCPSolution, SolverOptions, rounding_scale
 from ..common.descent import Duals, PassLimits, descend, with_rows
-from ..common.options import SolverOptions
 from ..common.passes import bag_means, gather
-from ..common.rounding import rounding_scale
 from .likelihood import PartialLikelihood
 from .problem import RiskProblem
 

@@ -26,8 +26,8 @@ from scipy import sparse
 
 from ..._bags.blocks import stacked
 from ..._bags.segments import segment_argmax
+from ..common.cccp import rounding_scale
 from ..common.newton import NewtonSolution, Part, Pooled, Rows, project, solve
-from ..common.rounding import rounding_scale
 from .likelihood import PartialLikelihood
 
 Matrix = Any  # an ndarray or a CSR matrix

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..common.options import SolverOptions
+from ..common.cccp import SolverOptions
 from ..common.sample import SampleLimits, sampled_source
 from ..common.screen import ScreenLimits, screened
 from .likelihood import PartialLikelihood

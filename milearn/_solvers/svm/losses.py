@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..common.piecewise import optimal_intercept
-from ..common.rounding import RELATIVE_TIE, rounding_scale
+from ..common.cccp import RELATIVE_TIE, optimal_intercept, rounding_scale
 
 
 @dataclass

@@ -19,11 +19,9 @@ import numpy as np
 
 from ..._bags.blocks import PassSource
 from ..._bags.segments import gather_rows, segment_index
-from ..common.cccp import CCCPSolution
+from ..common.cccp import CCCPSolution, SolverOptions, rounding_scale
 from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
-from ..common.options import SolverOptions
 from ..common.passes import instance_scores
-from ..common.rounding import rounding_scale
 from .losses import Hinge
 from .maximum.dual import MISVMResult, solve_mi_svm, witness_rule
 from .maximum.grouped_hinge import Patterns, solve_grouped_svm

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..common.cccp import optimal_intercept, rounding_scale
 from ..common.gram import Gram
 from ..common.newton import GroupProblem, solve_groups
-from ..common.piecewise import optimal_intercept
-from ..common.rounding import rounding_scale
 from .maximum.grouped_hinge import Patterns, solve_grouped_svm
 
 Matrix = Any  # an ndarray or a CSR matrix

@@ -16,7 +16,7 @@ from milearn._solvers.cluster.balance import Balance, IntervalOfWidth
 from milearn._solvers.cluster.cutting_plane import cutting_plane
 from milearn._solvers.cluster.margins import LinearisedRisk
 from milearn._solvers.cluster.max_margin import ClusterProblem, max_margin_clusters
-from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.cccp import SolverOptions
 
 EXACT = (SolverOptions(tol=1e-10, max_iter=100), 1e-10)
 ROUGH = (SolverOptions(tol=0.01, max_iter=100), 0.05)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.newton.direction import Limits, newton_direction
 from milearn._solvers.common.newton.engine import solve as solve_newton
-from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.structured.edges import edges_of
 from milearn._solvers.structured.milsd import MEANS, solve_milsd
 from milearn._solvers.structured.problem import LinkedProblem

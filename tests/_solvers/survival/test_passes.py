@@ -12,7 +12,7 @@ from scipy import sparse
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax
-from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.survival.likelihood import PartialLikelihood
 from milearn._solvers.survival.passes import (
     CoxProblem,

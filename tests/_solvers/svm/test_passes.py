@@ -11,8 +11,8 @@ from sklearn.metrics.pairwise import linear_kernel
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax, segment_max
 from milearn._kernels.bag import bag_scales, instance_scales
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.svm.coupled.cccp import (
     coupled_objective,
     equal_subgradient,

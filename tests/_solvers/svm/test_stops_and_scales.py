@@ -10,8 +10,8 @@ import qpsolvers
 from sklearn.svm import SVC
 
 from milearn._bags.blocks import ArraySource
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.qp import QPProblem, solve_qp, sparse_columns
 from milearn._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled, top_subgradient
 from milearn._solvers.svm.coupled.gram import SetKernelGram

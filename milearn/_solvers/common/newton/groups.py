@@ -30,7 +30,7 @@ from scipy import sparse
 
 from ...._bags.segments import segment_argmax
 from ...._bags.threads import one_blas_thread
-from ..rounding import rounding_scale
+from ..cccp import rounding_scale
 from .direction import Limits, Part, Rows
 from .engine import (
     FIRST_SMOOTHING,

@@ -17,8 +17,7 @@ from typing import cast
 import numpy as np
 
 from ...._bags.segments import segment_max, segment_sum
-from ...common.cccp import CCCPSolution, cccp
-from ...common.options import SolverOptions
+from ...common.cccp import CCCPSolution, SolverOptions, cccp
 from ...common.witnesses import HighestInstances, is_constant
 from ..losses import BagLoss, Coupling, Tube
 from .dual import StepSolution, solve_step

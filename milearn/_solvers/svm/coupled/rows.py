@@ -18,9 +18,9 @@ import numpy as np
 from scipy import sparse
 
 from ...._bags.blocks import PassSource, stacked
+from ...common.cccp import SolverOptions
 from ...common.descent import Duals, PassLimits, descend, with_rows
 from ...common.newton import GroupProblem, NewtonSolution, solve_groups
-from ...common.options import SolverOptions
 from ...common.passes import rows_of_block
 from ...common.witnesses import TieRule, is_constant
 from ..losses import BagLoss, Coupling, Tube

@@ -18,11 +18,16 @@ from functools import partial
 import numpy as np
 
 from ...._bags.segments import gather_rows, segment_max
-from ...common.cccp import CCCPResult, CCCPSolution, cccp
+from ...common.cccp import (
+    RELATIVE_TIE,
+    CCCPResult,
+    CCCPSolution,
+    SolverOptions,
+    cccp,
+    optimal_intercept,
+    rounding_scale,
+)
 from ...common.gram import KERNEL_BLOCK_BYTES, Gram
-from ...common.options import SolverOptions
-from ...common.piecewise import optimal_intercept
-from ...common.rounding import RELATIVE_TIE, rounding_scale
 from ...common.witnesses import HighestInstances, is_constant, mean_difference
 from ..problem import BinaryProblem
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm

@@ -31,10 +31,9 @@ from ...._bags.segments import (
     segment_min,
 )
 from ...._compat import LimitedSVC
+from ...common.cccp import optimal_intercept, rounding_scale
 from ...common.gram import Gram
-from ...common.piecewise import optimal_intercept
 from ...common.qp import ActiveSet, QPProblem, QPResult, active_set_iterations, polish, solve_qp
-from ...common.rounding import rounding_scale
 from .working_set import INITIAL_TOL, WorkingSet
 
 # INITIAL_TOL divided by a hundred twice, with a margin for rounding.

@@ -12,10 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...._bags.segments import segment_argmax
-from ...common.cccp import cccp
-from ...common.options import SolverOptions
-from ...common.piecewise import optimal_intercept
-from ...common.rounding import rounding_scale
+from ...common.cccp import SolverOptions, cccp, optimal_intercept, rounding_scale
 from ..problem import BinaryProblem
 from .dual import (
     MISVMPoint,

@@ -15,12 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from ...._bags.blocks import Block, PassSource, stacked, width_of
+from ...common.cccp import SolverOptions, optimal_intercept, rounding_scale
 from ...common.descent import Descent, Duals, PassLimits, descend
 from ...common.newton import GroupProblem
-from ...common.options import SolverOptions
 from ...common.passes import rows_of_block
-from ...common.piecewise import optimal_intercept
-from ...common.rounding import rounding_scale
 from ..losses import Hinge
 from .labels_dual import best_labels, widened
 from .rows import RowsSolution, solve_mi_svm_rows

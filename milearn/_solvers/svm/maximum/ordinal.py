@@ -26,13 +26,10 @@ import numpy as np
 
 from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
-from ...common.cccp import CCCPSolution
+from ...common.cccp import CCCPSolution, SolverOptions, optimal_intercept, rounding_scale
 from ...common.descent import Duals, PassLimits, descend, with_rows
 from ...common.newton import GroupProblem, solve_groups
-from ...common.options import SolverOptions
 from ...common.passes import bag_means, gather
-from ...common.piecewise import optimal_intercept
-from ...common.rounding import rounding_scale
 from ...common.witnesses import TieRule, is_constant
 from .view import RowLimits
 

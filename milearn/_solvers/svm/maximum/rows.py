@@ -15,12 +15,10 @@ import numpy as np
 
 from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import gather_rows, pooling_matrix, segment_max
-from ...common.cccp import CCCPSolution
+from ...common.cccp import CCCPSolution, SolverOptions, rounding_scale
 from ...common.descent import Descent, Duals, PassLimits, descend
 from ...common.newton import GroupProblem
-from ...common.options import SolverOptions
 from ...common.passes import instance_scores, rows_of_block
-from ...common.rounding import rounding_scale
 from ...common.sample import sample_of, sampled_source
 from ...common.screen import ScreenLimits, refined_by_variances, screened, targets_of
 from ...common.witnesses import TieRule, is_constant

@@ -8,8 +8,8 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from milearn._solvers.common.cccp import optimal_intercept
 from milearn._solvers.common.gram import KernelGram, LinearGram
-from milearn._solvers.common.piecewise import optimal_intercept
 from milearn._solvers.svm.maximum.grouped_hinge import (
     Patterns,
     solve_grouped_svm,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from milearn import Bags
-from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.svm.maximum.ordinal import (
     OrdinalProblem,
     best_thresholds,

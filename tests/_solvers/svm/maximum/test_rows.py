@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax, segment_max
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.sample import SampleLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
