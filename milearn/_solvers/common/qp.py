@@ -186,9 +186,8 @@ def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None =
             return warm
     statuses = []
     for backend in BACKENDS:
-        x, multipliers, found, status = _solution_of(problem, tol, backend)
+        x, (y, z, z_box), found, status = _solution_of(problem, tol, backend)
         if x is not None and np.isfinite(x).all():
-            y, z, z_box = multipliers
             result = problem.with_residuals(x, y, z, z_box, backend)
             if found or result.residual <= _UNUSABLE:
                 return polish(problem, result)
@@ -214,13 +213,20 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list
     else:
         gaps = "eps_duality_gap_abs", "eps_duality_gap_rel"
         options = dict.fromkeys(("eps_abs", "eps_rel", *gaps), tol)
-    G, h = (G, problem.h) if len(problem.h) else (None, None)
-    A, b = (A, problem.b) if len(problem.b) else (None, None)
-    program = qpsolvers.Problem(P, problem.q, G, h, A, b, lb=problem.lb, ub=problem.ub)
+    program = qpsolvers.Problem(
+        P,
+        problem.q,
+        G=G if len(problem.h) else None,
+        h=problem.h if len(problem.h) else None,
+        A=A if len(problem.b) else None,
+        b=problem.b if len(problem.b) else None,
+        lb=problem.lb,
+        ub=problem.ub,
+    )
     try:
         found = qpsolvers.solve_problem(program, solver=solver, **options)
     except OSQPException as error:
-        return None, [], False, f"status {error}"
+        return None, [None] * 3, False, f"status {error}"
     multipliers = [
         None if each is None else np.atleast_1d(np.asarray(each, dtype=np.float64))
         for each in (found.y, found.z, found.z_box)
