@@ -19,7 +19,6 @@ from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
 from ...common.sample import SampleLimits
 from ...common.witnesses import TieRule
-from .race import RaceLimits
 
 Matrix = Any  # an ndarray or a CSR matrix
 Point = tuple[np.ndarray, float]
@@ -46,7 +45,6 @@ class RowLimits:
     kept_numbers: int = 2**21
     sample: SampleLimits = field(default_factory=SampleLimits)
     screened: SampleLimits = field(default_factory=SampleLimits.of_whole_bags)
-    race: RaceLimits = field(default_factory=RaceLimits)
     # Numbers in all instances up to which the means and a screened start are followed on all.
     all_starts: float = 2.0**24
     # Features per instance of the sample above which variances of all instances give one more
