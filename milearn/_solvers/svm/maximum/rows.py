@@ -172,7 +172,7 @@ class _Maximum:
     ) -> MaximumView:
         """Pass over all instances."""
         b, numbers = float(v[0]), None if held is None else held.numbers
-        view = self._view((w, b), numbers, None if before is None else before.bags)
+        view = self._view((w, b), numbers, None if before is None else before.working.owners)
         if held is None:
             return view
         hinges, norm = np.maximum(0.0, 1.0 - held.scores(w) - b), 0.5 * float(w @ w)
@@ -196,10 +196,8 @@ class _Maximum:
             self._know_means()
         self.n_passes += 1
         rule = TieRule(self.second, constant) if constant or self.fine else None
-        options: dict[str, Any] = {"band": self.band, "limits": self.limits}
-        view = view_at(
-            self.source, point, self.costs, held=held, before=before, rule=rule, **options
-        )
+        limits = replace(self.limits, band=self.band)
+        view = view_at(self.source, point, self.costs, limits, held=held, before=before, rule=rule)
         if not self._is_precise(view):
             self.limits = replace(self.limits, precise=True)
             return self._view(point, held, before, constant)
@@ -226,8 +224,8 @@ class _Maximum:
         Otherwise rows outside of the working set could alternate between two rounds.
         """
         self.band *= 1.5
-        everything = np.ones(len(before.numbers), dtype=bool)
-        return self._with_rows(before, view, everything)
+        kept = np.ones(len(before.working.numbers), dtype=bool)
+        return joined(before.working, view, self.costs, kept, self.limits.kept_numbers)
 
     def advanced(
         self,
@@ -241,7 +239,8 @@ class _Maximum:
         assert moves is not None
         view = replace(view, moves=None)
         if before is not None:
-            view = self._with_rows(before, view, duals.of(before.numbers) > 0)
+            kept = duals.of(before.working.numbers) > 0
+            view = joined(before.working, view, self.costs, kept, self.limits.kept_numbers)
         return (moves if held is None else held.moved(moves)), view
 
     def unchanged(self, held: WitnessRows, view: MaximumView) -> bool:
@@ -255,11 +254,8 @@ class _Maximum:
         keys = np.full(len(problem.e), -1)
         n_positive = len(held.numbers)
         keys[:n_positive] = self.source.n_instances + np.arange(n_positive)
-        keys[n_positive : n_positive + len(view.numbers)] = view.numbers
+        keys[n_positive : n_positive + len(view.working.numbers)] = view.working.numbers
         return problem, keys
-
-    def _with_rows(self, before: MaximumView, view: MaximumView, kept: np.ndarray) -> MaximumView:
-        return joined(before, view, self.costs, kept, self.limits.kept_numbers)
 
 
 # -- starts ----------------------------------------------------------------------------------------
