@@ -10,7 +10,7 @@ from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.dpboost import DPResult
-from .._solvers.ensemble.points import disjunctive_problem
+from .._solvers.ensemble.problem import disjunctive_problem
 from ._base import BoostedBags
 
 

@@ -14,12 +14,12 @@ from milearn._solvers.ensemble.column_generation import (
     auto_learners,
 )
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.points import (
+from milearn._solvers.ensemble.pools import StumpPool
+from milearn._solvers.ensemble.problem import (
+    DisjunctiveProblem,
     disjunctive_problem,
     inherited_problem,
 )
-from milearn._solvers.ensemble.pools import StumpPool
-from milearn._solvers.ensemble.problem import DisjunctiveProblem
 from milearn.datasets import make_bags
 
 OPTIONS = BoostingOptions(tol=1e-4, max_rows=100)
