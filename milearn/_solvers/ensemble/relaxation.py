@@ -604,8 +604,8 @@ class Relaxation:
         if not bag.disjuncts:
             model = self.model
             bag.convexity_row = int(model.add_rows([1.0], equal=True)[0])
-            slack = {"columns": [bag.slack], "values": [1.0]}
-            bag.slack_row = int(model.add_rows([0.0], starts=[0], **slack)[0])
+            link = model.add_rows([0.0], starts=[0], columns=[bag.slack], values=[1.0])
+            bag.slack_row = int(link[0])
             for _ in self.alpha_columns:
                 bag.add_learner(0)
             self._add_disjunct(bag, bag.members)
