@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from dataclasses import replace
 from typing import ClassVar
 
 import joblib
@@ -289,6 +290,17 @@ def test_time_limit_returns_the_best_found_with_its_gap(branch):
     assert not model.converged_
     assert 0 <= model.lower_bound_ <= model.objective_ < np.inf
     assert model.decision_function(X).shape == (60,)
+
+
+def test_a_program_without_reductions_for_its_size_is_named():
+    class Large(DPBoost):
+        def _options(self, n_estimators):
+            return replace(super()._options(n_estimators), simplex_entries=0, interior_rows=1)
+
+    with pytest.warns(ConvergenceWarning, match="stopped early by size .*no reductions were tried"):
+        model = Large().fit(*overlapping_bags())
+    assert not model.converged_
+    assert model.n_reductions_ == 0
 
 
 def test_the_maximum_number_of_learners():

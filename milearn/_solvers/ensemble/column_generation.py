@@ -17,8 +17,6 @@ from .learners import WeakLearner
 from .pools import LearnerPool
 from .problem import DisjunctiveProblem, fresh_columns, weighted_sums
 from .relaxation import Relaxation
-from .relaxation_columns import add_copies, add_learners, dual_prices, prune_learners
-from .relaxation_rows import separate
 
 # Number of learners per round; with one, many similar programs would be solved.
 _LEARNERS_PER_ROUND = 20
@@ -224,7 +222,7 @@ def relax(
             break
         room = min(_REDUCTIONS_PER_ROUND, options.max_rows - relaxation.n_reductions)
         allowed = 0 if budget.exhausted() else max(0, room)
-        added, violation = separate(relaxation, options.tol, allowed)
+        added, violation = relaxation.separate(options.tol, allowed)
         if not added:
             if violation > options.tol:
                 stopped = budget.cut if room > 0 and budget.stops() else "max_rows"
@@ -289,12 +287,12 @@ def _begun(
     if warm is None:
         relaxation = Relaxation(problem)
         if isinstance(start, tuple) and len(start[0]):
-            add_learners(relaxation, list(start[0]), start[1])
+            relaxation.add_learners(list(start[0]), start[1])
         return relaxation
     near = np.flatnonzero(warm.near_rows[: len(problem.points)])
     few = len(near) <= options.few_near * len(problem.points)
     relaxation = Relaxation(problem, near if few else None)
-    add_learners(relaxation, warm.learners, warm.H)
+    relaxation.add_learners(warm.learners, warm.H)
     relaxation.adopt(warm.alpha, warm.y, warm.used, warm.free_rows, warm.slack_rows)
     return relaxation
 
@@ -309,18 +307,18 @@ def _generate_columns(
     last = np.inf
     while True:
         y, value = prices.at(_CENTER_SHARE if pool.exact else 0.0)
-        found = dual_prices(relaxation, y)
+        found = relaxation.dual_prices(y)
         best, learners, columns = pool.price(found, 1.0 + options.tol, _LEARNERS_PER_ROUND)
         prices.learn(y, value, best)
         fresh = fresh_columns({each.tobytes() for each in relaxation.H}, columns)
         at_vertex = y is relaxation.result.y
-        own = found if at_vertex else dual_prices(relaxation)
+        own = found if at_vertex else relaxation.dual_prices()
         if not len(fresh) and not at_vertex:
             best, learners, columns = pool.price(own, 1.0 + options.tol, _LEARNERS_PER_ROUND)
             prices.learn(relaxation.result.y, relaxation.value, best)
             fresh = fresh_columns({each.tobytes() for each in relaxation.H}, columns)
             found = own
-        n_copies = add_copies(relaxation, own, copy_tol, _COPIES_PER_ROUND)
+        n_copies = relaxation.add_copies(own, copy_tol, _COPIES_PER_ROUND)
         room = options.n_estimators - len(relaxation.learners)
         stopped = "n_estimators" if len(fresh) and room <= 0 else ""
         if not n_copies and (stopped or not len(fresh)):
@@ -331,11 +329,11 @@ def _generate_columns(
         used = np.count_nonzero(relaxation.alpha)
         if progress and len(relaxation.learners) > _PRUNE_ABOVE + _PRUNE_SHARE * used:
             # Only after progress, so that no learner is added and removed in a cycle.
-            prune_learners(relaxation, own, _PRUNE_MARGIN)
+            relaxation.prune_learners(own, _PRUNE_MARGIN)
             last = relaxation.value
         if len(fresh) and room > 0:
             fresh = fresh[:room]
-            add_learners(relaxation, [learners[k] for k in fresh], columns[fresh], found)
+            relaxation.add_learners([learners[k] for k in fresh], columns[fresh], found)
         if not relaxation.solve(budget.remaining):
             return budget.ran_out(), prices.bound
 

@@ -49,7 +49,7 @@ class DPResult:
     lower_bound: float
     # Value of the linear program at the root.
     relaxation_value: float
-    # Reason of an early stop: "time_limit", "callback", "work", "n_estimators", "max_rows",
+    # Reason of an early stop: "time_limit", "callback", "work", "size", "n_estimators", "max_rows",
     # "max_nodes", or empty.
     stopped: str
     n_iter: int
@@ -158,7 +158,7 @@ def _from_interior(
     if not stopped and warm.value - warm.bound > options.tol * max(1.0, warm.value):
         stopped = "n_estimators"
     if not stopped and best.problem.members:
-        stopped = "max_rows"
+        stopped = "size"
     bound = min(warm.bound, best.objective)
     return DPResult(
         learners=best.learners,

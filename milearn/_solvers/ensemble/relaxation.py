@@ -16,9 +16,6 @@ of (7) are not needed, and are generated only when they are:
 * A constraint j has a row only if it is nearly active in an interior solution or violated by a
   later solution (sifting). Most constraints of a large program are inactive, and each of their
   entries makes every step of the simplex method slower.
-
-This module contains the state of the program. :mod:`.relaxation_columns` adds and removes learners
-and copies, and :mod:`.relaxation_rows` adds reductions.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ import numpy as np
 from ..common.lp import LPResult
 from .dual_program import DualProgram
 from .learners import WeakLearner
-from .problem import DisjunctiveProblem
+from .problem import BagPrices, DisjunctiveProblem, DualPrices, comparable, score_columns
 
 # Weights and dual variables up to this count as zero.
 ZERO_TOL = 1e-11
@@ -323,6 +320,415 @@ class Relaxation:
             rows = [bag.row] + [row for each in bag.disjuncts for _, row in each.margins]
             count += int((y[rows] > ZERO_TOL).sum())
         return count
+
+    def dual_prices(self, y: np.ndarray | None = None) -> DualPrices:
+        """Multipliers of the rows as prices that score learners.
+
+        Parameters
+        ----------
+        y : ndarray, default=None
+            Multipliers by row number; by default, those of the last solution.
+        """
+        problem = self.problem
+        y = np.maximum(0.0, self.result.y if y is None else y)
+        linear = problem.linear_prices(self.margin_multipliers(y))
+        bags = []
+        for number, bag in enumerate(self.bags):
+            if y[bag.row] > ZERO_TOL:
+                bags.append(BagPrices.of_whole(bag.members, float(y[bag.row])))
+            prices = self._prices_of_disjuncts(number, y)
+            if prices is not None:
+                bags.append(prices)
+        return DualPrices(linear, bags, self.scores)
+
+    def _prices_of_disjuncts(self, number: int, y: np.ndarray) -> BagPrices | None:
+        problem, bag = self.problem, self.bags[number]
+        margins = [
+            (block, y[row], owner)
+            for owner, each in enumerate(bag.disjuncts)
+            for block, row in each.margins
+            if y[row] > ZERO_TOL
+        ]
+        reductions = [
+            (owner, j, y[row])
+            for owner, each in enumerate(bag.disjuncts)
+            for j, row in each.reductions.items()
+            if y[row] > ZERO_TOL
+        ]
+        if not margins and not reductions:
+            return None
+        used = sorted({j for _, j, _ in reductions})
+        position = {j: k for k, j in enumerate(used)}
+        weights = np.zeros((len(bag.disjuncts), len(used)))
+        for owner, j, value in reductions:
+            weights[owner, position[j]] = problem.signs[j] * value
+        return BagPrices(
+            members=[block for block, _, _ in margins],
+            u=np.array([value for _, value, _ in margins]),
+            owners=np.array([owner for _, _, owner in margins], dtype=np.intp),
+            points=problem.points[used],
+            weights=weights,
+            eta=np.maximum(0.0, self.result.x[[each.eta for each in bag.disjuncts]]),
+            bag=number,
+        )
+
+    def add_learners(
+        self,
+        learners: list[WeakLearner],
+        columns: np.ndarray,
+        prices: DualPrices | None = None,
+    ) -> None:
+        """Add learners to the program.
+
+        Parameters
+        ----------
+        learners : list of WeakLearner
+        columns : ndarray of shape (len(learners), n_points), of -1 and 1
+        prices : DualPrices, default=None
+            The dual variables by which they were chosen. The home of a learner in a bag is the
+            disjunct with the highest value for it.
+        """
+        if not learners:
+            return
+        problem, n = self.problem, len(learners)
+        ambiguous = np.array([bag.row for bag in self.bags], dtype=np.int64)
+        there = np.flatnonzero(self.margin_rows >= 0)
+        fixed = np.concatenate([self.margin_rows[there], ambiguous])
+        entries = np.empty((n, len(fixed)))
+        entries[:, : len(there)] = problem.signed(columns, there)
+        for k, bag in enumerate(self.bags, start=len(there)):
+            entries[:, k] = columns[:, bag.members].max(axis=1)
+        rows = [fixed] * n
+        values = list(entries)
+        paid = {} if prices is None else prices.disjunct_values(columns)
+        for number, bag in enumerate(self.bags):
+            if not bag.disjuncts:
+                continue
+            homes = np.argmax(paid[number], axis=0) if number in paid else np.zeros(n, dtype=int)
+            parts = [each.entries(problem, columns) for each in bag.disjuncts]
+            for k, home in enumerate(homes.tolist()):
+                more_rows, coefficients = parts[home]
+                rows[k] = np.concatenate([rows[k], more_rows])
+                values[k] = np.concatenate([values[k], coefficients[k]])
+                bag.add_learner(home)
+        alpha = self.model.add_columns(
+            np.ones(n),
+            starts=np.cumsum([0] + [len(part) for part in rows]),
+            rows=np.concatenate(rows),
+            values=np.concatenate(values),
+        )
+        self.alpha_columns += alpha.tolist()
+        self.learners += learners
+        self.H = np.concatenate([self.H, columns.astype(np.int8)])
+
+    def add_copies(self, prices: DualPrices, tol: float, max_copies: int) -> int:
+        """Add the copy columns t_k^d that improve most, and return their number."""
+        if not len(self.learners):
+            return 0
+        y = self.result.y
+        found: list[tuple[float, int, int, int]] = []
+        every = np.arange(len(self.learners))
+        for number, values in prices.disjunct_values(self.H).items():
+            bag = self.bags[number]
+            links = np.array(bag.link_rows)
+            cost = np.where(links >= 0, np.maximum(0.0, y[links]), 0.0)
+            gain = comparable(values - values[np.array(bag.home_disjunct), every] - cost)
+            for place, k in zip(*np.nonzero(gain > tol), strict=True):
+                if int(place) not in bag.copy_columns[k]:
+                    found.append((-gain[place, k], number, int(k), int(place)))
+        found.sort()
+        wanted: dict[int, list[tuple[int, int]]] = {}
+        for _, number, k, place in found[:max_copies]:
+            wanted.setdefault(number, []).append((k, place))
+        for number, pairs in wanted.items():
+            self.copy_learners(self.bags[number], pairs)
+        return min(len(found), max_copies)
+
+    def copy_learners(self, bag: BagHull, pairs: list[tuple[int, int]]) -> None:
+        """Add columns that move learners from their home to other disjuncts of a bag.
+
+        Parameters
+        ----------
+        bag : BagHull
+        pairs : list of (learner, place of the disjunct)
+            Pairs with the home of a learner, or that already have a column, are ignored.
+        """
+        model, problem = self.model, self.problem
+        homes, copies = bag.home_disjunct, bag.copy_columns
+        pairs = [(k, d) for k, d in pairs if d != homes[k] and d not in copies[k]]
+        if not pairs:
+            return
+        unlinked = sorted({k for k, _ in pairs if bag.link_rows[k] < 0})
+        links = model.add_rows(
+            np.zeros(len(unlinked)),
+            starts=np.arange(len(unlinked)),
+            columns=[self.alpha_columns[k] for k in unlinked],
+            values=np.ones(len(unlinked)),
+        )
+        for k, row in zip(unlinked, links.tolist(), strict=True):
+            bag.link_rows[k] = row
+        moved = self.H[[k for k, _ in pairs]]
+        targets = np.array([place for _, place in pairs])
+        sources = np.array([homes[k] for k, _ in pairs])
+        rows = [np.zeros(0, dtype=np.int64)] * len(pairs)
+        values = [np.zeros(0)] * len(pairs)
+        for sign, places in ((1.0, targets), (-1.0, sources)):
+            for place in np.unique(places).tolist():
+                mine = np.flatnonzero(places == place)
+                numbers, entries = bag.disjuncts[place].entries(problem, moved[mine])
+                for each, coefficients in zip(mine.tolist(), sign * entries, strict=True):
+                    rows[each] = np.concatenate([rows[each], numbers])
+                    values[each] = np.concatenate([values[each], coefficients])
+        for each, (k, _) in enumerate(pairs):
+            rows[each] = np.append(rows[each], bag.link_rows[k])
+            values[each] = np.append(values[each], -1.0)
+        columns = model.add_columns(
+            np.zeros(len(pairs)),
+            starts=np.cumsum([0] + [len(part) for part in rows]),
+            rows=np.concatenate(rows),
+            values=np.concatenate(values),
+        )
+        for (k, place), column in zip(pairs, columns.tolist(), strict=True):
+            bag.copy_columns[k][place] = column
+
+    def prune_learners(self, prices: DualPrices, margin: float) -> int:
+        """Remove learners without weight and with a score below 1 - margin; return their number."""
+        alpha = self.result.x[self.alpha_columns]
+        poor = (score_columns(prices, self.H) < 1.0 - margin) & (alpha == 0.0)
+        if not poor.any():
+            return 0
+        split = [bag for bag in self.bags if bag.disjuncts]
+        # Only if as many basic variables are removed as columns, so that the rest is still a basis.
+        basic_columns, basic_rows = self.model.basic()
+        for k in np.flatnonzero(poor).tolist():
+            columns, links = self._variables_of(split, k)
+            poor[k] = basic_columns[columns].sum() + basic_rows[links].sum() == len(columns)
+        if not poor.any():
+            return 0
+        removed, kept = np.flatnonzero(poor).tolist(), np.flatnonzero(~poor).tolist()
+        columns, links = [], []
+        for k in removed:
+            mine, my_links = self._variables_of(split, k)
+            columns += mine
+            links += my_links
+        for bag in split:
+            bag.keep_learners(kept)
+        self.model.remove(columns, links)
+        self.alpha_columns = [self.alpha_columns[k] for k in kept]
+        self.learners = [self.learners[k] for k in kept]
+        self.H = self.H[kept]
+        return len(removed)
+
+    def _variables_of(self, split: list[BagHull], k: int) -> tuple[list[int], list[int]]:
+        """Columns of a learner, including its copies, and the rows that link them."""
+        columns, links = [self.alpha_columns[k]], []
+        for bag in split:
+            if bag.link_rows[k] >= 0:
+                links.append(bag.link_rows[k])
+                columns += bag.copy_columns[k].values()
+        return columns, links
+
+    def separate(self, tol: float, max_reductions: int) -> tuple[int, float]:
+        """Add the most violated reductions, and return their number and the largest violation.
+
+        A reduction (x, j) is s_j F^x(x_j) + xi_j^x >= eta^x with sum_x xi_j^x <= xi_j. For given
+        copies the violation of constraint j is sum_x [eta^x - s_j F^x(x_j)]_+ - xi_j; the score
+        (10) is the term of one x.
+        """
+        problem = self.problem
+        parts = self._solution_parts()
+        if not parts or not len(problem.points):
+            return 0, 0.0
+        alphas = np.stack([part.alpha for part in parts])
+        etas = np.array([part.eta for part in parts])
+        lacking = np.maximum(0.0, etas[:, None] - alphas @ problem.signed(self.H))
+        owner = np.array([part.bag for part in parts])
+        firsts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
+        excess = np.add.reduceat(lacking, firsts, axis=0) - self.margin_slacks
+        largest = float(excess.max())
+        if largest <= tol or max_reductions <= 0:
+            return 0, max(0.0, largest)
+        stops = np.r_[firsts[1:], len(parts)]
+        before = self.n_reductions
+        for b, constraints in most_violated(excess, tol, max_reductions).items():
+            room = max_reductions - (self.n_reductions - before)
+            if room <= 0:
+                break
+            mine = slice(firsts[b], stops[b])
+            self._reduce(parts[mine], lacking[mine], np.array(constraints), room)
+        self.rows_changed = True
+        return self.n_reductions - before, largest
+
+    def _solution_parts(self) -> list[_SolutionPart]:
+        x, alpha = self.result.x, self.alpha
+        found: list[_SolutionPart] = []
+        for number, bag in enumerate(self.bags):
+            parts: list[_SolutionPart] = []
+            if not bag.disjuncts:
+                parts += _divided(self.H, bag.members, _SolutionPart(number, -1, -1, 1.0, alpha))
+            for place, each in enumerate(bag.disjuncts):
+                eta = max(0.0, float(x[each.eta]))
+                copies = bag.alpha_copies(place, self.alpha_columns, x)
+                if eta > ZERO_TOL or copies.any():
+                    whole = _SolutionPart(number, place, -1, eta, copies)
+                    parts += _divided(self.H, each.members, whole)
+            # If one point satisfies a bag, its reductions are implied by the constraints j.
+            if bag.disjuncts or len(parts) > 1:
+                found += parts
+        return found
+
+    def _reduce(
+        self,
+        parts: list[_SolutionPart],
+        lacking: np.ndarray,
+        constraints: np.ndarray,
+        limit: int,
+    ) -> None:
+        """Add the violated reductions of the parts of one bag by the given constraints."""
+        bag = self.bags[parts[0].bag]
+        for part, lacks in zip(parts, lacking, strict=True):
+            asked = constraints[lacks[constraints] > 0.0][:limit]
+            if not len(asked):
+                continue
+            limit -= len(asked)
+            place = max(part.disjunct, 0)
+            if part.point >= 0:
+                place = self._split(bag, place, part.point)
+                # Copy the learners of the divided solution: the next one starts close to it.
+                carried = np.flatnonzero(part.alpha > ZERO_TOL).tolist()
+                self.copy_learners(bag, [(k, place) for k in carried])
+            self._add_reductions(bag, place, asked)
+
+    def _split(self, bag: BagHull, place: int, point: int) -> int:
+        """Split one point off a disjunct, and return the place of the new disjunct."""
+        if not bag.disjuncts:
+            model = self.model
+            bag.convexity_row = int(model.add_rows([1.0], equal=True)[0])
+            link = model.add_rows([0.0], starts=[0], columns=[bag.slack], values=[1.0])
+            bag.slack_row = int(link[0])
+            for _ in self.alpha_columns:
+                bag.add_learner(0)
+            self._add_disjunct(bag, bag.members)
+        source = bag.disjuncts[place]
+        rest = source.members[source.members != point]
+        if not len(rest):
+            return place
+        source.members = rest
+        # Keep the row of all points: it is valid, although weaker, and the basis does not change.
+        self._add_margin(bag, place)
+        self._add_disjunct(bag, np.array([point]))
+        return len(bag.disjuncts) - 1
+
+    def _add_disjunct(self, bag: BagHull, members: np.ndarray) -> None:
+        eta, slack = self.model.add_columns(
+            np.zeros(2),
+            starts=[0, 1],
+            rows=[bag.convexity_row, bag.slack_row],
+            values=[1.0, -1.0],
+        ).tolist()
+        bag.disjuncts.append(Disjunct(members, eta, slack))
+        self._add_margin(bag, len(bag.disjuncts) - 1)
+
+    def _add_margin(self, bag: BagHull, place: int) -> None:
+        each = bag.disjuncts[place]
+        highest = self.H[:, each.members].max(axis=1)
+        row = self._add_disjunct_row(bag, place, highest, each.slack)
+        each.margins.append((each.members, row))
+
+    def _add_reductions(self, bag: BagHull, place: int, constraints: np.ndarray) -> None:
+        each, problem = bag.disjuncts[place], self.problem
+        for j in constraints.tolist():
+            if j in each.reductions:
+                continue
+            slack = self._slack_of_reduction(bag, j)
+            signed = problem.signed(self.H, [j])[:, 0]
+            row = self._add_disjunct_row(bag, place, signed, slack)
+            each.reductions[j] = row
+            bag.shared_slacks.setdefault(j, [row, -1])
+
+    def _slack_of_reduction(self, bag: BagHull, j: int) -> int:
+        """The slack column for another reduction by constraint j."""
+        if self.slack_columns[j] < 0:
+            self.include(np.array([j]))
+        if j not in bag.shared_slacks:
+            return int(self.slack_columns[j])
+        model = self.model
+        first, link = bag.shared_slacks[j]
+        if link < 0:
+            columns = [self.slack_columns[j]]
+            link = int(model.add_rows([0.0], starts=[0], columns=columns, values=[1.0])[0])
+            bag.shared_slacks[j][1] = link
+        return int(model.add_columns([0.0], starts=[0], rows=[first, link], values=[-1.0, -1.0])[0])
+
+    def _add_disjunct_row(self, bag: BagHull, place: int, values: np.ndarray, slack: int) -> int:
+        """Add sum_k values_k alpha_k^d + slack >= eta^d for the disjunct d at a place."""
+        columns, coefficients = bag.alpha_terms(place, self.alpha_columns, values)
+        row = self.model.add_rows(
+            [0.0],
+            starts=[0],
+            columns=[*columns, slack, bag.disjuncts[place].eta],
+            values=[*coefficients, 1.0, -1.0],
+        )
+        return int(row[0])
+
+
+@dataclass
+class _SolutionPart:
+    """The part of the current solution that belongs to one point of a bag, or to a disjunct."""
+
+    bag: int
+    disjunct: int  # -1: the bag has no disjuncts
+    point: int  # -1: the whole disjunct
+    eta: float
+    alpha: np.ndarray
+
+
+def most_violated(excess: np.ndarray, tol: float, limit: int) -> dict[int, list[int]]:
+    """Constraints whose reductions are violated, by the row of ``excess``, most violated first.
+
+    Of equal violations the first is chosen.
+    """
+    # Limit the number of constraints per bag, so that all bags have some.
+    falling = -comparable(excess)
+    rank = np.argsort(falling, axis=1, kind="stable")
+    per_bag = max(3, limit // (4 * len(excess)))
+    chosen = [(falling[b, j], b, j) for b in range(len(excess)) for j in rank[b, :per_bag].tolist()]
+    chosen = sorted(each for each in chosen if excess[each[1:]] > tol)
+    wanted: dict[int, list[int]] = {}
+    for _, b, j in chosen[:limit]:
+        wanted.setdefault(b, []).append(j)
+    return wanted
+
+
+def _divided(H: np.ndarray, members: np.ndarray, whole: _SolutionPart) -> list[_SolutionPart]:
+    """The part of the solution of a disjunct with several points, divided among its points.
+
+    Each learner with weight is assigned to a point where it attains its maximum over the members. A
+    greedy choice uses few points; the other learners are divided in proportion.
+    """
+    if len(members) == 1:
+        return [whole]
+    up = H[:, members] > 0
+    covering = (whole.alpha > ZERO_TOL) & up.any(axis=1)
+    total = float(whole.alpha[covering].sum())
+    if total <= 0.0:
+        return [whole]
+    left = np.where(covering, whole.alpha, 0.0)
+    divided: list[tuple[int, np.ndarray]] = []
+    while left.any():
+        covered = comparable(left @ up)
+        point = int(np.argmax(covered))
+        divided.append((int(members[point]), np.where(up[:, point], left, 0.0)))
+        left = np.where(up[:, point], 0.0, left)
+    if len(divided) == 1:
+        return [whole]
+    rest = np.where(covering, 0.0, whole.alpha)
+    parts = []
+    for member, taken in divided:
+        share = float(taken.sum()) / total
+        alpha = taken + share * rest
+        parts.append(_SolutionPart(whole.bag, whole.disjunct, member, whole.eta * share, alpha))
+    return parts
 
 
 def _spread(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -10,12 +10,12 @@ from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
 from milearn._solvers.ensemble.interior import InteriorSearch, _Point, soft_entries, soft_prices
-from milearn._solvers.ensemble.points import (
+from milearn._solvers.ensemble.pools import StumpPool
+from milearn._solvers.ensemble.problem import (
     disjunctive_problem,
     inherited_problem,
+    score_columns,
 )
-from milearn._solvers.ensemble.pools import StumpPool
-from milearn._solvers.ensemble.problem import score_columns
 from tests._solvers.ensemble.oracles import all_columns, solved
 
 

@@ -12,11 +12,9 @@ from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
 from milearn._solvers.ensemble.dpboost import promised_value, solve_disjunctive
-from milearn._solvers.ensemble.points import disjunctive_problem
 from milearn._solvers.ensemble.pools import ClassifierPool, StumpPool
-from milearn._solvers.ensemble.relaxation import Relaxation
-from milearn._solvers.ensemble.relaxation_columns import add_learners
-from milearn._solvers.ensemble.relaxation_rows import most_violated
+from milearn._solvers.ensemble.problem import disjunctive_problem
+from milearn._solvers.ensemble.relaxation import Relaxation, most_violated
 from milearn.ensemble import DPBoost, LPBoost
 from tests._solvers.ensemble.oracles import all_columns, enumerated, solved
 
@@ -129,7 +127,7 @@ def test_a_program_without_rows_gets_those_that_its_solution_violates():
     values = []
     for constraints in (None, np.zeros(0, dtype=np.intp)):
         relaxation = Relaxation(problem, constraints)
-        add_learners(relaxation, [None] * len(H), H)
+        relaxation.add_learners([None] * len(H), H)
         assert relaxation.solve()
         values.append(relaxation.value)
     assert values[1] == pytest.approx(values[0], rel=1e-9)

@@ -54,7 +54,10 @@ class OrdinalProblem:
 
 @dataclass(kw_only=True)
 class OrdinalSolution(CCCPSolution):
-    """A local minimum of J with its weight vector and thresholds."""
+    """A local minimum of J with its weight vector and thresholds.
+
+    ``witnesses`` are those of the bags above a threshold, in their order.
+    """
 
     w: np.ndarray
     thresholds: np.ndarray
@@ -98,6 +101,7 @@ def solve_ordinal(
     return OrdinalSolution(
         **found.outcome(),
         objective_scale=scale,
+        witnesses=found.held.numbers if (found.held.numbers >= 0).all() else None,
         w=found.w,
         thresholds=found.v,
         n_passes=model.n_passes,
