@@ -402,6 +402,19 @@ def test_costs_that_buy_no_learner_give_the_empty_ensemble():
     assert model.lower_bound_ == pytest.approx(0.099)
 
 
+@pytest.mark.parametrize("n_estimators", [1, "auto"])
+@pytest.mark.parametrize("C", [1e-8, 1e-3])
+def test_a_large_program_of_small_costs_gives_the_empty_ensemble(C, n_estimators):
+    rng = np.random.default_rng(0)
+    bags = Bags.from_list([rng.normal(size=(3, 3)) for _ in range(60)])
+    y = np.arange(60) % 2
+    for build, n_slacks in ((DPBoost, 120), (LPBoost, 180)):
+        model = build(C=C, n_estimators=n_estimators).fit(bags, y)
+        assert len(model.alpha_) == 0
+        assert model.objective_ == pytest.approx(n_slacks * C)
+        assert model.lower_bound_ == pytest.approx(n_slacks * C)
+
+
 @pytest.mark.parametrize("estimator", ["stump", "rbf"])
 def test_bins_limit_the_thresholds(bags, estimator):
     """With as many bins as distinct values nothing changes; with few, thresholds are few."""
