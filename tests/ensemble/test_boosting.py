@@ -129,6 +129,19 @@ def test_learners_can_be_used_by_themselves(bags):
         np.testing.assert_allclose(model.alpha_ @ columns, scores, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_learners_cut_short_floats_as_doubles(dtype):
+    """Between two neighbours of a type, a threshold rounded to this type is one of them."""
+    X = np.linspace(1.0, 2.0, 41, dtype=dtype)
+    X = np.unique(np.r_[X, np.nextafter(X, dtype(3.0))])[:, None]
+    y = np.arange(len(X)) // 2 % 2
+    y[::3] = 1 - y[::3]
+    model = LPBoost(C=10.0).fit(Bags(X, np.arange(len(X) + 1)), y)
+    scores = model.instance_decision_function(Bags(X, np.arange(len(X) + 1)))
+    columns = [each.predict(X) for each in model.learners_]
+    np.testing.assert_allclose(model.alpha_ @ columns, scores, atol=1e-12)
+
+
 def test_balls_compare_by_value():
     ball = Ball(np.array([1.0, 2.0]), 0.5, 1)
     assert ball == Ball(np.array([1.0, 2.0]), 0.5, 1)
