@@ -50,8 +50,7 @@ _NUDGE = 1e-11
 # more than the third fraction of all learners.
 _IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
 _LITTLE_USE = 1e-2
-# A learner is passed to the simplex method if its weight is above this fraction of its slack, and a
-# row if its multiplier is above this fraction of its slack.
+# A learner is passed to the simplex method if its weight is above this fraction of its slack.
 _NEARLY = 1e-3
 # Below this relative gap, two steps are taken if no learner was found.
 _LATE_GAP = 1e-2
@@ -103,8 +102,6 @@ class InteriorStart:
     used: np.ndarray
     free_rows: np.ndarray
     slack_rows: np.ndarray
-    # Mask of these and other rows whose multiplier may be above zero.
-    near_rows: np.ndarray
     # Number of Newton steps.
     n_steps: int
     # Value of the program at the weights of the iterate.
@@ -442,7 +439,6 @@ class InteriorSearch:
             used=used,
             free_rows=free,
             slack_rows=(at.xi > at.t) & ~free,
-            near_rows=(at.y > _NEARLY * at.v) | (at.xi > at.t) | free,
             n_steps=self.n_steps,
             value=self.value,
         )
