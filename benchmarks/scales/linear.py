@@ -299,7 +299,7 @@ def _pass_tasks(args: argparse.Namespace) -> list[SizeTask]:
         (n, d, size), dtype, in_memory = STORAGES[name]
         shape = (1_000, 50, 20) if args.fast else (n, d, size)
         stated = {"shape": shape, "dtype": dtype, "in_memory": in_memory}
-        stated["repeats"] = args.repeats or 2
+        stated["repeats"] = args.repeats or (1 if args.fast else 2)
         tasks += [
             task_of(name, slack, "benchmarks.scales.linear:passes", seconds, slack=slack, **stated)
             for slack in SLACKS

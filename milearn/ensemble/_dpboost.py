@@ -10,7 +10,7 @@ from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.dpboost import DPResult
-from .._solvers.ensemble.points import disjunctive_problem
+from .._solvers.ensemble.problem import disjunctive_problem
 from ._base import BoostedBags
 
 
@@ -116,9 +116,10 @@ class DPBoost(BoostedBags):
     -----
     ConvergenceWarning
         If ``n_estimators``, ``max_nodes``, ``time_limit``, the limit of work of a large program
-        (two million coefficients and more) or a callback ended the search. There
-        is no warning if more than the maximum of a hundred reductions are violated: ``converged_``
-        is False in this case, and ``optimality_gap_`` bounds their effect.
+        (two million coefficients and more) or a callback ended the search, or if no reductions were
+        tried because the program is that large. There is no warning if more than the maximum of a
+        hundred reductions are violated: ``converged_`` is False in this case, and
+        ``optimality_gap_`` bounds their effect.
 
     See Also
     --------

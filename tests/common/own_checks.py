@@ -218,7 +218,7 @@ def check_max_iter(estimator: Any, problem: Problem) -> None:
 # -- selected bags ------------------------------------------------------------------------------
 
 
-@bag_check("dense", "sparse", "graphs", applies=predicts)
+@bag_check("graphs", applies=predicts)
 def check_graphs_are_cut(estimator: Any, problem: Problem) -> None:
     """Selected bags are equivalent to bags whose graphs were sliced explicitly."""
     X, y = problem.X, problem.y
