@@ -92,7 +92,12 @@ def read_nested(
     check_columns("table", [*scalars, *names], table.column_names)
     table = _without_empty(table, names, bag, empty)
     ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
-    _check_ids(ids.tolist(), bag)
+    keys = ids.tolist()
+    missing = next((row for row, key in enumerate(keys) if is_missing(key)), None)
+    if missing is not None:
+        raise ValueError(f"The column {bag!r} names no bag in row {missing}: name every bag.")
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
     offsets, columns = _flat_columns(table, names, ids)
     feature_names = noted.get("feature_names") if len(features) == 1 else None
     matrices = [_matrix(columns[name], name) for name in features]
@@ -145,14 +150,6 @@ def _without_empty(table: Any, names: Sequence[str], bag: str | None, empty: str
             "one instance; remove them, or pass empty='drop'."
         )
     return table.filter(full)
-
-
-def _check_ids(ids: list[Any], bag: str | None) -> None:
-    missing = next((row for row, key in enumerate(ids) if is_missing(key)), None)
-    if missing is not None:
-        raise ValueError(f"The column {bag!r} names no bag in row {missing}: name every bag.")
-    if len(set(ids)) < len(ids):
-        raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
 
 
 def _flat_columns(

@@ -171,11 +171,7 @@ def load_bags(
                     "if this is another format."
                 )
         record = FORMATS[form].read(path, **options)
-    record.bags = _converted(record.bags, dtype, as_sparse)
-    return (record.bags, record.target) if return_X_y else record.to_bunch(path)
-
-
-def _converted(bags: Bags, dtype: Any, as_sparse: bool | None) -> Bags:
+    bags = record.bags
     if holds_text(bags) and (dtype is not None or as_sparse):
         raise ValueError("The instances are text: leave dtype and as_sparse out.")
     becomes_sparse = bags.is_sparse if as_sparse is None else as_sparse
@@ -185,7 +181,10 @@ def _converted(bags: Bags, dtype: Any, as_sparse: bool | None) -> Bags:
         matrix = bags.instances
         matrix = sparse.csr_array(matrix) if becomes_sparse else matrix.toarray()
         bags = bags.with_instances(matrix, feature_names=bags.feature_names)
-    return bags if dtype is None or np.dtype(dtype) == bags.dtype else converted(bags, dtype)
+    if dtype is not None and np.dtype(dtype) != bags.dtype:
+        bags = converted(bags, dtype)
+    record.bags = bags
+    return (bags, record.target) if return_X_y else record.to_bunch(path)
 
 
 def save_bags(

@@ -178,7 +178,13 @@ def _write_all(folder: Path, record: BagRecord, token: str, written: Mapping[str
             continue
         file = folder / f"{key}-{token}.npy"
         if key in written:
-            _take_array(file, written[key])
+            try:
+                os.replace(written[key], file)
+            except PermissionError:
+                # Windows cannot move a mapped file.
+                shutil.copyfile(written[key], file)
+            with _flushed(file, "r+b"):
+                pass
         elif key == "instances":
             _write_array(file, values, (block for _, _, block in row_blocks(bags)))
         else:
@@ -209,17 +215,6 @@ def _write_array(file: Path, values: Any, blocks: Iterable[np.ndarray]) -> None:
         np.lib.format.write_array_header_1_0(stream, header)
         for block in blocks:
             stream.write(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
-
-
-def _take_array(file: Path, written: Path) -> None:
-    """Move one .npy file to its place."""
-    try:
-        os.replace(written, file)
-    except PermissionError:
-        # Windows cannot move a mapped file.
-        shutil.copyfile(written, file)
-    with _flushed(file, "r+b"):
-        pass
 
 
 def _replace(path: Path, temporary: Path) -> None:
