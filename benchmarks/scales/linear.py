@@ -306,7 +306,8 @@ REPORTS: tuple[Report, ...] = (
         },
         f"\n{N_FEATURES} float32 features from a memory map, 20 instances per bag, each fit in a "
         "process of its own\nwith one thread; before, peak: anonymous memory before "
-        "and in the fit. Pages of the memory map itself are not counted: the system may take them back.",
+        "and in the fit. Pages of the memory map\nitself are not counted: the system may take them "
+        "back.",
     ).report(),
     Series(
         "passes",
