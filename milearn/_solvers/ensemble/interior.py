@@ -83,8 +83,6 @@ def soft_prices(problem: DisjunctiveProblem, y: np.ndarray) -> DualPrices:
 class InteriorStart:
     """Learners with weights and multipliers, for another program or for the simplex method."""
 
-    # The program for which they are nearly optimal.
-    problem: DisjunctiveProblem
     # The learners whose weight may be above zero, and their columns.
     learners: list[WeakLearner]
     H: np.ndarray
@@ -321,7 +319,8 @@ class InteriorSearch:
         if isinstance(start, InteriorStart):
             self._begin(start.learners, start.H, start)
         else:
-            self._begin(*(start or ([], self.H)), None)
+            learners, H = start or ([], self.H)
+            self._begin(learners, H, None)
         self.n_steps, self._waited, self._stuck = 0, 0, False
         self._least_gap, self._least_value = np.inf, np.inf
         self._update_gap()
@@ -429,7 +428,6 @@ class InteriorSearch:
         kept = np.flatnonzero(at.alpha > _NEARLY * at.s)
         used, free = at.basis(kept)
         return InteriorStart(
-            problem=self.problem,
             learners=[self.learners[k] for k in kept],
             H=self.H[kept],
             alpha=np.where(at.alpha > at.s, at.alpha, 0.0)[kept],

@@ -285,7 +285,7 @@ def _instance_slacks(
         return spread > 0, np.zeros(len(u)), loss
     beyond = (u > 1.0 + band) & (spread > 0)
     near = (u > -band) & ~beyond & (spread > 0)
-    most = max(np.count_nonzero(paid), most)
+    most = max(int(np.count_nonzero(paid)), most)
     if np.count_nonzero(near) > most:
         distance = np.abs(u)
         farthest = np.partition(distance[near], most)[most]
