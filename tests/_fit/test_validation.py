@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from milearn import Bags
 from milearn._fit.validation import (
+    TrainingLabels,
     as_bags,
     bag_weights,
     check_bags,
@@ -524,3 +525,16 @@ def test_an_instance_of_an_estimator_that_scores_bags_alone_is_a_bag_of_one():
 
 def test_checks_of_scikit_learn_pass_on_the_base():
     check_estimator(LeastSquaresBags(), on_skip=None)
+
+
+def test_a_class_weight_may_name_a_class_whose_bags_have_no_weight():
+    bags, y = Bags(np.arange(6.0)[:, None], np.arange(7)), np.array([0, 1, 2] * 2)
+    weights = np.where(y == 2, 0.0, 1.0)
+    estimator = LeastSquaresBags()
+    estimator.class_weight = {0: 1.0, 1: 3.0, 2: 2.0}
+    found = TrainingLabels.of(estimator, y, bags, weights)
+    assert found.classes.tolist() == [0, 1]
+    np.testing.assert_array_equal(found.weights, [1.0, 3.0, 1.0, 3.0])
+    estimator.class_weight = {0: 1.0, 5: 2.0}
+    with pytest.raises(ValueError, match=r"class_weight names 5, which is not a label in y"):
+        TrainingLabels.of(estimator, y, bags, weights)
