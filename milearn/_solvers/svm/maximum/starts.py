@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ...._bags.blocks import PassSource
-from ...common.newton import GroupProblem, solve_groups
+from ...common.newton import GroupProblem
 from ...common.sample import SampleLimits, sampled_source
 from ...common.screen import ScreenLimits, highest_rows, screened, targets_of
 from ..losses import Hinge
@@ -65,5 +65,5 @@ def rough_svm(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The function of a support vector machine between rows."""
     problem = svm_problem(rows, labels, costs)
-    found = solve_groups(problem, np.zeros(rows.shape[1]), np.zeros(1), gap_tol=gap_tol)
+    found = problem.solve((np.zeros(rows.shape[1]), np.zeros(1)), gap_tol)
     return found.w, found.v
