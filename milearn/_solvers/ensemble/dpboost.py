@@ -21,7 +21,7 @@ from .column_generation import (
     interior_search,
     relax,
 )
-from .interior import InteriorSearch, InteriorStart, soft_prices
+from .interior import InteriorSearch, InteriorStart
 from .learners import WeakLearner
 from .pools import CachingPool, LearnerPool
 from .problem import DisjunctiveProblem
@@ -32,8 +32,6 @@ from .relaxation import Relaxation
 _ROUGH_TOL = 0.1
 _WITNESS_TOL = 1e-4
 _SAME_VALUE = 1e-4
-# It also stops if the next program cannot be lower by more than this fraction.
-_SAME_BOUND = 1e-6
 
 
 @dataclass
@@ -250,8 +248,7 @@ def _improve_by_witnesses(
             return
         seen.add(key)
         fixed = problem.restricted(witnesses)
-        bound = promised_value(solved, fixed, pool) if pool.exact else 0.0
-        if bound >= best.objective * (1.0 - _SAME_BOUND) or budget.stops():
+        if budget.stops():
             return
         # Consecutive programs differ only in a few rows: start from the last solution.
         warm = None if solved.relaxation.problem.members else solved.interior
@@ -260,16 +257,3 @@ def _improve_by_witnesses(
         improved = best.offer(*solved.learners, solved.relaxation.alpha)
         if budget.cut or (not improved and len(seen) > 1):
             return
-
-
-def promised_value(solved: Relaxed, fixed: DisjunctiveProblem, pool: LearnerPool) -> float:
-    """A lower bound of a program with fixed witnesses by the multipliers of the previous one.
-
-    It is the previous value if witnesses changed only in bags whose multiplier is zero.
-    """
-    relaxation = solved.relaxation
-    if len(relaxation.problem.points) != len(fixed.points):
-        return 0.0
-    y = np.maximum(0.0, relaxation.margin_multipliers(relaxation.result.y))
-    best, _, _ = pool.price(soft_prices(fixed, y), np.inf, 1)
-    return float(y.sum()) / max(1.0, best)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import gather_rows, pooling_matrix, segment_max
@@ -19,11 +20,17 @@ from ...common.cccp import CCCPSolution, SolverOptions, rounding_scale
 from ...common.descent import Descent, Duals, PassLimits, descend
 from ...common.newton import GroupProblem
 from ...common.passes import instance_scores, rows_of_block
-from ...common.sample import sample_of, sampled_source
-from ...common.screen import ScreenLimits, refined_by_variances, screened, targets_of
+from ...common.sample import SampleLimits, sample_of, sampled_source
+from ...common.screen import (
+    ScreenLimits,
+    highest_rows,
+    refined_by_variances,
+    screened,
+    targets_of,
+)
 from ...common.witnesses import TieRule, is_constant
 from ..losses import Hinge
-from .starts import rough_svm, screened_witnesses
+from .dual import ROUGH_TOL
 from .view import (
     BagCosts,
     Matrix,
@@ -82,7 +89,7 @@ def solve_mi_svm_rows(
     slack : {"bag", "instance"}
         Whether a negative bag or each of its instances has a slack.
     start : {"auto", "mean"} or ndarray of int
-        First witnesses: the best of the starts of :mod:`.starts` (on a sample of the bags where
+        First witnesses: the best of several starts (on a sample of the bags where
         there are many instances), the mean of each bag, or given rows of shape (n_positive,). Of
         several starts, (n_starts, n_positive), each is followed for one step and the best to its
         end.
@@ -165,7 +172,7 @@ class _Maximum:
     ) -> MaximumView:
         """Pass over all instances."""
         b, numbers = float(v[0]), None if held is None else held.numbers
-        view = self._view((w, b), numbers, None if before is None else before.bags)
+        view = self._view((w, b), numbers, None if before is None else before.working.owners)
         if held is None:
             return view
         hinges, norm = np.maximum(0.0, 1.0 - held.scores(w) - b), 0.5 * float(w @ w)
@@ -189,10 +196,8 @@ class _Maximum:
             self._know_means()
         self.n_passes += 1
         rule = TieRule(self.second, constant) if constant or self.fine else None
-        options: dict[str, Any] = {"band": self.band, "limits": self.limits}
-        view = view_at(
-            self.source, point, self.costs, held=held, before=before, rule=rule, **options
-        )
+        limits = replace(self.limits, band=self.band)
+        view = view_at(self.source, point, self.costs, limits, held=held, before=before, rule=rule)
         if not self._is_precise(view):
             self.limits = replace(self.limits, precise=True)
             return self._view(point, held, before, constant)
@@ -219,8 +224,8 @@ class _Maximum:
         Otherwise rows outside of the working set could alternate between two rounds.
         """
         self.band *= 1.5
-        everything = np.ones(len(before.numbers), dtype=bool)
-        return self._with_rows(before, view, everything)
+        kept = np.ones(len(before.working.numbers), dtype=bool)
+        return joined(before.working, view, self.costs, kept, self.limits.kept_numbers)
 
     def advanced(
         self,
@@ -234,7 +239,8 @@ class _Maximum:
         assert moves is not None
         view = replace(view, moves=None)
         if before is not None:
-            view = self._with_rows(before, view, duals.of(before.numbers) > 0)
+            kept = duals.of(before.working.numbers) > 0
+            view = joined(before.working, view, self.costs, kept, self.limits.kept_numbers)
         return (moves if held is None else held.moved(moves)), view
 
     def unchanged(self, held: WitnessRows, view: MaximumView) -> bool:
@@ -248,14 +254,63 @@ class _Maximum:
         keys = np.full(len(problem.e), -1)
         n_positive = len(held.numbers)
         keys[:n_positive] = self.source.n_instances + np.arange(n_positive)
-        keys[n_positive : n_positive + len(view.numbers)] = view.numbers
+        keys[n_positive : n_positive + len(view.working.numbers)] = view.working.numbers
         return problem, keys
-
-    def _with_rows(self, before: MaximumView, view: MaximumView, kept: np.ndarray) -> MaximumView:
-        return joined(before, view, self.costs, kept, self.limits.kept_numbers)
 
 
 # -- starts ----------------------------------------------------------------------------------------
+#
+# The procedure starts from the mean of each positive bag, and from the highest instances under the
+# directions of :mod:`..common.screen`. The first start is followed to its end. The others are
+# followed for one step, and the best of them to its end. The lower objective is kept.
+
+
+def screened_witnesses(
+    source: PassSource, loss: Hinge, limits: ScreenLimits | None = None
+) -> np.ndarray:
+    """Witnesses of the positive bags under each screened direction, (n_starts, n_positive)."""
+    positive = loss.signs > 0
+    if np.diff(source.offsets)[positive].max() == 1:
+        return np.zeros((0, int(positive.sum())), dtype=np.intp)
+    targets = targets_of(loss.signs, loss.weights)
+    return screened(source, targets, loss.weights, limits).rows[:, positive]
+
+
+def screened_rows(
+    source: PassSource,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    limits: SampleLimits | None = None,
+) -> np.ndarray:
+    """Highest instance of each bag under the best direction of a screen on a sample of the bags.
+
+    ``targets`` are numbers, with which the highest score should grow.
+    """
+    limits = SampleLimits.of_whole_bags() if limits is None else limits
+    if limits.holds_all(source.n_instances, source.n_features):
+        return np.asarray(screened(source, targets_of(targets, weights), weights).rows[0])
+    sample, bags = sampled_source(source, np.ones(source.n_bags), limits)
+    own = targets_of(targets[bags], weights[bags])
+    found = screened(sample, own, weights[bags])
+    return np.asarray(highest_rows(source, found.directions[:1])[0])
+
+
+def svm_problem(rows: Matrix, labels: np.ndarray, costs: np.ndarray) -> GroupProblem:
+    """A support vector machine between rows."""
+    if sparse.issparse(rows):
+        signed = (sparse.diags_array(-labels) @ rows).tocsr()
+    else:
+        signed = rows * -labels[:, None]
+    return GroupProblem(signed, -labels[:, None], np.arange(len(labels) + 1), costs)
+
+
+def rough_svm(
+    rows: Matrix, labels: np.ndarray, costs: np.ndarray, gap_tol: float = 0.05
+) -> tuple[np.ndarray, np.ndarray]:
+    """The function of a support vector machine between rows."""
+    problem = svm_problem(rows, labels, costs)
+    found = problem.solve((np.zeros(rows.shape[1]), np.zeros(1)), gap_tol)
+    return found.w, found.v
 
 
 def _means(block: Block, signs: np.ndarray) -> Matrix:
@@ -292,7 +347,7 @@ def _best(
     if first.stopped == "callback":
         return first
     own, rest = options, options.after(first.n_iter)
-    rough_tol = max(gap_tol, model.limits.race.tol)
+    rough_tol = max(gap_tol, ROUGH_TOL)
     if model.limits.screened.holds_all(source.n_instances, source.n_features):
         others = screened_witnesses(source, loss)
         if len(others) == 0:

@@ -16,10 +16,10 @@ from scipy import sparse
 
 from ...._bags.blocks import Block, PassSource, stacked, width_of
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
+from ...common.descent import WorkingSet
 from ...common.newton import GroupProblem
 from ...common.sample import SampleLimits
 from ...common.witnesses import TieRule
-from .race import RaceLimits
 
 Matrix = Any  # an ndarray or a CSR matrix
 Point = tuple[np.ndarray, float]
@@ -46,7 +46,6 @@ class RowLimits:
     kept_numbers: int = 2**21
     sample: SampleLimits = field(default_factory=SampleLimits)
     screened: SampleLimits = field(default_factory=SampleLimits.of_whole_bags)
-    race: RaceLimits = field(default_factory=RaceLimits)
     # Numbers in all instances up to which the means and a screened start are followed on all.
     all_starts: float = 2.0**24
     # Features per instance of the sample above which variances of all instances give one more
@@ -133,53 +132,27 @@ class WitnessRows:
 
 
 @dataclass(frozen=True)
-class _RowSum:
-    """A weighted sum of rows, and the sum of their weights."""
-
-    vector: np.ndarray
-    cost: float
-
-    @classmethod
-    def of_block(cls, block: Block, rows: np.ndarray, weights: np.ndarray) -> _RowSum:
-        return cls(block.weighted_sum(rows, weights), float(weights.sum()))
-
-    @classmethod
-    def nothing(cls, n_features: int) -> _RowSum:
-        return cls(np.zeros(n_features), 0.0)
-
-    @classmethod
-    def total(cls, parts: list[_RowSum]) -> _RowSum:
-        vectors = [part.vector for part in parts]
-        return cls(np.sum(vectors, axis=0), sum(part.cost for part in parts))
-
-    def without(self, rows: Matrix, weights: np.ndarray) -> _RowSum:
-        vector = self.vector - np.asarray(rows.T @ weights)
-        return _RowSum(vector, max(0.0, self.cost - float(weights.sum())))
-
-
-@dataclass(frozen=True)
 class MaximumView:
-    """Result of a pass over a block or over all instances at a point."""
+    """Result of a pass over all instances at a point."""
 
     point: Point
     band: float
     # Highest instances of the positive bags whose witness has changed.
     moves: WitnessRows | None
-    # The working set of the negative bags.
-    rows: Matrix
-    numbers: np.ndarray
-    bags: np.ndarray
-    # Sum of the rows beyond the margin and the band, if each row has a slack.
-    beyond: _RowSum
-    # Sum of the highest rows of bags that satisfy the margin by more than the band.
-    inactive: _RowSum
+    # Rows of the negative bags.
+    working: WorkingSet
+    # Two sums of rows, (2, n_features), and of their costs: if each row has a slack, of the rows
+    # beyond the margin and the band; of the highest rows of bags that satisfy the margin by more
+    # than the band.
+    sums: np.ndarray
+    sum_costs: np.ndarray
     # Losses of all negative and of all positive bags.
     loss: float
     positive_loss: float
-    # Value of the convex step.
-    value: float = np.nan
     # Whether positive bags have several highest instances, and nothing decided between them.
     tied: bool = False
+    # Value of the convex step.
+    value: float = np.nan
 
     @property
     def v(self) -> np.ndarray:
@@ -197,11 +170,10 @@ def view_at(
     source: PassSource,
     point: Point,
     costs: BagCosts,
+    limits: RowLimits,
     *,
     held: np.ndarray | None = None,
     before: np.ndarray | None = None,
-    band: float | None = None,
-    limits: RowLimits | None = None,
     rule: TieRule | None = None,
 ) -> MaximumView:
     """A pass at a point.
@@ -211,146 +183,139 @@ def view_at(
     source : PassSource
     point : (w, b)
     costs : BagCosts
+    limits : RowLimits
     held : ndarray of int of shape (n_positive,), default=None
         Current witnesses; only new ones are gathered.
     before : ndarray of int, default=None
         Bags with rows in the working set of the previous view, also several times.
-    band : float, default=None
-        Replaces the band of the limits.
-    limits : RowLimits, default=None
     rule : TieRule, default=None
         Breaks ties in positive bags; scores then have all digits.
     """
-    limits = RowLimits() if limits is None else limits
-    limits = limits if band is None else replace(limits, band=band)
     known = np.zeros(source.n_bags, dtype=bool)
     if before is not None:
         known[before] = True
     if held is not None and held[0] < 0:
         held = None
-    extent = limits, source.n_instances
-    parts = source.map(_view_of_block, point, costs, held, known, extent, rule)
-    firsts = np.cumsum([0, *[n_positive for n_positive, _ in parts]])
-    views = [view for _, view in parts]
-    moves = [view.moves for view in views]
+    parts = source.map(pass_over, point, costs, held, known, limits, source.n_instances, rule)
+    witnesses, workings, sums, sum_costs, losses, tied = zip(*parts, strict=True)
+    counts, moves = zip(*witnesses, strict=True)
+    firsts = np.cumsum(counts) - counts
+    loss, positive_loss = np.sum(losses, axis=0)
     return MaximumView(
         point=point,
         band=limits.band,
         moves=WitnessRows(
             np.concatenate([each.numbers for each in moves]),
             stacked([each.vectors for each in moves]),
-            np.concatenate([each.bags + n for each, n in zip(moves, firsts[:-1], strict=True)]),
+            np.concatenate([each.bags + n for each, n in zip(moves, firsts, strict=True)]),
         ),
-        rows=stacked([view.rows for view in views]),
-        numbers=np.concatenate([view.numbers for view in views]),
-        bags=np.concatenate([view.bags for view in views]),
-        beyond=_RowSum.total([view.beyond for view in views]),
-        inactive=_RowSum.total([view.inactive for view in views]),
-        loss=sum(view.loss for view in views),
-        positive_loss=sum(view.positive_loss for view in views),
-        tied=any(view.tied for view in views),
+        working=WorkingSet.together(list(workings)),
+        sums=np.sum(sums, axis=0),
+        sum_costs=np.sum(sum_costs, axis=0),
+        loss=float(loss),
+        positive_loss=float(positive_loss),
+        tied=any(tied),
     )
 
 
-def _view_of_block(
+def pass_over(
     block: Block,
     point: Point,
     costs: BagCosts,
     held: np.ndarray | None,
     before: np.ndarray,
-    extent: tuple[RowLimits, int],
+    limits: RowLimits,
+    n_instances: int,
     rule: TieRule | None,
-) -> tuple[int, MaximumView]:
-    """Number of positive bags of a block, and its view."""
-    (w, b), (limits, n_instances) = point, extent
+) -> tuple[Any, ...]:
+    """Part of a block in the fields of a view, from ``moves`` to ``tied``.
+
+    Before the moves stands the number of positive bags; ``before`` tells for each bag whether it
+    had rows in the last working set.
+    """
+    w, b = point
     whole = limits.hold_all(n_instances, block.width)
     # Small problems are solved more precisely, and need scores in double precision.
-    precise = whole or limits.precise or rule is not None
-    scores = block.scores(w, precise=precise)
+    scores = block.scores(w, precise=whole or limits.precise or rule is not None)
     scores += b
     signs, weights = costs.signs[block.bags], costs.weights[block.bags]
     highest = segment_argmax(scores, block.offsets)
     top = scores[highest]
     positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
-    sizes = np.diff(block.offsets)
-    n_rows = int(sizes[negative].sum())
-    share = n_rows / (n_instances * block.width)
-    limits = replace(limits, numbers=int(limits.numbers * share))
+    paid = np.where(signs < 0, weights, 0.0)
+    share = np.diff(block.offsets)[negative].sum() / (n_instances * block.width)
+    most = None if whole else int(limits.numbers * share)
     if costs.by_instance:
-        spread = np.repeat(np.where(signs < 0, weights, 0.0), sizes)
-        near, beyond = _near_the_margin(1.0 + scores, spread > 0, len(negative), whole, limits)
-        loss = float(spread @ np.maximum(1.0 + scores, 0.0))
-        far = np.flatnonzero(beyond)
-        further = _RowSum.of_block(block, far, spread[far])
+        near, far, loss = _instance_slacks(scores, block.offsets, paid, limits.band, most)
     else:
-        level = np.where(signs < 0, top, np.inf)
-        near = _near_the_top(scores, block.offsets, level, whole, limits)
-        further = _RowSum.nothing(block.stored.shape[1])
-        loss = float(weights[negative] @ np.maximum(1.0 + top[negative], 0.0))
-    rows = np.flatnonzero(near)
-    owner = np.searchsorted(block.offsets, rows, side="right") - 1
+        near = _bag_slacks(scores, block.offsets, np.where(signs < 0, top, np.inf), limits, most)
+        far, loss = np.zeros(len(scores)), float(paid @ np.maximum(1.0 + top, 0.0))
+    rows, beyond = np.flatnonzero(near), np.flatnonzero(far)
+    owners = np.searchsorted(block.offsets, rows, side="right") - 1
     # Bags with rows in the working set are not summed.
     clear = 1.0 + top[negative] <= (-np.inf if whole else -limits.band)
     inactive = negative[clear & ~before[block.bags][negative]]
+    summed = (beyond, far[beyond]), (highest[inactive], weights[inactive])
     witnesses, tied = highest[positive], False
     if rule is not None:
         witnesses, tied = rule.highest(block, scores - b, positive)
-    return len(positive), MaximumView(
-        point=point,
-        band=limits.band,
-        moves=_moves(block, witnesses, held),
-        rows=block.take(rows, kept_type(block)),
-        numbers=rows + block.first_row,
-        bags=owner + block.first_bag,
-        beyond=further,
-        inactive=_RowSum.of_block(block, highest[inactive], weights[inactive]),
-        loss=loss,
-        positive_loss=float(weights[positive] @ np.maximum(1.0 - top[positive], 0.0)),
-        tied=tied,
+    return (
+        (len(positive), _moves(block, witnesses, held)),
+        WorkingSet(
+            block.take(rows, kept_type(block)), rows + block.first_row, owners + block.first_bag
+        ),
+        np.stack([block.weighted_sum(*each) for each in summed]),
+        np.array([each.sum() for _, each in summed]),
+        (loss, float(weights[positive] @ np.maximum(1.0 - top[positive], 0.0))),
+        tied,
     )
 
 
-def _near_the_margin(
-    u: np.ndarray, negative: np.ndarray, n_bags: int, whole: bool, limits: RowLimits
-) -> tuple[np.ndarray, np.ndarray]:
-    """Negative rows with slacks that belong to the working set, and those that are summed."""
-    if whole:
-        return negative, np.zeros(len(u), dtype=bool)
-    beyond = u > 1.0 + limits.band
-    near = (u > -limits.band) & ~beyond & negative
-    beyond &= negative
-    most = max(n_bags, limits.numbers)
+def _instance_slacks(
+    scores: np.ndarray, offsets: np.ndarray, paid: np.ndarray, band: float, most: int | None
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Rows of the working set, costs of the summed rows, and the loss, with a slack of each row.
+
+    ``paid`` is the cost of each negative bag, and zero for others. ``most`` is a number of rows, or
+    None if all of them belong to the working set.
+    """
+    u, spread = 1.0 + scores, np.repeat(paid, np.diff(offsets))
+    loss = float(spread @ np.maximum(u, 0.0))
+    if most is None:
+        return spread > 0, np.zeros(len(u)), loss
+    beyond = (u > 1.0 + band) & (spread > 0)
+    near = (u > -band) & ~beyond & (spread > 0)
+    most = max(np.count_nonzero(paid), most)
     if np.count_nonzero(near) > most:
         distance = np.abs(u)
         farthest = np.partition(distance[near], most)[most]
         beyond |= near & (u >= farthest)
         near &= distance < farthest
-    return near, beyond
+    return near, np.where(beyond, spread, 0.0), loss
 
 
-def _near_the_top(
-    scores: np.ndarray, offsets: np.ndarray, top: np.ndarray, whole: bool, limits: RowLimits
+def _bag_slacks(
+    scores: np.ndarray, offsets: np.ndarray, top: np.ndarray, limits: RowLimits, most: int | None
 ) -> np.ndarray:
-    """Rows of bags with one slack that belong to the working set.
+    """Rows of the working set with one slack for each bag.
 
     ``top`` is the highest score of each negative bag, and infinity for others. A bag has a number
     of rows that does not depend on the other bags of its block, because the order of the bags
-    would choose the blocks.
+    would choose the blocks. ``most`` is a number of rows, or None if all of them belong to it.
     """
     sizes = np.diff(offsets)
-    if whole:
+    if most is None:
         return np.repeat(np.isfinite(top), sizes)
     near = scores > np.repeat(np.maximum(top, -1.0) - limits.band, sizes)
     wider = (limits.band / RowLimits.band) ** 2
-    n_rows = int(sizes[np.isfinite(top)].sum())
-    by_numbers = limits.numbers * sizes // max(1, n_rows)
-    most = np.maximum(2, np.minimum(int(limits.per_bag * wider), by_numbers))
+    by_numbers = most * sizes // max(1, int(sizes[np.isfinite(top)].sum()))
+    each = np.maximum(2, np.minimum(int(limits.per_bag * wider), by_numbers))
     counts = np.add.reduceat(near, offsets[:-1], dtype=np.intp)
-    over = np.flatnonzero(counts > most)
+    over = np.flatnonzero(counts > each)
     if len(over):
         # If scores hardly differ, the highest rows of each bag are enough.
         rows, own = gather_rows(offsets, over)
-        low = segment_rank(scores[rows], own) >= np.repeat(most[over], np.diff(own))
+        low = segment_rank(scores[rows], own) >= np.repeat(each[over], np.diff(own))
         near[rows[low]] = False
     return np.asarray(near)
 
@@ -376,47 +341,43 @@ def rounding_of(view: MaximumView, costs: BagCosts) -> float:
     The error of a score is in proportion to the norms of w and of the rows. Losses near zero are
     the sums of such errors.
     """
-    (w, _), n_rows = view.point, view.rows.shape[0]
-    if n_rows == 0 or sparse.issparse(view.rows):
+    (w, _), rows = view.point, view.working.rows
+    n_rows = rows.shape[0]
+    if n_rows == 0 or sparse.issparse(rows):
         return 0.0
-    some = np.asarray(view.rows[np.linspace(0, n_rows - 1, min(n_rows, 256)).astype(np.intp)])
+    some = np.asarray(rows[np.linspace(0, n_rows - 1, min(n_rows, 256)).astype(np.intp)])
     squared = float(np.einsum("ij,ij->", some, some, dtype=np.float64)) / len(some)
     cost = float(costs.weights.sum())
     if costs.by_instance:
-        cost = float(costs.weights[costs.positive].sum() + costs.weights[view.bags].sum())
+        owners = view.working.owners
+        cost = float(costs.weights[costs.positive].sum() + costs.weights[owners].sum())
     return cost * float(np.finfo(np.float32).eps) * float(np.sqrt(squared * (w @ w)))
 
 
 def joined(
-    before: MaximumView, view: MaximumView, costs: BagCosts, kept: np.ndarray, kept_numbers: int
+    before: WorkingSet, view: MaximumView, costs: BagCosts, kept: np.ndarray, kept_numbers: int
 ) -> MaximumView:
     """A view whose working set also has some rows of the previous working set."""
-    (w, b), known = view.point, np.isin(before.numbers, view.numbers)
-    extra = np.flatnonzero(kept & ~known)
+    (w, b), working = view.point, view.working
+    extra = np.flatnonzero(kept & ~np.isin(before.numbers, working.numbers))
     u = 1.0 + np.asarray(before.rows @ w)[extra] + b
     if costs.by_instance:
         # Rows inside the band that the pass left out are in one of its sums.
         outside = (u <= -view.band) | (u > 1.0 + view.band)
         extra, u = extra[outside], u[outside]
-    most = max(len(view.numbers), int(kept_numbers / width_of(before.rows)))
+    most = max(len(working.numbers), int(kept_numbers / width_of(before.rows)))
     if len(extra) > most:
         nearest = np.argpartition(np.abs(u), most)[:most]
         extra, u = extra[nearest], u[nearest]
-    if len(extra) == 0:
-        return view
-    rows, bags, beyond = before.rows[extra], before.bags[extra], view.beyond
+    sums, sum_costs = view.sums.copy(), view.sum_costs.copy()
     if costs.by_instance:
         # Rows that are now beyond the band move from the sum to the working set.
-        beyond = beyond.without(rows, costs.weights[bags] * (u > 1.0 + view.band))
-    numbers = np.r_[view.numbers, before.numbers[extra]]
-    order = np.argsort(numbers, kind="stable")
-    return replace(
-        view,
-        rows=stacked([view.rows, rows])[order],
-        numbers=numbers[order],
-        bags=np.r_[view.bags, bags][order],
-        beyond=beyond,
-    )
+        moved = costs.weights[before.owners[extra]] * (u > 1.0 + view.band)
+        sums[0] -= np.asarray(before.rows[extra].T @ moved)
+        sum_costs[0] = max(0.0, sum_costs[0] - float(moved.sum()))
+    chosen = np.zeros(len(before.numbers), dtype=bool)
+    chosen[extra] = True
+    return replace(view, working=working.joined(before, chosen), sums=sums, sum_costs=sum_costs)
 
 
 def working_set(
@@ -427,24 +388,22 @@ def working_set(
     Rows in float32 with more than ``single_numbers`` values stay in it: problems of this size are
     not solved to many digits.
     """
-    positive = costs.positive
-    n_positive, n_rows = len(positive), view.rows.shape[0]
-    sums = [each for each in (view.beyond, view.inactive) if each.cost > 0]
-    parts = [-witnesses, view.rows]
-    if sums:
-        means = np.stack([each.vector / each.cost for each in sums])
-        parts.append(sparse.csr_array(means) if sparse.issparse(witnesses) else means)
-    n_all = n_positive + n_rows + len(sums)
-    single = n_all * view.rows.shape[1] > single_numbers and view.rows.dtype == np.float32
-    dtype = np.float32 if single else np.float64
+    rows, owners = view.working.rows, view.working.owners
+    positive, used = costs.positive, view.sum_costs > 0
+    n_positive, n_rows = len(positive), rows.shape[0]
+    means: Matrix = view.sums[used] / view.sum_costs[used, None]
+    if sparse.issparse(witnesses):
+        means = sparse.csr_array(means)
+    n_all = n_positive + n_rows + means.shape[0]
+    single = n_all * rows.shape[1] > single_numbers and rows.dtype == np.float32
+    parts, dtype = [-witnesses, rows, means], np.float32 if single else np.float64
     starts = np.arange(n_rows)
     if not costs.by_instance:
-        starts = np.flatnonzero(np.r_[True, view.bags[1:] != view.bags[:-1]][:n_rows])
+        starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]][:n_rows])
     ends = np.arange(n_positive + n_rows, n_all + 1)
-    row_costs = costs.weights[view.bags[starts]]
     return GroupProblem(
         Z=stacked(parts) if sparse.issparse(witnesses) else np.concatenate(parts, dtype=dtype),
         e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)][:, None],
         offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
-        costs=np.r_[costs.weights[positive], row_costs, [each.cost for each in sums]],
+        costs=np.r_[costs.weights[positive], costs.weights[owners[starts]], view.sum_costs[used]],
     )
