@@ -28,7 +28,7 @@ from ...common.descent import (
     descend,
     with_rows,
 )
-from ...common.newton import GroupProblem, NewtonSolution, solve_groups
+from ...common.newton import GroupProblem, NewtonSolution
 from ...common.passes import rows_of_block
 from ...common.witnesses import TieRule, is_constant
 from ..losses import BagLoss, Coupling, Tube
@@ -233,7 +233,7 @@ class _Coupled:
         problem, _ = _assembled(_loss_groups(self.loss, side, side), 0)
         n_free = problem.free.shape[1]
         start = np.zeros(objects.shape[1]), np.zeros(n_free)
-        return solve_groups(problem, *start, gap_tol=tol)
+        return problem.solve(start, tol)
 
     # -- the model --
 

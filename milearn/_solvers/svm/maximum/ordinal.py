@@ -28,7 +28,7 @@ from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.cccp import CCCPSolution, SolverOptions, optimal_intercept, rounding_scale
 from ...common.descent import Duals, PassLimits, Witnesses, WorkingSet, descend
-from ...common.newton import GroupProblem, solve_groups
+from ...common.newton import GroupProblem
 from ...common.passes import bag_means, gather
 from ...common.witnesses import TieRule, is_constant
 from .view import RowLimits
@@ -169,9 +169,7 @@ class _Ordinal:
         n_bags = len(self.ranks)
         alone = np.arange(n_bags)
         step = self._step(held.vectors, vectors, alone, ~self.above)
-        found = solve_groups(
-            step, np.zeros(self.source.n_features), np.zeros(self.T), gap_tol=_START_TOL
-        )
+        found = step.solve((np.zeros(self.source.n_features), np.zeros(self.T)), _START_TOL)
         return (found.w, found.v), held
 
     # -- the model --

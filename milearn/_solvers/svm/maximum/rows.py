@@ -18,7 +18,7 @@ from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import gather_rows, pooling_matrix, segment_max
 from ...common.cccp import CCCPSolution, SolverOptions, rounding_scale
 from ...common.descent import Descent, Duals, PassLimits, descend
-from ...common.newton import GroupProblem, solve_groups
+from ...common.newton import GroupProblem
 from ...common.passes import instance_scores, rows_of_block
 from ...common.sample import SampleLimits, sample_of, sampled_source
 from ...common.screen import (
@@ -309,7 +309,7 @@ def rough_svm(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The function of a support vector machine between rows."""
     problem = svm_problem(rows, labels, costs)
-    found = solve_groups(problem, np.zeros(rows.shape[1]), np.zeros(1), gap_tol=gap_tol)
+    found = problem.solve((np.zeros(rows.shape[1]), np.zeros(1)), gap_tol)
     return found.w, found.v
 
 
