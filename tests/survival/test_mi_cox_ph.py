@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -16,6 +17,7 @@ from milearn.preprocessing import InstanceTransformer
 from milearn.survival import MICoxPH, StepFunction, survival_outcomes
 from tests.bags import random_bags
 from tests.common.objectives import stated_objective
+from tests.oracles import cox_step
 
 
 def random_case(seed=0, n_bags=40, d=4, largest=5, *, tied=False):
@@ -174,6 +176,18 @@ def test_features_far_from_zero():
     expected = model.predict_survival_function(bags, return_array=True)
     survival = found.predict_survival_function(far, return_array=True)
     np.testing.assert_allclose(survival, expected, atol=1e-5)
+
+
+def test_the_gap_of_sparse_features_far_from_zero_is_true():
+    """Proportions of rows are differences of scores, which lost their digits and summed to less."""
+    for seed in (0, 1, 7, 10):
+        bags, y = random_case(seed, d=3)
+        far = Bags(sparse.csr_array(bags.instances + 1e4), bags.offsets)
+        found = MICoxPH(init="mean").fit(far, y)
+        outcomes = y["event"], y["time"], np.ones(len(y)), "breslow"
+        least, _ = cox_step(bags, outcomes, 1.0, found.witnesses_)
+        assert found.objective_ - least <= found.dual_gap_ + 1e-6
+        assert found.dual_gap_ <= 1e-6 * found.objective_
 
 
 def test_pipelines_and_searches():

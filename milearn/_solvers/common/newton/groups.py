@@ -344,19 +344,22 @@ def project(
     rows = np.flatnonzero(np.repeat(several, lengths))
     if len(rows) == 0:
         return a, starts, full
-    order = rows[np.lexsort((-u[rows], group[rows]))]
-    lengths = lengths[several]
-    firsts = np.cumsum(lengths) - lengths
-    rank = np.arange(len(order)) - np.repeat(firsts, lengths) + 1
-    ordered = u[order]
-    total = np.cumsum(ordered)
-    before = np.repeat(total[firsts] - ordered[firsts], lengths)
-    threshold = (total - before - h) / rank
-    # The last row above its threshold determines the threshold of its group.
-    counts = np.add.reduceat(ordered > threshold, firsts, dtype=np.intp)
+    # Values relative to the highest of their group, because those far from zero would lose the
+    # digits of small differences. What is not less than h below has a proportion of zero.
+    a[rows], sizes = 0.0, lengths[several]
+    below = np.repeat(np.maximum.reduceat(u, starts)[several], sizes) - u[rows]
+    near = below < h
+    rows, below = rows[near], below[near]
+    sizes = np.add.reduceat(near, np.cumsum(sizes) - sizes, dtype=np.intp)
+    firsts = np.cumsum(sizes) - sizes
+    order = np.lexsort((below, group[rows]))
+    rows, below = rows[order], below[order]
+    rank = np.arange(len(rows)) - np.repeat(firsts, sizes) + 1
+    total = np.cumsum(below)
+    threshold = (h + total - np.repeat(total[firsts], sizes)) / rank
+    # The last row within its threshold determines the threshold of its group.
+    counts = np.add.reduceat(below < threshold, firsts, dtype=np.intp)
     chosen = threshold[firsts + np.maximum(counts, 1) - 1]
-    values = np.maximum(0.0, ordered - np.repeat(chosen, lengths)) / h
-    # Differences lose digits at a small h, but a sum above one would be no feasible point.
-    sums = np.maximum(np.add.reduceat(values, firsts), 1.0)
-    a[order] = values / np.repeat(sums, lengths)
+    values = np.maximum(0.0, np.repeat(chosen, sizes) - below)
+    a[rows] = values / np.repeat(np.add.reduceat(values, firsts), sizes)
     return a, starts, full
