@@ -98,10 +98,6 @@ class ScreenLimits:
         wanted = min(self.candidates, self.per_feature * n_features)
         return max(self.refined, min(wanted, affordable))
 
-    def n_contrast_rows(self, n_instances: int, n_features: int) -> int:
-        """Number of instances for the difference of covariances."""
-        return min(n_instances, int(self.contrast_products / n_features**2))
-
 
 @dataclass(frozen=True)
 class Screened:
@@ -160,7 +156,7 @@ def screened(
         each = np.ones(len(some))
     mean, factor = _whitening(_dense(gather(source, some)), each, limits.ridge)
     tried = _candidates(source, along, (targets, weights), (mean, factor), limits)
-    inherited = _inherited(source, targets * weights, factor)[None]
+    inherited = linalg.cho_solve(factor, _inherited_difference(source, targets * weights))[None]
     contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
     directions = np.concatenate([tried, inherited, contrasts, -contrasts])
     for _ in range(limits.rounds):
@@ -307,8 +303,9 @@ def _candidates(
     directions = linalg.cho_solve(factor, vectors.T).T
 
     def values_from(first: int) -> np.ndarray:
-        some = directions[first : first + _AT_ONCE]
-        return rank_correlations(_maxima(source, some), targets, weights)
+        some = directions[first : first + _AT_ONCE].astype(np.float32)
+        maxima = np.concatenate(source.map(_maxima_of_block, some), axis=1)
+        return rank_correlations(maxima, targets, weights)
 
     values = np.concatenate(in_threads(values_from, range(0, len(directions), _AT_ONCE)))
     return np.asarray(directions[_descending(values)[: limits.refined]])
@@ -328,7 +325,7 @@ def contrasts_of(
     (targets, weights), (mean, (factor, _)) = bags, whitening
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     rows, pull = np.arange(source.n_instances), (weights * targets)[owner]
-    count = limits.n_contrast_rows(len(rows), len(mean))
+    count = min(len(rows), int(limits.contrast_products / len(mean) ** 2))
     if count < len(rows):
         rows = np.sort(_at_equal_distances(along, weights[owner], count))
         pull = targets[owner[rows]]
@@ -363,12 +360,6 @@ def _with_moments(
     sums = np.asarray(weighted.sum(axis=0)).ravel()
     cross = np.outer(sums - 0.5 * proportions[mine].sum() * mean, mean)
     return np.asarray(moments + (instances.T @ weighted).toarray() - cross - cross.T)
-
-
-def _maxima(source: PassSource, directions: np.ndarray) -> np.ndarray:
-    """Highest scores of the bags in single precision, (n_directions, n_bags)."""
-    parts = source.map(_maxima_of_block, directions.astype(np.float32))
-    return np.concatenate(parts, axis=1)
 
 
 def _maxima_of_block(block: Block, directions: np.ndarray) -> np.ndarray:
@@ -445,10 +436,6 @@ def _sums_of_highest(block: Block, directions: np.ndarray, proportions: np.ndarr
     for k in range(len(directions)):
         found[k] = block.weighted_sum(highest[:, k], proportions[block.bags])
     return found
-
-
-def _inherited(source: PassSource, pull: np.ndarray, factor: tuple[np.ndarray, bool]) -> np.ndarray:
-    return np.asarray(linalg.cho_solve(factor, _inherited_difference(source, pull)))
 
 
 def _inherited_difference(source: PassSource, pull: np.ndarray) -> np.ndarray:

@@ -177,12 +177,7 @@ class LinkedStep:
     ) -> tuple[np.ndarray, np.ndarray]:
         """pi, and the smoothed maximum of each bag."""
         terms = self.terms
-        shifted = scores + h * centre
-        # Rows more than h below the highest one have a proportion of zero.
-        shifted -= (segment_max(shifted, terms.offsets) - h)[terms.owner]
-        kept = np.flatnonzero(shifted > 0)
-        rows = np.zeros(len(scores))
-        rows[kept], _, _ = project(shifted[kept], terms.owner[kept], h, bounded=False)
+        rows, _, _ = project(scores + h * centre, terms.owner, h, bounded=False)
         lost = rows - centre
         lost *= lost
         lost *= -0.5 * h

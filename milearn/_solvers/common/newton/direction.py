@@ -25,7 +25,7 @@ from scipy.linalg import cho_solve, lu_factor, lu_solve, qr
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ...._bags.segments import bag_ranges
+from ...._bags.segments import bag_ranges, gather_rows
 from ...._bags.threads import in_threads
 from ....exceptions import SolverError
 
@@ -82,16 +82,20 @@ class Part:
 
         Groups begin at ``starts`` and have one weight for all rows.
         """
-        ends = np.append(starts, len(rows))
-        sums = sparse.csr_array((np.ones(len(rows)), rows, ends), (len(starts), n))
-        lost = weights[starts] * share * (2.0 - np.diff(ends) * share)
-        shared = np.flatnonzero(share)
-        return [cls.of_rows(rows, weights, n), cls(sums[shared], -lost[shared])]
+        ends, shared = np.append(starts, len(rows)), np.flatnonzero(share)
+        parts = [cls.of_rows(rows, weights, n)]
+        if len(shared):
+            members, offsets = gather_rows(ends, shared)
+            shape, share = (len(shared), n), share[shared]
+            sums = sparse.csr_array((np.ones(len(members)), rows[members], offsets), shape)
+            lost = weights[starts[shared]] * share * (2.0 - np.diff(offsets) * share)
+            parts.append(cls(sums, -lost))
+        return parts
 
     def add_to(self, system: np.ndarray, X: Matrix, E: np.ndarray) -> None:
         """Add (X, E)'A'QA(X, E); threads share the rows of A."""
         if not isinstance(self.Q, np.ndarray):
-            V = self._times(X, E, 0, self.A.shape[0])
+            V = self._times(X, E, 0, self.A.shape[0], np.ones(self.A.shape[0]))
             system += V.T @ (self.Q @ V) if sparse.issparse(self.Q) else self.Q.gram(V)
             return
         blocks = list(bag_ranges(self.A.indptr, max(len(system), _AT_ONCE // len(system))))
@@ -100,8 +104,7 @@ class Part:
         def summed(number: int) -> np.ndarray:
             total = np.zeros_like(system)
             for first, last in blocks[number : number + step]:
-                V = self._times(X, E, first, last)
-                V *= np.sqrt(np.abs(self.Q[first:last]))[:, None]
+                V = self._times(X, E, first, last, np.sqrt(np.abs(self.Q[first:last])))
                 total += V.T @ V
             return total
 
@@ -109,12 +112,14 @@ class Part:
         for total in in_threads(summed, range(0, len(blocks), step)):
             system += sign * total
 
-    def _times(self, X: Matrix, E: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Some rows of A(X, E)."""
+    def _times(
+        self, X: Matrix, E: np.ndarray, first: int, last: int, weights: np.ndarray
+    ) -> np.ndarray:
+        """Some rows of A(X, E) times weights."""
         ends = self.A.indptr[first : last + 1]
         rows, data = (each[ends[0] : ends[-1]] for each in (self.A.indices, self.A.data))
-        V = np.hstack([_dense(X[rows]), E[rows]])
-        sizes = np.diff(ends)
+        V, sizes = np.hstack([_dense(X[rows]), E[rows]]), np.diff(ends)
+        data = data * np.repeat(weights, sizes)
         if (sizes == 1).all():
             V *= data[:, None]
             return V

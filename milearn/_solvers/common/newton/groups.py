@@ -259,21 +259,17 @@ class GroupProblem:
         # Exact solutions have bounds above their objective by rounding.
         return replace(found, v=v, lower_bound=min(found.lower_bound, found.objective))
 
-    def _first_smoothing(self, at_once: int = 2**20) -> float:
+    def _first_smoothing(self) -> float:
         """First h: the usual one or, for rows of large norm, a share of the median of C |z|^2.
 
         If C |z|^2 is large, the multipliers are small fractions of their costs where groups can be
         separated, and with a small h only rows within a tiny distance of the margin have curvature:
         Newton's method would then find them a few at a time.
         """
-        n, d = self.Z.shape
-        squares, step = np.empty(n), max(1, at_once // max(1, d))
-        for first in range(0, n, step):
-            rows = self.Z[first : first + step]
-            if sparse.issparse(rows):
-                squares[first : first + step] = rows.power(2).sum(axis=1)
-            else:
-                squares[first : first + step] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        if sparse.issparse(self.Z):
+            squares = self.Z.power(2).sum(axis=1)
+        else:
+            squares = np.einsum("ij,ij->i", self.Z, self.Z, dtype=np.float64)
         level = _SHARE * float(np.median(self.row_costs * squares))
         return min(max(FIRST_SMOOTHING, level), max(FIRST_SMOOTHING, _MOST))
 

@@ -10,13 +10,6 @@ from milearn._solvers.common.newton.direction import Part, newton_direction, sol
 from milearn.exceptions import SolverError
 
 
-def test_a_regular_system_has_its_solution():
-    rng = np.random.default_rng(0)
-    A = rng.normal(size=(8, 5))
-    system, target = A.T @ A + np.eye(5), rng.normal(size=5)
-    np.testing.assert_allclose(system @ solve_positive(system, target), target, atol=1e-12)
-
-
 def test_where_the_ridge_is_rounding_the_solution_descends_and_is_right_in_the_rows():
     rng = np.random.default_rng(1)
     A = 1e9 * rng.normal(size=(3, 6))

@@ -202,15 +202,6 @@ def test_conjugate_gradients_give_the_same(kind, monkeypatch):
     assert found.lower_bound <= expected * (1 + 1e-9)
 
 
-def test_few_rows_in_many_columns_go_by_the_smaller_system():
-    rng = np.random.default_rng(0)
-    Z = rng.normal(size=(10, 200))
-    e = np.where(np.arange(10) < 5, -1.0, 1.0)
-    problem = GroupProblem(Z, e, np.arange(11), np.ones(10))
-    found = problem.solve((np.zeros(200), 0.0), 1e-6)
-    assert found.objective == pytest.approx(optimum(problem), rel=1e-5)
-
-
 @pytest.mark.parametrize("at_once", [1, 50, 2**17])
 def test_the_sum_over_rows_leaves_out_the_means_of_full_groups(at_once, monkeypatch):
     monkeypatch.setattr(direction, "_AT_ONCE", at_once)
