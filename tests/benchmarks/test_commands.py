@@ -38,7 +38,8 @@ LINES = {
         1,
     ),
     "classical": (
-        "--datasets musk1 fox --methods plain-mean all-misvc --repeats 1 --folds 2 --grid tiny",
+        "--datasets musk1 fox --methods plain-mean all-misvc --repeats 1 --folds 2 --grid tiny "
+        "--jobs 1",
         "average rank over 2 data sets",
         8,
     ),
