@@ -172,9 +172,6 @@ Multiple-Instance Learning. NIPS 15, 2003.
 
 cheung2006 = .. [{}] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance
 Learning. ICML 2006.
-
-gehler2007 = .. [{}] P. V. Gehler, O. Chapelle. Deterministic Annealing for Multiple-Instance
-Learning. AISTATS 2007.
 """
 _PLACEHOLDER = re.compile(r"^( *)\{(\w+)(?:: (.+))?\}$", re.MULTILINE)
 _WIDTH = 100

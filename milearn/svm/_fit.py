@@ -20,7 +20,7 @@ from .._fit.validation import STORED_FLOATS, TrainingLabels, validate_labels, va
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.svm.losses import Hinge, Tube
 from ._centre import Centre
-from ._formulations import ANNEALED, Formulation, TrainingBags, by_rows
+from ._formulations import Formulation, TrainingBags, by_rows
 from ._functions import BagFunction
 from ._kernel import Kernel
 
@@ -103,10 +103,9 @@ def value_problem(
 
 
 def _components(estimator: Any, training: TrainingBags, kernel: Kernel) -> int | None:
-    """The number of landmarks; "auto" has none for kernels and starts that cannot use them."""
-    given, init = estimator.n_components, getattr(estimator, "init", None)
-    annealed = isinstance(init, str) and init == ANNEALED
-    if given == AUTO and (kernel.linear or kernel.columns is not None or annealed):
+    """The number of landmarks; "auto" has none for kernels that cannot use them."""
+    given = estimator.n_components
+    if given == AUTO and (kernel.linear or kernel.columns is not None):
         return None
     return auto_components(given, *training.size[:2])
 

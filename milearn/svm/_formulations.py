@@ -25,7 +25,6 @@ from .._solvers.common.descent import precision
 from .._solvers.common.features import FeatureMap, FeatureSource, landmark_features
 from .._solvers.common.screen import landmark_source
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
 from .._solvers.svm.maximum.dual import MISVMResult, solve_mi_svm
 from .._solvers.svm.maximum.labels_dual import solve_instance_labels
 from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
@@ -50,9 +49,6 @@ from ._functions import (
 from ._kernel import Kernel, memory_limit, training_gram, warn_of_indefinite
 
 Report = Callable[[int, float], bool]
-
-# The start by deterministic annealing.
-ANNEALED = "annealed"
 
 
 @dataclass(frozen=True)
@@ -189,8 +185,6 @@ class _Maximum:
             starts = [draw(self.training, loss, rng)]
         elif self.init == "bag":
             starts = [np.repeat(loss.signs, np.diff(self.training.offsets))]
-        elif self.init == ANNEALED:
-            starts = [ANNEALED, "auto"]
         return starts + [draw(self.training, loss, rng) for _ in range(self.n_init - 1)]
 
 
@@ -215,10 +209,9 @@ class MaximumDual(_Maximum):
         rows = self.rows
         if rows is None:
             return self._solve(loss, start, on_iteration)
-        annealed = isinstance(start, str) and start == ANNEALED
         return dual_or_rows(
             lambda: with_weights(self._solve(loss, start, on_iteration), self.gram),
-            lambda: rows.solve(loss, "auto" if annealed else start, on_iteration),
+            lambda: rows.solve(loss, start, on_iteration),
         )
 
     def screened(self, loss: Hinge) -> np.ndarray | None:
@@ -233,11 +226,8 @@ class MaximumDual(_Maximum):
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
         first: Any = None if isinstance(start, str) else start
         others = self.screened(loss) if isinstance(start, str) and start == "auto" else None
-        annealed = isinstance(start, str) and start == ANNEALED
         if self.slack == "labels":
-            first = annealed_labels(problem) if annealed else first
             return solve_instance_labels(problem, first, options, others)
-        first = annealed_witnesses(problem, self.slack) if annealed else first
         return solve_mi_svm(problem, self.slack, first, options, others)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
@@ -278,10 +268,7 @@ def maximum(problems: Any, slack: str) -> MaximumDual | MaximumRows:
     """The formulation of MI-SVM or mi-SVM for the problems of a fit."""
     estimator, training, kernel = problems.estimator, problems.training, problems.kernel
     options = training, problems.options, slack, estimator.init, estimator.n_init
-    annealed = isinstance(estimator.init, str) and estimator.init == ANNEALED
-    if annealed and (training.is_remote or not training.is_in_memory):
-        raise ValueError("init='annealed' needs the instances in memory: take init='auto'.")
-    if annealed or not problems.by_rows(slack):
+    if not problems.by_rows(slack):
         gram = training_gram(training.instances, kernel, memory_limit())
         gram = gram.share_of(problems.n_workers)
         rows = MaximumRows(*options, problems.n_threads) if kernel.linear else None

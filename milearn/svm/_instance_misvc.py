@@ -8,7 +8,7 @@ from .._compat import StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from ._base import COMPONENTS, INSTANCE_KERNELS, START_CONSTRAINTS, BaseMISVC
 from ._fit import class_problems, is_linear, solve_and_store
-from ._formulations import ANNEALED, maximum
+from ._formulations import maximum
 
 
 class InstanceMISVC(BaseMISVC):
@@ -38,14 +38,13 @@ class InstanceMISVC(BaseMISVC):
         {precomputed}
     {gamma}
     {landmarks}
-    init : {"auto", "mean", "bag", "random", "annealed"}, default="auto"
+    init : {"auto", "mean", "bag", "random"}, default="auto"
         First labels of the instances of positive bags: "mean" takes them from two steps of
         :class:`MISVC` with ``slack="instance"`` from the means of positive bags; "bag" makes all of
-        them positive (as published); "random" draws them; "annealed" is deterministic annealing,
-        see the notes. "auto" has the start "mean" and another one with the same two steps from the
-        screened starts of that class, and keeps the lower objective. The function of the two steps
-        is scaled by the best power of two before the labels are taken.
-        "annealed" counts as one start together with "auto", with which it is compared.
+        them positive (as published); "random" draws them. "auto" has the start "mean" and another
+        one with the same two steps from the screened starts of that class, and keeps the lower
+        objective. The function of the two steps is scaled by the best power of two before the
+        labels are taken.
     {n_init}
     {step_tol}
     max_iter : int, default=100
@@ -101,26 +100,9 @@ class InstanceMISVC(BaseMISVC):
     instances are rare, this start can be a fixed point with w = 0; the default start is that of
     MI-SVM. Bags with many instances have more weight than bags with few, in both classes.
 
-    ``init="annealed"`` is the method of [2]_ as a start. Every instance of a positive bag has a
-    probability :math:`q_{ij}` of being positive, whose entropy H is rewarded:
-
-    .. math::
-
-        \min_{w, b, q} \; \tfrac12 \|w\|^2 + C \sum_{y_i = 1} c_i \sum_j \Bigl( q_{ij}
-        [1 - f(x_{ij})]_+ + (1 - q_{ij}) [1 + f(x_{ij})]_+ - T H(q_{ij}) \Bigr)
-        + C \sum_{y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+
-        \quad \text{s.t.} \quad \sum_j q_{ij} \ge 1 .
-
-    The minimisation alternates between (w, b), which is a support vector machine, and q, logistic
-    functions of the difference of the two losses over T, at temperatures of 4, 2, 1, ..., 1/32.
-    The relabelling above then starts from the final labels of the annealing and from "mean", and
-    the lower objective is kept. Annealing is solved in the dual over kernel values, also for the
-    linear kernel, and takes 6 to 23 times as long on Musk1 and Elephant.
-
     References
     ----------
     {andrews2003: 1}
-    {gehler2007: 2}
 
     Examples
     --------
@@ -135,7 +117,7 @@ class InstanceMISVC(BaseMISVC):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseMISVC._parameter_constraints,
         **START_CONSTRAINTS,
-        "init": [StrOptions({"auto", "mean", "bag", "random", ANNEALED})],
+        "init": [StrOptions({"auto", "mean", "bag", "random"})],
         "kernel": INSTANCE_KERNELS,
         "n_components": COMPONENTS,
     }

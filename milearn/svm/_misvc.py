@@ -8,7 +8,7 @@ from .._compat import StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from ._base import COMPONENTS, INSTANCE_KERNELS, START_CONSTRAINTS, BaseMISVC
 from ._fit import class_problems, is_linear, solve_and_store
-from ._formulations import ANNEALED, maximum
+from ._formulations import maximum
 
 
 class MISVC(BaseMISVC):
@@ -47,12 +47,11 @@ class MISVC(BaseMISVC):
     slack : {"bag", "instance"}, default="bag"
         Whether a negative bag has one slack, for its highest instance (as published), or one for
         each of its instances.
-    init : {"auto", "mean", "random", "annealed"} or array-like of shape (n_bags,), default="auto"
+    init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), a random instance of each bag, or
-        the result of deterministic annealing, see the notes. An array has one row of
-        ``X.instances`` for each bag; those of negative bags are ignored. "auto" has several
-        starts, the mean of each bag and those of a screen, and keeps the lowest objective, see the
-        notes. "annealed" counts as one start together with "auto", with which it is compared.
+        given ones. An array has one row of ``X.instances`` for each bag; those of negative bags are
+        ignored. "auto" has several starts, the mean of each bag and those of a screen, and keeps
+        the lowest objective, see the notes.
     {n_init}
     {step_tol}
     {max_iter}
@@ -121,25 +120,9 @@ class MISVC(BaseMISVC):
     the screen uses features of 100 landmarks; nonlinear kernels follow only the best direction.
     Precomputed and indefinite kernels start from the means only.
 
-    ``init="annealed"`` is deterministic annealing [2]_. The instances of each positive bag have
-    weights :math:`p_{ij}`, which sum to one and whose entropy H is rewarded:
-
-    .. math::
-
-        \min_{w, b, p} \; \tfrac12 \|w\|^2 + C \sum_{y_i = 1} c_i \Bigl( \sum_j p_{ij}
-        [1 - f(x_{ij})]_+ - T H(p_i) \Bigr) + \text{(negative bags as above)} .
-
-    The minimisation alternates between (w, b), which is a support vector machine, and p, which is
-    proportional to :math:`\exp(-[1 - f(x_{ij})]_+ / T)`, at temperatures T of 4, 2, 1, ..., 1/32.
-    The highest instances are then the first witnesses of the concave-convex procedure. The
-    procedure also runs from the means, and the lower objective is kept. Annealing is solved in the
-    dual over kernel values, also for the linear kernel, and takes 4 to 9 times as long on Musk1 and
-    Elephant.
-
     References
     ----------
     {andrews2003: 1}
-    {gehler2007: 2}
 
     Examples
     --------
@@ -158,7 +141,7 @@ class MISVC(BaseMISVC):
         **START_CONSTRAINTS,
         "kernel": INSTANCE_KERNELS,
         "n_components": COMPONENTS,
-        "init": [StrOptions({"auto", "mean", "random", ANNEALED}), "array-like"],
+        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
         "slack": [StrOptions({"bag", "instance"})],
     }
 
