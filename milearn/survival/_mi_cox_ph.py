@@ -27,12 +27,11 @@ from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_outcomes, validate_sample_weight
 from .._kernels.centring import centred
 from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import precision
+from .._solvers.common.descent import PassSolution, precision
 from .._solvers.common.passes import highest, instance_scores
 from .._solvers.survival.likelihood import PartialLikelihood
 from .._solvers.survival.passes import (
     CoxProblem,
-    CoxSolution,
     CoxStart,
     solve_cox_maximum,
     solve_cox_mean,
@@ -384,7 +383,7 @@ class _Fit:
     gap_tol: float
     max_iter: int
 
-    def __call__(self, start: CoxStart | None, on_iteration: Any) -> CoxSolution:
+    def __call__(self, start: CoxStart | None, on_iteration: Any) -> PassSolution:
         options = SolverOptions(self.gap_tol, self.max_iter, on_iteration)
         if start is None:
             return solve_cox_mean(self.problem, options, self.gap_tol)

@@ -245,7 +245,10 @@ class GroupProblem:
         return found
 
     def solve(
-        self, start: tuple[np.ndarray, np.ndarray], gap_tol: float, proportions: np.ndarray | None
+        self,
+        start: tuple[np.ndarray, np.ndarray],
+        gap_tol: float,
+        proportions: np.ndarray | None = None,
     ) -> NewtonSolution:
         """See :func:`solve_groups`."""
         return solve_groups(self, *start, gap_tol=gap_tol, proportions=proportions)

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from ...._bags.blocks import PassSource, stacked
 from ...common.cccp import SolverOptions
-from ...common.descent import Duals, PassLimits, descend, with_rows
+from ...common.descent import Duals, descend, with_rows
 from ...common.newton import GroupProblem, NewtonSolution, solve_groups
 from ...common.passes import rows_of_block
 from ...common.witnesses import TieRule, is_constant
@@ -64,7 +64,7 @@ class BagRows:
 
 @dataclass(frozen=True)
 class _View:
-    """Result of a pass (:class:`.descent.View`) with a working set of instances."""
+    """Result of a pass with a working set of instances."""
 
     value: float
     objective: float
@@ -126,8 +126,8 @@ def solve_coupled_rows(
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
-    passes = PassLimits(limits.max_passes)
-    found = descend(model, (first.w, first.v), held, options, gap_tol, rough=rough, limits=passes)
+    point, most = (first.w, first.v), limits.max_passes
+    found = descend(model, point, held, options, gap_tol, rough=rough, max_passes=most)
     rows = found.held.rows
     return CoupledRowsResult(
         **found.outcome(size**2),
@@ -165,7 +165,7 @@ def _zero_result(
 
 
 class _Coupled:
-    """The problem as a :class:`.descent.PassModel`."""
+    """The problem as a model of :func:`.descent.descend`."""
 
     def __init__(
         self,

@@ -8,9 +8,9 @@ from typing import TypeVar
 import numpy as np
 
 from ....exceptions import SolverError
+from ...common.descent import PassSolution
 from ...common.gram import LinearGram
 from .dual import MISVMResult
-from .rows import RowsSolution
 
 Result = TypeVar("Result")
 
@@ -29,7 +29,7 @@ def dual_or_rows(by_dual: Callable[[], Result], by_rows: Callable[[], Result]) -
 
 def with_weights(
     found: MISVMResult, gram: LinearGram, *, largest_loss: float = 1e-6
-) -> RowsSolution:
+) -> PassSolution:
     """A solution of the dual with its weight vector.
 
     Parameters
@@ -54,7 +54,7 @@ def with_weights(
             "The weights of the linear model are not precise enough for features of this size: "
             "scale the features."
         )
-    return RowsSolution(
+    return PassSolution(
         objective=found.objective,
         history=found.history,
         n_iter=found.n_iter,
@@ -63,6 +63,6 @@ def with_weights(
         witnesses=found.witnesses,
         objective_scale=found.objective_scale,
         w=w,
-        intercept=intercept,
+        v=np.array([intercept]),
         n_passes=0,
     )

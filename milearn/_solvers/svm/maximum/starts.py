@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ...._bags.blocks import PassSource
-from ...common.newton import GroupProblem, solve_groups
+from ...common.newton import GroupProblem
 from ...common.sample import SampleLimits, sampled_source
 from ...common.screen import ScreenLimits, highest_rows, screened, targets_of
 from ..losses import Hinge
@@ -26,7 +26,8 @@ def screened_witnesses(
 ) -> np.ndarray:
     """Witnesses of the positive bags under each screened direction, (n_starts, n_positive)."""
     positive = loss.signs > 0
-    if np.diff(source.offsets)[positive].max() == 1:
+    # Without a feature that differs there is no direction to screen.
+    if source.n_features == 0 or np.diff(source.offsets)[positive].max() == 1:
         return np.zeros((0, int(positive.sum())), dtype=np.intp)
     targets = targets_of(loss.signs, loss.weights)
     return screened(source, targets, loss.weights, limits).rows[:, positive]
@@ -64,6 +65,6 @@ def rough_svm(
     rows: Matrix, labels: np.ndarray, costs: np.ndarray, gap_tol: float = 0.05
 ) -> tuple[np.ndarray, np.ndarray]:
     """The function of a support vector machine between rows."""
-    problem = svm_problem(rows, labels, costs)
-    found = solve_groups(problem, np.zeros(rows.shape[1]), np.zeros(1), gap_tol=gap_tol)
+    start = np.zeros(rows.shape[1]), np.zeros(1)
+    found = svm_problem(rows, labels, costs).solve(start, gap_tol)
     return found.w, found.v
