@@ -32,8 +32,8 @@ from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.features import FeatureMap
 from ..preprocessing import BagStatistics
 from ..preprocessing._clipped import ScaledInPlace
+from ..svm._fit import Kernel
 from ..svm._formulations import kernel_features
-from ..svm._kernel import Kernel
 from ..svm._kernel_average import as_kind
 
 # Most instances that are scored at once.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._plotting import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below
-from ._scores import instance_scores, local_bags
+from ._scores import local_bags, scored_instances
 
 _MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
 _MAX_POINTS = 2000  # if a map has more points, they are smaller
@@ -148,7 +148,7 @@ class InstanceScoresDisplay(Display):
         bags = local_bags(X)
         position = range(len(bags))[bag]
         one = bags[[position]]
-        found = instance_scores(estimator, one, class_label)
+        found = scored_instances(estimator, one, class_label)
         if isinstance(coordinates, str):
             if coordinates not in one.instance_data:
                 raise ValueError(

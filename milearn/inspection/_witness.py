@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from .._bags import Bags
 from .._bags.segments import bag_ranges
 from ._plotting import COLORS, NEUTRAL, Display, evenly_spaced
-from ._scores import instance_scores, local_bags, pixel_pictures
+from ._scores import local_bags, pixel_pictures, scored_instances
 
 _ROWS_AT_ONCE = 100_000
 _MAX_THUMBNAILS = 120  # if there are more, evenly spaced ones are plotted
@@ -163,7 +163,7 @@ class WitnessDisplay(Display):
         chosen = np.arange(len(container))
         chosen = chosen if bags is None else chosen[np.asarray(bags)]
         drawn = container if bags is None else container[chosen]
-        found = instance_scores(estimator, drawn, class_label)
+        found = scored_instances(estimator, drawn, class_label)
         values, rows = found.scores[found.witnesses], found.witnesses
         if bags is None:
             chosen = np.argsort(-values, kind="stable")[:max_bags]

@@ -36,10 +36,10 @@ from .._solvers.svm.coupled.gram import (
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.maximum.starts import screened_rows
+from ._fit import Kernel, TrainingBags, memory_limit, training_gram
 from ._formulations import (
     Report,
     Stored,
-    TrainingBags,
     feature_source,
     kernel_features,
     row_precision,
@@ -55,7 +55,6 @@ from ._functions import (
     SetKernelFunction,
     object_rows,
 )
-from ._kernel import Kernel, memory_limit, training_gram
 
 
 @dataclass(frozen=True)

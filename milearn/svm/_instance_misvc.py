@@ -94,7 +94,9 @@ class InstanceMISVC(BaseMISVC):
 
     Notes
     -----
-    {rows_or_dual: instances}
+    The linear kernel and ``n_components`` are solved over rows, by Newton's method in blocks and
+    without a copy of the instances, to a relative precision of ``tol`` or, for many instances,
+    5e-4. Other kernels are solved in the dual over kernel values.
 
     [1]_ states the mixed-integer problem and alternates as above from ``init="bag"``. If positive
     instances are rare, this start can be a fixed point with w = 0; the default start is that of

@@ -99,7 +99,9 @@ class MISVC(BaseMISVC):
 
     Notes
     -----
-    {rows_or_dual: slacks}
+    The linear kernel and ``n_components`` are solved over rows, by Newton's method in blocks and
+    without a copy of the instances, to a relative precision of ``tol`` or, for many instances,
+    5e-4. Other kernels are solved in the dual over kernel values.
 
     [1]_ alternates between choosing witnesses and solving an SVM. If the negative bags keep all
     their instances, this is the concave-convex procedure, which cannot cycle. Other software often

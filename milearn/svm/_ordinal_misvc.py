@@ -232,6 +232,11 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         results, task = runs.best(fit, [[(start,) for start in starts]], **data)
         [result] = results
         witnesses, _, _ = highest(bags.source(n_jobs=n_threads), result.w[None])
+        if result.witnesses is not None:
+            # Of tied instances those of the last convex problem, to which the gap belongs.
+            above = np.flatnonzero(problem.ranks > 0)
+            shift_of_bag = bags.offsets[used[above]] - training.offsets[above]
+            witnesses[used[above]] = result.witnesses + shift_of_bag
         shift = 0.0 if centre is None else float(result.w @ centre)
         attained = "objective", "dual_gap", "n_iter", "converged", "n_passes"
         self._replace_fitted(

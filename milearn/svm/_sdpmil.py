@@ -18,13 +18,8 @@ from .._fit.warn import warn_user
 from .._solvers.common.gram import Gram, LinearGram
 from .._solvers.svm.selection import SelectionSettings
 from ._base import COMPONENTS, BaseMISVC
-from ._fit import Problems, class_problems, solve_and_store
-from ._formulations import (
-    Selection,
-    by_rows,
-    kernel_features,
-)
-from ._kernel import memory_limit, training_gram
+from ._fit import Problems, class_problems, memory_limit, solve_and_store, training_gram
+from ._formulations import Selection, kernel_features
 
 
 class SDPMIL(BaseMISVC):
@@ -297,10 +292,9 @@ class SDPMIL(BaseMISVC):
         return Selection(
             training,
             problems.options,
-            kernel=kernel,
+            kernel,
             gram=gram.share_of(problems.n_workers),
             settings=settings,
-            over_rows=by_rows(training, kernel, None),
             features=features,
         )
 

@@ -24,10 +24,9 @@ from .._solvers.svm.mixture import (
     mix_selections,
 )
 from ..base import BagClassifier
-from ._centre import Centre
-from ._formulations import TrainingBags, stored_linear, stored_support
+from ._fit import Kernel, TrainingBags, about_zero, memory_limit, training_gram
+from ._formulations import stored_linear, stored_support
 from ._functions import BagFunction, InstanceFunction
-from ._kernel import Kernel, memory_limit, training_gram
 
 # Number of matrices between all instances in memory.
 _MATRICES = 3.0
@@ -211,8 +210,8 @@ class WellSVC(BagClassifier):
         _require_memory(len(point_of))
         weights = np.repeat(found.sample_weights, np.diff(training.offsets))
         kernel = Kernel.of(self, training.instances[rows], np.bincount(point_of, weights))
-        centre = Centre.of(training) if kernel.linear else Centre()
-        points = centre.subtracted(training).instances[rows]
+        moved, centre = training.centred() if kernel.linear else (training, None)
+        points = moved.instances[rows]
         gram = training_gram(points, kernel, 8.0 * len(rows) ** 2)
         everything = np.arange(len(rows))
         matrix = np.asarray(gram.inner((everything, None), (everything, None)))
@@ -239,8 +238,8 @@ class WellSVC(BagClassifier):
         else:
             expansion, stored = stored_support(coef, points, training.rows[rows], kernel)
         intercept_ = found.sign * np.array(intercepts)
-        function, attributes = centre.restored(
-            bags, InstanceFunction(expansion, intercept_), {**stored, "intercept_": intercept_}
+        function, attributes = about_zero(
+            centre, InstanceFunction(expansion, intercept_), {**stored, "intercept_": intercept_}
         )
         mixtures = [each.mixture for each in results]
         self._replace_fitted(

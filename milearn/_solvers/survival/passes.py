@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -116,7 +116,7 @@ class _RiskView:
     working: WorkingSet
     objective: float = np.nan
     value: float = np.nan
-    v: np.ndarray = _NOTHING
+    v: ClassVar[np.ndarray] = _NOTHING
 
 
 def solve_cox_maximum(

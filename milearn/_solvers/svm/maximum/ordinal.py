@@ -63,6 +63,8 @@ def solve_ordinal(
 ) -> PassSolution:
     """A local minimum of J; ``v`` has the thresholds.
 
+    ``witnesses`` are those of the bags above a threshold, in their order.
+
     Parameters
     ----------
     problem : OrdinalProblem
@@ -85,7 +87,8 @@ def solve_ordinal(
         objective_scale=rounding_scale(problem.costs),
         max_passes=max_passes,
     )
-    found.held = None
+    numbers = found.held.numbers
+    found.witnesses, found.held = numbers if (numbers >= 0).all() else None, None
     return found
 
 

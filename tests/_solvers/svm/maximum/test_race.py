@@ -22,7 +22,7 @@ from milearn._solvers.svm.maximum.starts import screened_witnesses
 from milearn._solvers.svm.maximum.view import RowLimits
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
-from milearn.svm._kernel import Kernel, memory_limit, training_gram
+from milearn.svm._fit import Kernel, memory_limit, training_gram
 from tests.bags import tissues
 
 
