@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
 
 _EXACT = 50  # maximum number of data sets for the exact distribution of signed ranks
-_TIE = 1e-12  # scores that differ by less than this fraction of the largest are equal
+_EQUAL_SCORES = 1e-12  # scores that differ by less than this fraction of the largest are equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
         raise ValueError(f"alpha={alpha!r} must be between 0 and 1.")
     n_datasets, k = values.shape
     # Means of the same folds in another order differ in the last digit.
-    tie = _TIE * float(np.abs(values).max())
+    tie = _EQUAL_SCORES * float(np.abs(values).max())
     p_values = _wilcoxon_holm(values, tie)
     values = np.array([_levels(row, tie) for row in values])
     mean = rankdata(-values, axis=1).mean(axis=0)

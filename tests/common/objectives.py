@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from milearn import Bags
+from milearn._fit.validation import bag_weights
 from milearn.cluster import M3IC
 from milearn.structured import MILSD
 from milearn.survival import MICoxPH

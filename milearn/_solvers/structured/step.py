@@ -92,8 +92,8 @@ class LinkedTerms:
 
     def first_proportions(self) -> Proportions:
         """Proportions of the first step."""
-        shares = 1.0 / np.diff(self.offsets)[self.owner]
-        return Proportions(np.zeros(len(self.costs)), np.zeros(len(self.links)), shares)
+        proportions = 1.0 / np.diff(self.offsets)[self.owner]
+        return Proportions(np.zeros(len(self.costs)), np.zeros(len(self.links)), proportions)
 
     def linear(self, witnesses: np.ndarray, bags: np.ndarray) -> Any:
         """The matrix of l, a row for each bag; without witnesses, the means of bags."""
