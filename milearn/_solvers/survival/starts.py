@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..common.cccp import SolverOptions
-from ..common.sample import SampleLimits, sampled_source
+from ..common.passes import SampleLimits, sampled_source
 from ..common.screen import ScreenLimits, screened
 from .likelihood import PartialLikelihood
 from .passes import CoxProblem, CoxStart, solve_cox_maximum

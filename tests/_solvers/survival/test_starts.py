@@ -8,7 +8,7 @@ import pytest
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.cccp import SolverOptions
-from milearn._solvers.common.sample import SampleLimits
+from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.survival.likelihood import PartialLikelihood
 from milearn._solvers.survival.passes import CoxProblem, CoxStart, solve_cox_maximum
 from milearn._solvers.survival.starts import StartLimits, martingale_residuals, screened_starts

@@ -21,8 +21,7 @@ from ...._bags.blocks import PassSource, stacked
 from ...common.cccp import SolverOptions
 from ...common.descent import Duals, descend, with_rows
 from ...common.newton import GroupProblem, NewtonSolution, solve_groups
-from ...common.passes import rows_of_block
-from ...common.witnesses import TieRule, is_constant
+from ...common.passes import TieRule, is_constant, rows_of_block
 from ..losses import BagLoss, Coupling, Tube
 from .cccp import CoupledSolution, coupled_objective
 from .view import (

@@ -18,7 +18,7 @@ from ...._bags.segments import (
     segment_max,
     segment_rank,
 )
-from ...common.witnesses import TieRule
+from ...common.passes import TieRule
 from .cccp import top_subgradient
 
 Matrix = Any  # an ndarray or a CSR matrix

@@ -29,8 +29,7 @@ from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.cccp import SolverOptions, optimal_intercept, rounding_scale
 from ...common.descent import Duals, PassSolution, Witnesses, WorkingSet, descend
 from ...common.newton import GroupProblem
-from ...common.passes import bag_means, gather
-from ...common.witnesses import TieRule, is_constant
+from ...common.passes import TieRule, bag_means, gather, is_constant
 from .view import RowLimits
 
 Matrix = Any  # an ndarray or a CSR matrix

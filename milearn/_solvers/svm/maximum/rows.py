@@ -17,10 +17,15 @@ from ...._bags.segments import gather_rows, pooling_matrix, segment_max
 from ...common.cccp import SolverOptions, rounding_scale
 from ...common.descent import Duals, PassSolution, Witnesses, descend
 from ...common.newton import GroupProblem
-from ...common.passes import instance_scores, rows_of_block
-from ...common.sample import sample_of, sampled_source
+from ...common.passes import (
+    TieRule,
+    instance_scores,
+    is_constant,
+    rows_of_block,
+    sample_of,
+    sampled_source,
+)
 from ...common.screen import ScreenLimits, refined_by_variances, screened, targets_of
-from ...common.witnesses import TieRule, is_constant
 from ..losses import Hinge
 from .starts import rough_svm, screened_witnesses
 from .view import BagCosts, RowLimits, View, joined, rounding_of, view_at, working_set

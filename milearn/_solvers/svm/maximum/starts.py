@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ...._bags.blocks import PassSource
 from ...common.newton import GroupProblem
-from ...common.sample import SampleLimits, sampled_source
+from ...common.passes import SampleLimits, sampled_source
 from ...common.screen import ScreenLimits, highest_rows, screened, targets_of
 from ..losses import Hinge
 

@@ -18,8 +18,7 @@ from ...._bags.blocks import Block, PassSource, stacked, width_of
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.descent import Witnesses, WorkingSet
 from ...common.newton import GroupProblem
-from ...common.sample import SampleLimits
-from ...common.witnesses import TieRule
+from ...common.passes import SampleLimits, TieRule
 
 # Numbers in an instance up to which a step over many of them takes longer than a pass, and few
 # rounds are needed.

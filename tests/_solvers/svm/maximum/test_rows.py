@@ -14,7 +14,7 @@ from milearn._bags.segments import segment_argmax, segment_max
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.descent import Witnesses
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.sample import SampleLimits
+from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
 from milearn._solvers.svm.maximum.rows import _Model, solve_mi_svm_rows
