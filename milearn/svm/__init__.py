@@ -2,11 +2,9 @@
 
 from ._bag_svm import BagSVC, BagSVR
 from ._coupled_misvm import CoupledMISVC, CoupledMISVR
-from ._instance_misvc import InstanceMISVC
-from ._misvc import MISVC
+from ._misvc import MISVC, InstanceMISVC, misvc_path
 from ._misvr import MISVR
 from ._ordinal_misvc import OrdinalMISVC
-from ._path import misvc_path
 from ._sdpmil import SDPMIL
 from ._well_svc import WellSVC
 

@@ -23,10 +23,8 @@ from .._solvers.common.features import FeatureMap, FeatureSource, landmark_featu
 from .._solvers.common.screen import landmark_source
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.dual import solve_mi_svm
-from .._solvers.svm.maximum.labels_dual import solve_instance_labels
-from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
-from .._solvers.svm.maximum.rows import solve_mi_svm_rows
-from .._solvers.svm.maximum.starts import screened_witnesses
+from .._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
+from .._solvers.svm.maximum.rows import screened_witnesses, solve_mi_svm_rows
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
 from ._fit import Kernel, Problems, TrainingBags, memory_limit, training_gram

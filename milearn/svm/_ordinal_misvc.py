@@ -30,7 +30,7 @@ from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import PassSolution, precision
 from .._solvers.common.passes import highest, instance_scores
 from .._solvers.svm.maximum.ordinal import OrdinalProblem, solve_ordinal
-from .._solvers.svm.maximum.starts import screened_rows
+from .._solvers.svm.maximum.rows import screened_rows
 from ..base import BagClassifier
 
 

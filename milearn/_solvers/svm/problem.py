@@ -40,8 +40,3 @@ class BinaryProblem:
     def instance_weights(self) -> np.ndarray:
         """Weight of each instance's bag, shape (n_instances,)."""
         return np.asarray(self.weights[segment_index(self.offsets)])
-
-    @property
-    def instance_signs(self) -> np.ndarray:
-        """Sign of each instance's bag, shape (n_instances,)."""
-        return np.asarray(self.signs[segment_index(self.offsets)])

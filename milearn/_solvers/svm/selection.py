@@ -255,8 +255,6 @@ def fit_selected(
         stopped="",
         dual_gap=svm.gap,
         objective_scale=rounding_scale(patterns.weights),
-        n_solves=svm.n_solves,
-        n_backend=svm.n_backend,
         working=svm.working,
     )
 

@@ -12,8 +12,7 @@ from milearn._bags.segments import gather_rows
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.passes import SampleLimits, sampled_source
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
-from milearn._solvers.svm.maximum.starts import screened_rows
+from milearn._solvers.svm.maximum.rows import screened_rows, solve_mi_svm_rows
 from milearn._solvers.svm.maximum.view import RowLimits
 from milearn.datasets import make_bags
 

@@ -24,8 +24,12 @@ from milearn._solvers.svm.coupled.gram import SetKernelGram
 from milearn._solvers.svm.coupled.rows import solve_coupled_rows
 from milearn._solvers.svm.coupled.view import CoupledLimits
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.maximum.labels_dual import best_labels, solve_instance_labels
-from milearn._solvers.svm.maximum.labels_rows import LABEL_LIMITS, solve_instance_labels_rows
+from milearn._solvers.svm.maximum.labels import (
+    LABEL_LIMITS,
+    best_labels,
+    solve_instance_labels,
+    solve_instance_labels_rows,
+)
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_affinity, make_bags
 from tests.oracles import highest_of

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import gather_rows, pooling_matrix, segment_max
@@ -18,6 +19,7 @@ from ...common.cccp import SolverOptions, rounding_scale
 from ...common.descent import Duals, PassSolution, Witnesses, descend
 from ...common.newton import GroupProblem
 from ...common.passes import (
+    SampleLimits,
     TieRule,
     instance_scores,
     is_constant,
@@ -25,9 +27,15 @@ from ...common.passes import (
     sample_of,
     sampled_source,
 )
-from ...common.screen import ScreenLimits, refined_by_variances, screened, targets_of
+from ...common.screen import (
+    ScreenLimits,
+    highest_rows,
+    refined_by_variances,
+    screened,
+    targets_of,
+)
 from ..losses import Hinge
-from .starts import rough_svm, screened_witnesses
+from .dual import ROUGH_TOL
 from .view import BagCosts, RowLimits, View, joined, rounding_of, view_at, working_set
 
 # Up to this relative gap ties are broken by a rule, as over kernel values.
@@ -37,8 +45,6 @@ _LIKE_CONSTANT = 1.01
 # Instances per feature from which variances of all instances may give a start. The band at this
 # start is wider, because a direction without support vectors changes by much.
 _ROWS_PER_FEATURE, _WIDER = 10.0, 3.0
-# Relative gap of the run from screened starts, which is continued precisely if it ends lower.
-_TRIAL_TOL = 1e-3
 
 
 def solve_mi_svm_rows(
@@ -234,6 +240,55 @@ class _Model:
 # -- starts ----------------------------------------------------------------------------------------
 
 
+def screened_witnesses(
+    source: PassSource, loss: Hinge, limits: ScreenLimits | None = None
+) -> np.ndarray:
+    """Witnesses of the positive bags under each screened direction, (n_starts, n_positive)."""
+    positive = loss.signs > 0
+    # Without a feature that differs there is no direction to screen.
+    if source.n_features == 0 or np.diff(source.offsets)[positive].max() == 1:
+        return np.zeros((0, int(positive.sum())), dtype=np.intp)
+    targets = targets_of(loss.signs, loss.weights)
+    return screened(source, targets, loss.weights, limits).rows[:, positive]
+
+
+def screened_rows(
+    source: PassSource,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    limits: SampleLimits | None = None,
+) -> np.ndarray:
+    """Highest instance of each bag under the best direction of a screen on a sample of the bags.
+
+    ``targets`` are numbers, with which the highest score should grow.
+    """
+    limits = SampleLimits.of_whole_bags() if limits is None else limits
+    if limits.holds_all(source.n_instances, source.n_features):
+        return np.asarray(screened(source, targets_of(targets, weights), weights).rows[0])
+    sample, bags = sampled_source(source, np.ones(source.n_bags), limits)
+    own = targets_of(targets[bags], weights[bags])
+    found = screened(sample, own, weights[bags])
+    return np.asarray(highest_rows(source, found.directions[:1])[0])
+
+
+def svm_problem(rows: Any, labels: np.ndarray, costs: np.ndarray) -> GroupProblem:
+    """A support vector machine between rows."""
+    if sparse.issparse(rows):
+        signed = (sparse.diags_array(-labels) @ rows).tocsr()
+    else:
+        signed = rows * -labels[:, None]
+    return GroupProblem(signed, -labels[:, None], np.arange(len(labels) + 1), costs)
+
+
+def rough_svm(
+    rows: Any, labels: np.ndarray, costs: np.ndarray, gap_tol: float = 0.05
+) -> tuple[np.ndarray, np.ndarray]:
+    """The function of a support vector machine between rows."""
+    start = np.zeros(rows.shape[1]), np.zeros(1)
+    found = svm_problem(rows, labels, costs).solve(start, gap_tol)
+    return found.w, found.v
+
+
 def _lower_end(model: _Model, options: SolverOptions, gap_tol: float) -> PassSolution:
     """The lower end of the descents from the means and from screened witnesses.
 
@@ -244,7 +299,7 @@ def _lower_end(model: _Model, options: SolverOptions, gap_tol: float) -> PassSol
     first = model.run("mean", options, gap_tol)
     if first.stopped == "callback":
         return first
-    rest, trial_tol = options.after(first.n_iter), max(gap_tol, _TRIAL_TOL)
+    rest, trial_tol = options.after(first.n_iter), max(gap_tol, ROUGH_TOL)
     if model.limits.screened.holds_all(source.n_instances, source.n_features):
         others = screened_witnesses(source, Hinge(costs.signs, costs.weights))
         if len(others) == 0:

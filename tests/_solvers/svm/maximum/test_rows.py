@@ -17,8 +17,7 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
-from milearn._solvers.svm.maximum.rows import _Model, solve_mi_svm_rows
-from milearn._solvers.svm.maximum.starts import screened_witnesses
+from milearn._solvers.svm.maximum.rows import _Model, screened_witnesses, solve_mi_svm_rows
 from milearn._solvers.svm.maximum.view import (
     BagCosts,
     RowLimits,
