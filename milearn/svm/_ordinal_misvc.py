@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -228,7 +229,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         width = bags.shape[1] if bags.is_remote else width_of(training.instance_rows)
         gap_tol = max(self.tol, precision(training.n_instances, width))
         data = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
-        fit = _Fit(problem, gap_tol, self.max_iter)
+        fit = partial(_solve, problem, gap_tol, self.max_iter)
         results, task = runs.best(fit, [[(start,) for start in starts]], **data)
         [result] = results
         witnesses, _, _ = highest(bags.source(n_jobs=n_threads), result.w[None])
@@ -342,17 +343,16 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         return segment_argmax(self._latent(bags), bags.offsets)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """A function that solves the problem from a start."""
-
-    problem: OrdinalProblem
-    gap_tol: float
-    max_iter: int
-
-    def __call__(self, start: np.ndarray | None, on_iteration: Any) -> PassSolution:
-        options = SolverOptions(self.gap_tol, self.max_iter, on_iteration)
-        return solve_ordinal(self.problem, start, options, self.gap_tol)
+def _solve(
+    problem: OrdinalProblem,
+    gap_tol: float,
+    max_iter: int,
+    start: np.ndarray | None,
+    on_iteration: Any,
+) -> PassSolution:
+    """A local minimum from a start."""
+    options = SolverOptions(gap_tol, max_iter, on_iteration)
+    return solve_ordinal(problem, start, options, gap_tol)
 
 
 def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:

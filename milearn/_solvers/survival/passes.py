@@ -20,7 +20,8 @@ from ..._bags.blocks import Block, PassSource
 from ..._bags.segments import gather_rows, segment_argmax, segment_rank
 from ..common.cccp import SolverOptions, rounding_scale
 from ..common.descent import Duals, PassSolution, WorkingSet, descend
-from ..common.passes import bag_means, gather
+from ..common.passes import SampleLimits, bag_means, gather, sampled_source
+from ..common.screen import ScreenLimits, screened
 from .likelihood import PartialLikelihood
 from .problem import RiskProblem
 
@@ -32,6 +33,9 @@ _ROUGH_TOL = 2.5e-4
 # Squared norm of w, as a fraction of the losses at w = 0, that is rounding.
 _FLAT = 1e-10
 _NOTHING = np.zeros(0)
+# Gap of the one step on all bags by which two starts are compared, and the bags of the screen.
+_TRIAL_TOL = 5e-4
+_SCREENED = SampleLimits(per_feature=2**20, numbers=2**24, bags=200, tol=1e-4, max_passes=30)
 
 
 @dataclass(frozen=True)
@@ -299,6 +303,68 @@ class _Maximum:
         offsets = np.searchsorted(working.owners, np.append(self.used, self.source.n_bags))
         step = RiskProblem(working.rows, offsets, held.total, self.likelihood, self.C)
         return step, working.numbers
+
+
+# -- starts --------------------------------------------------------------------------------------
+
+
+def martingale_residuals(likelihood: PartialLikelihood, weights: np.ndarray) -> np.ndarray:
+    """Residuals of subjects with these weights for scores of zero; their weighted sum is zero.
+
+    The weight of an event less the number that is expected: the slopes of the losses. Their sum
+    over a group is that of the log-rank test.
+    """
+    pull = likelihood.event_weights - likelihood.slopes(np.zeros(likelihood.n))
+    return np.asarray(np.divide(pull, weights, out=np.zeros(len(pull)), where=weights > 0))
+
+
+def screened_starts(
+    problem: CoxProblem, weights: np.ndarray, limits: SampleLimits = _SCREENED
+) -> list[CoxStart]:
+    """The means of bags and the best directions, or one start that a sample and a trial select.
+
+    The highest score of a bag should grow with its martingale residual.
+
+    Parameters
+    ----------
+    problem : CoxProblem
+    weights : ndarray of shape (n_bags,)
+    limits : SampleLimits
+        The bags of the screen. Where they are not all, its directions and the means are followed
+        on them, to the tolerance and by the passes given there, and for one step on all bags.
+    """
+    source, likelihood = problem.source, problem.likelihood
+    if source.n_instances == source.n_bags:
+        return [CoxStart()]
+    if limits.holds_all(source.n_instances, source.n_features):
+        targets = martingale_residuals(likelihood, weights)
+        if np.ptp(targets) == 0:
+            return [CoxStart()]
+        found = screened(source, targets, weights, ScreenLimits(kept=2))
+        return [CoxStart(), *map(CoxStart, found.rows)]
+    signs = np.where(likelihood.event_weights > 0, 1.0, -1.0)
+    sample, bags = sampled_source(source, signs, limits)
+    everything = replace(limits, instances=sample.n_instances)
+    part = replace(problem, source=sample, likelihood=likelihood.of(bags))
+    starts = screened_starts(part, weights[bags], everything)
+    best = _best_end(part, starts, limits.tol, 100, limits.max_passes)
+    return [_best_end(problem, [CoxStart(), best], _TRIAL_TOL, 1)]
+
+
+def _best_end(
+    problem: CoxProblem,
+    starts: list[CoxStart],
+    gap_tol: float,
+    max_iter: int,
+    max_passes: int = 500,
+) -> CoxStart:
+    """The lowest end of the procedure, as a start."""
+    options = SolverOptions(gap_tol, max_iter)
+    ends = [
+        solve_cox_maximum(problem, start, options, gap_tol, max_passes=max_passes)
+        for start in starts
+    ]
+    return CoxStart(w=min(ends, key=lambda end: end.objective).w)
 
 
 # -- functions of a block ------------------------------------------------------------------------
