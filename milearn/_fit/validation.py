@@ -685,9 +685,12 @@ class TrainingLabels:
         )
         if not getattr(estimator, "_treats_classes_alike", False):
             warn_of_unnamed_positive(estimator, classes, positive)
-        weights = bag_weights(
-            getattr(estimator, "class_weight", None), classes, codes, sample_weights[weighted]
-        )
+        class_weight = getattr(estimator, "class_weight", None)
+        if isinstance(class_weight, dict):
+            # A class whose bags all have a weight of zero is ignored with them.
+            ignored = set(labels.tolist()) - set(classes.tolist())
+            class_weight = {key: class_weight[key] for key in class_weight if key not in ignored}
+        weights = bag_weights(class_weight, classes, codes, sample_weights[weighted])
         left = weights > 0
         if len(np.unique(codes[left])) < len(classes):
             raise ValueError("class_weight leaves a class without weight: a classifier needs two.")

@@ -73,6 +73,7 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     Returns
     -------
     model : fitted estimator
+        The last step.
     bags : Bags
         The transformed bags, or rows if a step, such as ``BagStatistics``, makes one row of a bag.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -20,6 +21,9 @@ from .._solvers.structured.factorisation import FactorOptions, fit_link_content
 from ..base import BagEstimator, decided
 from ._graphs import links_of
 from ._labels import LabelledScore, known_labels
+
+# The limit of LIBSVM, which scikit-learn lifts. With a very large C its steps are tiny.
+_SVM_STEPS = 10_000_000
 
 
 class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
@@ -89,7 +93,8 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     Warns
     -----
     ConvergenceWarning
-        If L-BFGS did not converge within ``max_iter`` steps.
+        If L-BFGS did not converge within ``max_iter`` steps, or the classifier within ten million,
+        as with a very large C.
 
     See Also
     --------
@@ -190,12 +195,11 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         links = links_of(bags.bag_graph, len(bags), "bag_graph", "bags")
         model = fit_link_content(links, _means(bags), options)
         tasks = [positive] if positive >= 0 else range(len(classes))
-        svms = [
-            SVC(C=self.C, kernel="linear", tol=1e-6).fit(
-                model.factors[labelled], codes == task, sample_weight=weights
-            )
-            for task in tasks
-        ]
+        svms = [SVC(C=self.C, kernel="linear", tol=1e-6, max_iter=_SVM_STEPS) for _ in tasks]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            for svm, task in zip(svms, tasks, strict=True):
+                svm.fit(model.factors[labelled], codes == task, sample_weight=weights)
         directions = np.vstack([svm.coef_ for svm in svms])
         intercepts = np.concatenate([svm.intercept_ for svm in svms])
         search = model.factorisation
@@ -222,6 +226,11 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
             warn_user(
                 f"LinkContentMF stopped after {search.n_iter} steps with a gradient of "
                 f"{search.gradient:.1e} ({search.message}): raise max_iter, tol or ridge.",
+                ConvergenceWarning,
+            )
+        if any(svm.fit_status_ for svm in svms):
+            warn_user(
+                f"LinkContentMF stopped the classifier after {_SVM_STEPS} steps: lower C.",
                 ConvergenceWarning,
             )
         return self

@@ -344,15 +344,9 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
 
 def _solve(
-    problem: OrdinalProblem,
-    gap_tol: float,
-    max_iter: int,
-    start: np.ndarray | None,
-    on_iteration: Any,
+    problem: OrdinalProblem, gap_tol: float, max_iter: int, start: Any, on_iteration: Any
 ) -> PassSolution:
-    """A local minimum from a start."""
-    options = SolverOptions(gap_tol, max_iter, on_iteration)
-    return solve_ordinal(problem, start, options, gap_tol)
+    return solve_ordinal(problem, start, SolverOptions(gap_tol, max_iter, on_iteration), gap_tol)
 
 
 def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:

@@ -72,13 +72,13 @@ def test_convex_steps_have_one_thread():
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_fits_of_many_instances_have_one_thread_in_passes(monkeypatch, n_jobs):
-    seen, of_block = set(), view._view_of_block
+    seen, of_block = set(), view.pass_over
 
     def looks(*given):
         seen.add(n_threads())
         return of_block(*given)
 
-    monkeypatch.setattr(view, "_view_of_block", looks)
+    monkeypatch.setattr(view, "pass_over", looks)
     MISVC(kernel="linear", n_jobs=n_jobs).fit(*many_bags())
     assert seen == {1}
     assert n_threads() == 2

@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from milearn import Bags
 from milearn._fit.validation import (
+    TrainingLabels,
     as_bags,
     bag_weights,
     check_bags,
@@ -152,20 +153,16 @@ def test_rows_of_named_and_polars_frames():
         assert bags.feature_names.tolist() == ["a", "b"]
 
 
-def test_bags_are_passed_on_without_a_copy():
+def test_bags_are_passed_on_without_a_copy_and_keep_their_type():
     bags = Bags.from_list(BLOCKS)
     assert validate_bags(Anything(), bags) is bags
     stack = np.array(EQUAL)
     assert np.shares_memory(validate_bags(Anything(), stack).instances, stack)
-
-
-def test_dtype():
-    single = Bags(np.ones((3, 2), dtype=np.float32), [0, 2, 3])
-    assert validate_bags(Anything(), single).dtype == np.float32
-    assert validate_bags(Anything(), single, dtype=np.float64).dtype == np.float64
-    assert validate_bags(Anything(), np.ones((2, 2), dtype=np.float32)).dtype == np.float32
-    double = validate_bags(Anything(), np.ones((2, 2), dtype=np.float32), dtype=np.float64)
-    assert double.dtype == np.float64
+    # The largest values are no infinity.
+    huge = np.full((3, 2), np.finfo(np.float32).max, dtype=np.float32)
+    for given in (Bags(huge, [0, 2, 3]), huge):
+        assert validate_bags(Anything(), given).dtype == np.float32
+        assert validate_bags(Anything(), given, dtype=np.float64).dtype == np.float64
 
 
 # -- bad input -----------------------------------------------------------------------------------
@@ -213,11 +210,6 @@ def test_nan_may_be_allowed_without_infinity(kind):
         lambda: validate_bags(Anything(), _with(np.inf, kind), ensure_all_finite="allow-nan"),
         "Bag 2 contains infinity (instance row 4): remove or clip it.",
     )
-
-
-def test_large_finite_values_are_no_infinity():
-    huge = np.full((4, 2), np.finfo(np.float32).max, dtype=np.float32)
-    validate_bags(Anything(), Bags(huge, [0, 2, 4]))
 
 
 @pytest.mark.parametrize(
@@ -309,6 +301,10 @@ def test_feature_names_are_kept_and_checked():
     for names, said in ((["b", "a"], "2 names (b, a)"), (["b"], "1 names (b)")):
         message = f"{start}{said}, fitted with 2 names (a, b)."
         _refuses(lambda n=names: validate_bags(estimator, named[:, n], reset=False), message)
+    # A fit without names forgets them.
+    validate_bags(estimator, np.ones((2, 2, 5)))
+    assert not hasattr(estimator, "feature_names_in_")
+    assert estimator.n_features_in_ == 5
 
 
 def test_names_on_one_side_only_warn_as_in_scikit_learn():
@@ -322,17 +318,6 @@ def test_names_on_one_side_only_warn_as_in_scikit_learn():
     validate_bags(estimator, plain)
     with pytest.warns(UserWarning, match="^X has feature names, but Anything was fitted without"):
         validate_bags(estimator, named, reset=False)
-
-
-def test_fitting_again_forgets_names():
-    estimator = Anything()
-    validate_bags(estimator, Bags.from_list(BLOCKS, feature_names=["a", "b"]))
-    validate_bags(estimator, np.ones((2, 2, 5)))
-    assert not hasattr(estimator, "feature_names_in_")
-    assert estimator.n_features_in_ == 5
-    validate_bags(estimator, Bags.from_list(BLOCKS, feature_names=["u", "v"]))
-    assert estimator.feature_names_in_.tolist() == ["u", "v"]
-    assert estimator.n_features_in_ == 2
 
 
 # -- labels and weights --------------------------------------------------------------------------
@@ -540,3 +525,16 @@ def test_an_instance_of_an_estimator_that_scores_bags_alone_is_a_bag_of_one():
 
 def test_checks_of_scikit_learn_pass_on_the_base():
     check_estimator(LeastSquaresBags(), on_skip=None)
+
+
+def test_a_class_weight_may_name_a_class_whose_bags_have_no_weight():
+    bags, y = Bags(np.arange(6.0)[:, None], np.arange(7)), np.array([0, 1, 2] * 2)
+    weights = np.where(y == 2, 0.0, 1.0)
+    estimator = LeastSquaresBags()
+    estimator.class_weight = {0: 1.0, 1: 3.0, 2: 2.0}
+    found = TrainingLabels.of(estimator, y, bags, weights)
+    assert found.classes.tolist() == [0, 1]
+    np.testing.assert_array_equal(found.weights, [1.0, 3.0, 1.0, 3.0])
+    estimator.class_weight = {0: 1.0, 5: 2.0}
+    with pytest.raises(ValueError, match=r"class_weight names 5, which is not a label in y"):
+        TrainingLabels.of(estimator, y, bags, weights)

@@ -15,7 +15,6 @@ import pytest
 import sklearn
 
 from benchmarks.__main__ import COMMANDS, build_parser, main, typed
-from benchmarks.commands import all as everything
 from benchmarks.commands import paper, scale
 from benchmarks.common import data
 from benchmarks.common.output import read_page
@@ -66,7 +65,6 @@ SCALES = {
     "estimators --only MILESEmbedding": "1 of 1 end within 60 s",
     "linear": "9,874 x 10",
     "out-of-core": "slack",
-    "memory-map": "FisherVector",
     "passes": "float16, a tenth",
     "sdpmil-instances": "error",
     "boosting-sets": "HistGB",
@@ -251,35 +249,3 @@ def test_unknown_or_missing_data_end_in_one_sentence(monkeypatch, tmp_path, caps
     assert not data.available("musk2")
     line = "quick --datasets concept-tiny musk1 --methods plain-mean --jobs 1"
     assert "musk1 is left out: no data folder" in ran(line, tmp_path, capsys)
-
-
-def test_all_types_commands_that_exist_and_goes_on_after_one_that_fails(
-    tmp_path, monkeypatch, capsys
-):
-    from benchmarks import __main__ as cli
-
-    called = []
-
-    def run_command(line):
-        try:
-            args = build_parser().parse_args(line)
-        except SystemExit:  # which the command itself may raise, and "all" goes on after
-            pytest.fail(f"{line} is not a command line.")
-        assert args.out == tmp_path
-        called.append(args.command)
-        if args.command == "speed":
-            raise SystemExit("no data")
-        return {"needles": 2}.get(args.command, 0)
-
-    monkeypatch.setattr(cli, "main", run_command)
-    for extra in ([], ["--fast"], ["--fresh"]):
-        called.clear()
-        args = build_parser().parse_args(["all", "--out", str(tmp_path), *extra])
-        assert everything.main(args) == 2
-        assert called == [name.split()[0] for name, _ in everything.STEPS]
-        assert set(called) == set(cli.COMMANDS) - {"all"}
-        assert called[-2:] == ["goals", "report"]
-    assert "no data" in capsys.readouterr().out
-
-    monkeypatch.setattr(cli, "main", lambda line: 130)
-    assert everything.main(build_parser().parse_args(["all"])) == 130

@@ -23,7 +23,7 @@ from milearn.baselines import MILES
 from milearn.ensemble import LPBoost
 from milearn.survival import MICoxPH
 from milearn.svm import MISVC, SDPMIL, WellSVC
-from tests.common.objectives import bag_costs, dense_instances, positive_class
+from tests.common.objectives import dense_instances, positive_class, weights_of_bags
 from tests.oracles import blocks_of, cox_step, highest_of, partial_likelihood
 
 # More instances, or features of larger or smaller size, are left out: the reference solvers fail.
@@ -61,7 +61,7 @@ def wrong_bounds(
 
 
 def _costs(model: BaseEstimator, y: np.ndarray, given: np.ndarray) -> np.ndarray:
-    return model.C * bag_costs(model, y, given)
+    return model.C * weights_of_bags(model, y, given)
 
 
 def _features(model: BaseEstimator, bags: Bags) -> np.ndarray:

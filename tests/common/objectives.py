@@ -74,7 +74,8 @@ def _expansion(model: BaseEstimator, bags: Bags) -> tuple[float, np.ndarray, flo
     return float(dual @ gram @ dual), gram @ dual + b, parts
 
 
-def bag_costs(model: BaseEstimator, y: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+def weights_of_bags(model: BaseEstimator, y: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """Weights of the bags, times those of their classes."""
     given = np.ones(len(y)) if given is None else given
     codes = np.searchsorted(model.classes_, y)
     return bag_weights(getattr(model, "class_weight", None), model.classes_, codes, given)
@@ -84,7 +85,7 @@ def _maximum(
     model: MISVC, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float] | None:
     norm2, scores, parts = _expansion(model, bags)
-    weights = bag_costs(model, y, given)
+    weights = weights_of_bags(model, y, given)
     positive = y == positive_class(model)
     total = maximum_loss(scores, bags.offsets, positive, weights, model.slack)
     size = weights @ bags.sizes
@@ -95,7 +96,7 @@ def _labels(
     model: InstanceMISVC, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float]:
     norm2, scores, parts = _expansion(model, bags)
-    weights = bag_costs(model, y, given)
+    weights = weights_of_bags(model, y, given)
     total = 0.0
     for block, label, weight in zip(blocks_of(scores, bags.offsets), y, weights, strict=True):
         if label == positive_class(model):
@@ -114,7 +115,7 @@ def _selection(
     model: SDPMIL, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float]:
     norm2, scores, parts = _expansion(model, bags)
-    weights = bag_costs(model, y, given)
+    weights = weights_of_bags(model, y, given)
     total = 0.0
     for bag, (block, label) in enumerate(zip(blocks_of(scores, bags.offsets), y, strict=True)):
         if label == positive_class(model):
@@ -145,7 +146,7 @@ def _unlinked(
     X = dense_instances(bags)
     sign = 1 if positive_class(model) == model.classes_[1] else -1
     w, b = sign * np.asarray(model.coef_[0], dtype=np.float64), sign * float(model.intercept_[0])
-    weights = bag_costs(model, y, given)
+    weights = weights_of_bags(model, y, given)
     signs = np.where(y == positive_class(model), 1.0, -1.0)
     tops = np.array([block.max() for block in blocks_of(X @ w + b, bags.offsets)])
     loss = np.mean(weights * np.maximum(0.0, 1 - signs * tops))

@@ -129,6 +129,19 @@ def test_learners_can_be_used_by_themselves(bags):
         np.testing.assert_allclose(model.alpha_ @ columns, scores, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_learners_cut_short_floats_as_doubles(dtype):
+    """Between two neighbours of a type, a threshold rounded to this type is one of them."""
+    X = np.linspace(1.0, 2.0, 41, dtype=dtype)
+    X = np.unique(np.r_[X, np.nextafter(X, dtype(3.0))])[:, None]
+    y = np.arange(len(X)) // 2 % 2
+    y[::3] = 1 - y[::3]
+    model = LPBoost(C=10.0).fit(Bags(X, np.arange(len(X) + 1)), y)
+    scores = model.instance_decision_function(Bags(X, np.arange(len(X) + 1)))
+    columns = [each.predict(X) for each in model.learners_]
+    np.testing.assert_allclose(model.alpha_ @ columns, scores, atol=1e-12)
+
+
 def test_balls_compare_by_value():
     ball = Ball(np.array([1.0, 2.0]), 0.5, 1)
     assert ball == Ball(np.array([1.0, 2.0]), 0.5, 1)
@@ -400,6 +413,19 @@ def test_costs_that_buy_no_learner_give_the_empty_ensemble():
     # Every instance of a negative bag, and the positive bag, has a slack of 1.
     assert model.objective_ == pytest.approx(0.099)
     assert model.lower_bound_ == pytest.approx(0.099)
+
+
+@pytest.mark.parametrize("n_estimators", [1, "auto"])
+@pytest.mark.parametrize("C", [1e-8, 1e-3])
+def test_a_large_program_of_small_costs_gives_the_empty_ensemble(C, n_estimators):
+    rng = np.random.default_rng(0)
+    bags = Bags.from_list([rng.normal(size=(3, 3)) for _ in range(60)])
+    y = np.arange(60) % 2
+    for build, n_slacks in ((DPBoost, 120), (LPBoost, 180)):
+        model = build(C=C, n_estimators=n_estimators).fit(bags, y)
+        assert len(model.alpha_) == 0
+        assert model.objective_ == pytest.approx(n_slacks * C)
+        assert model.lower_bound_ == pytest.approx(n_slacks * C)
 
 
 @pytest.mark.parametrize("estimator", ["stump", "rbf"])

@@ -160,6 +160,15 @@ def test_a_search_cut_short_warns():
     assert not model.converged_
 
 
+def test_a_classifier_cut_short_warns():
+    rng = np.random.default_rng(0)
+    X = Bags(rng.normal(size=(24, 4)), np.arange(25))
+    with pytest.warns(ConvergenceWarning, match="LinkContentMF stopped the class") as record:
+        model = LinkContentMF(C=1e8).fit(X, np.arange(24) % 2)
+    assert [warning.filename for warning in record] == [__file__]
+    assert np.isfinite(model.coef_).all()
+
+
 def test_a_score_does_not_read_changed_parameters():
     X, y = linked_bags()
     coded = np.where(np.arange(60) % 3 == 0, -1, y)

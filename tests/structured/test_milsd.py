@@ -201,34 +201,7 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled):
             assert found.lower_bound == pytest.approx(expected, rel=1e-6), storage
 
 
-def test_convex_problem_touches_the_objective_and_lies_above_it():
-    bags, y = case(1, graph="both", weighted=True)
-    problem = structured(bags, y, 10.0, 2.0, 2.0)
-    terms, rng = LinkedTerms(problem), np.random.default_rng(0)
-    for _ in range(20):
-        w, v = rng.normal(size=(2, 3))
-        witnesses = problem.witnesses(bags.instances @ w)
-        step = LinkedStep(terms, terms.linear(witnesses, problem.linearised))
-        for point, sign in ((w, 0.0), (v, 1.0)):
-            scores = bags.instances @ point
-            above = step.losses(scores) - problem.costs @ problem.risks(scores)
-            assert above == pytest.approx(0.0, abs=1e-12) if sign == 0 else above >= -1e-12
-
-
 # -- edges ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("directed", [False, True])
-def test_total_variation_equals_a_loop(directed):
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        graph = random_graph(rng, 10, directed=directed, weighted=True)
-        edges = edges_of(sparse.csr_array(graph))
-        scores = rng.normal(size=10)
-        assert edges.total_variation(scores) == pytest.approx(
-            naive_variation(graph, scores), rel=1e-12
-        )
-        assert 1 not in edges.nodes
 
 
 # -- the whole fit -------------------------------------------------------------------------------

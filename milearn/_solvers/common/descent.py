@@ -23,7 +23,7 @@ from ..._bags.blocks import stacked
 from ..._bags.threads import one_blas_thread
 from .cccp import CCCPSolution, SolverOptions
 
-V = TypeVar("V")
+W = TypeVar("W", bound="WorkingSet")
 
 # Gap of a step over its working set, as a fraction of the gap of the step.
 _INNER_SHARE = 0.3
@@ -83,7 +83,7 @@ class WorkingSet:
         """Some of the rows."""
         return WorkingSet(self.rows[kept], self.numbers[kept], self.owners[kept])
 
-    def joined(self, other: WorkingSet, kept: np.ndarray | None = None) -> WorkingSet:
+    def joined(self: W, other: WorkingSet, kept: np.ndarray | None = None) -> W:
         """The working set with rows of another one that it does not have, by default all of them.
 
         Parameters
@@ -98,10 +98,11 @@ class WorkingSet:
             return self
         numbers = np.r_[self.numbers, other.numbers[extra]]
         order = np.argsort(numbers, kind="stable")
-        return WorkingSet(
-            stacked([self.rows, other.rows[extra]])[order],
-            numbers[order],
-            np.r_[self.owners, other.owners[extra]][order],
+        return replace(
+            self,
+            rows=stacked([self.rows, other.rows[extra]])[order],
+            numbers=numbers[order],
+            owners=np.r_[self.owners, other.owners[extra]][order],
         )
 
 
@@ -271,14 +272,3 @@ def _take(best: PassSolution, w: np.ndarray, view: Any, bound: float, held: Any)
     best.dual_gap = max(0.0, view.value - bound)
     best.n_iter += 1
     best.history.append(best.objective)
-
-
-def with_rows(before: Any, view: V, kept: np.ndarray | None = None) -> V:
-    """A view whose working set also has rows of the one before it; see :class:`WorkingSet`.
-
-    Both are dataclasses with the fields of a working set.
-    """
-    now: Any = view
-    found = WorkingSet(now.rows, now.numbers, now.owners).joined(before, kept)
-    view = replace(now, rows=found.rows, numbers=found.numbers, owners=found.owners)
-    return view

@@ -57,9 +57,6 @@ class BoostingOptions:
     select: bool = True
     # From this number of rows on, learners are first searched at interior prices.
     interior_rows: int = 100
-    # Sifting is used if at most this fraction of the constraints is nearly active. A constraint
-    # that sifting misses costs another solution of the program.
-    few_near: float = 1 / 3
     # If an interior solution has more coefficients of learners in rows than this, it is the result:
     # there is no simplex method, and no reductions. Not used with ``branch``.
     simplex_entries: int = 2**21
@@ -202,7 +199,7 @@ def relax(
     search = interior_search(problem, pool, options, start) if warm is None else None
     if search is not None:
         warm = search.run(INTERIOR_TOL, budget.stops)
-    relaxation = _begun(problem, options, start, warm)
+    relaxation = _begun(problem, start, warm)
     bound = 0.0 if warm is None else warm.bound
     violation, stopped = np.inf, ""
     if not relaxation.solve(budget.remaining):
@@ -279,7 +276,6 @@ def interior_search(
 
 def _begun(
     problem: DisjunctiveProblem,
-    options: BoostingOptions,
     start: LearnerSet | InteriorStart | None,
     warm: InteriorStart | None,
 ) -> Relaxation:
@@ -289,9 +285,7 @@ def _begun(
         if isinstance(start, tuple) and len(start[0]):
             relaxation.add_learners(list(start[0]), start[1])
         return relaxation
-    near = np.flatnonzero(warm.near_rows[: len(problem.points)])
-    few = len(near) <= options.few_near * len(problem.points)
-    relaxation = Relaxation(problem, near if few else None)
+    relaxation = Relaxation(problem)
     relaxation.add_learners(warm.learners, warm.H)
     relaxation.adopt(warm.alpha, warm.y, warm.used, warm.free_rows, warm.slack_rows)
     return relaxation

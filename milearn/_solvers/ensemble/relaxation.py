@@ -13,9 +13,6 @@ of (7) are not needed, and are generated only when they are:
   bag, to which alpha_k belongs except for the part that columns t_k^d >= 0 move to other disjuncts,
   sum_d t_k^d <= alpha_k. Slacks xi_j are divided in the same manner. The final value is that of
   (7).
-* A constraint j has a row only if it is nearly active in an interior solution or violated by a
-  later solution (sifting). Most constraints of a large program are inactive, and each of their
-  entries makes every step of the simplex method slower.
 """
 
 from __future__ import annotations
@@ -32,10 +29,6 @@ from .problem import BagPrices, DisjunctiveProblem, DualPrices, comparable, scor
 
 # Weights and dual variables up to this count as zero.
 ZERO_TOL = 1e-11
-# Largest violation of constraints without a row, which is the tolerance of the simplex method.
-_VIOLATION_TOL = 1e-9
-# Number of constraints that are added at once, in addition to the number of learners.
-_ROWS_AT_A_TIME = 50
 
 
 @dataclass
@@ -69,9 +62,8 @@ class BagHull:
 
     # Points.
     members: np.ndarray
-    # Row and slack column of the bag as a whole.
+    # Row of the bag as a whole; its slack is the column of the same number.
     row: int
-    slack: int
     # Empty as long as the bag has no copies.
     disjuncts: list[Disjunct] = field(default_factory=list)
     # Rows of the sum of eta, which is one, and of the sum of slacks, which is that of the bag.
@@ -135,8 +127,8 @@ class Relaxation:
     Parameters
     ----------
     problem : DisjunctiveProblem
-    constraints : ndarray of int, default=None
-        The constraints with a sign that have a row from the start; by default, all.
+        The first rows are its constraints with a sign, then its bags. The first columns are the
+        slacks of these rows, so that a slack has the number of its row.
 
     Attributes
     ----------
@@ -146,15 +138,13 @@ class Relaxation:
     model : DualProgram
     alpha_columns : list of int
         Column of each learner's weight.
-    slack_columns, margin_rows : ndarray of shape (r,)
-        Slack and row of each constraint with a sign; -1 if it has none.
     bags : list of BagHull
         The ambiguous bags.
     rows_changed : bool
         Whether rows were added after the last solution, which is then not primal feasible.
     """
 
-    def __init__(self, problem: DisjunctiveProblem, constraints: np.ndarray | None = None) -> None:
+    def __init__(self, problem: DisjunctiveProblem) -> None:
         self.problem = problem
         self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
@@ -163,51 +153,18 @@ class Relaxation:
         self.rows_changed = False
         self._result: LPResult | None = None
         self._scores: np.ndarray | None = None
-        self.margin_rows = np.full(len(problem.points), -1, dtype=np.int64)
-        self.slack_columns = self.margin_rows.copy()
-        self.include(np.arange(len(problem.points)) if constraints is None else constraints)
-        rows, slacks = self.model.add_soft_rows(np.ones(len(problem.members)), problem.member_costs)
-        self.bags = [
-            BagHull(block, int(row), int(slack))
-            for block, row, slack in zip(problem.members, rows, slacks, strict=True)
-        ]
-
-    def include(self, constraints: np.ndarray) -> None:
-        """Add rows, with their slacks, for constraints with a sign."""
-        problem = self.problem
-        rows, slacks = self.model.add_soft_rows(
-            np.ones(len(constraints)),
-            problem.costs[constraints],
-            self.alpha_columns,
-            problem.signed(self.H, constraints).T,
-        )
-        self.margin_rows[constraints], self.slack_columns[constraints] = rows, slacks
+        self.model.add_soft_rows(np.concatenate([problem.costs, problem.member_costs]))
+        first = len(problem.points)
+        self.bags = [BagHull(block, row) for row, block in enumerate(problem.members, first)]
 
     def solve(self, remaining: Callable[[], float] = lambda: np.inf) -> bool:
         """Solve the program, and return False if the time limit was reached."""
-        while True:
-            result = self.model.solve(rows_changed=self.rows_changed, time_limit=remaining())
-            if result is None:
-                self._pad()
-                return False
-            self._result = result
-            self._scores = None
-            self.rows_changed = False
-            missing = self._violated()
-            if not len(missing):
-                return True
-            self.include(missing)
-            self.rows_changed = True
-
-    def _violated(self) -> np.ndarray:
-        """The most violated constraints without a row."""
-        absent = np.flatnonzero(self.margin_rows < 0)
-        if not len(absent):
-            return absent
-        problem = self.problem
-        lacking = 1.0 - problem.signs[absent] * self.scores[problem.points[absent]]
-        order = np.argsort(-lacking, kind="stable")[: _ROWS_AT_A_TIME + len(self.learners)]
-        return np.asarray(absent[order[lacking[order] > _VIOLATION_TOL]])
+        result = self.model.solve(rows_changed=self.rows_changed, time_limit=remaining())
+        if result is None:
+            self._pad()
+            return False
+        self._result, self._scores, self.rows_changed = result, None, False
+        return True
 
     def adopt(
         self,
@@ -233,23 +190,16 @@ class Relaxation:
         """
         x, _ = self.model.zero_solution()
         x[self.alpha_columns] = alpha
-        there = np.flatnonzero(np.r_[self.margin_rows, [bag.row for bag in self.bags]] >= 0)
-        y, free, slack = y[there], free[there], slack[there]
         columns = np.zeros(len(x), dtype=bool)
         columns[self.alpha_columns] = used
         self.model.set_basis(columns, free, slack)
-        scores = alpha @ self.H
         problem = self.problem
-        lacking = np.maximum(0.0, 1.0 - problem.signs * scores[problem.points])
-        with_slack = self.slack_columns >= 0
-        x[self.slack_columns[with_slack]] = lacking[with_slack]
-        for bag in self.bags:
-            x[bag.slack] = max(0.0, 1.0 - float(alpha @ self.H[:, bag.members].max(axis=1)))
-        slacks = problem.costs @ lacking
-        slacks += problem.member_costs @ x[[bag.slack for bag in self.bags]]
+        reached = problem.signs * (alpha @ self.H)[problem.points]
+        x[: len(y)] = np.maximum(0.0, 1.0 - np.r_[reached, alpha @ problem.highest(self.H)])
+        slacks = np.concatenate([problem.costs, problem.member_costs]) @ x[: len(y)]
         value = float(alpha.sum() + slacks)
         gap = abs(value - float(y.sum()))
-        self._result, self._scores = LPResult(x, y, np.zeros(0), value, 0.0, 0.0, gap, 0), scores
+        self._result, self._scores = LPResult(x, y, np.zeros(0), value, 0.0, 0.0, gap, 0), None
 
     def _pad(self) -> None:
         # The last solution is still feasible for the columns, with zeros for new variables.
@@ -286,15 +236,6 @@ class Relaxation:
             self._scores = alpha[used] @ self.H[used]
         return self._scores
 
-    def margin_multipliers(self, y: np.ndarray) -> np.ndarray:
-        """Multipliers of the constraints, shape (r,), from multipliers by row number."""
-        return _spread(y, self.margin_rows)
-
-    @property
-    def margin_slacks(self) -> np.ndarray:
-        """Slacks of the constraints with a sign, shape (r,)."""
-        return _spread(self.result.x, self.slack_columns)
-
     @property
     def n_reductions(self) -> int:
         """Number of pairs (x, j) in the program."""
@@ -315,11 +256,9 @@ class Relaxation:
     def n_active_margins(self) -> int:
         """Number of margin constraints with a dual variable above zero."""
         y = self.result.y
-        count = int((self.margin_multipliers(y) > ZERO_TOL).sum())
-        for bag in self.bags:
-            rows = [bag.row] + [row for each in bag.disjuncts for _, row in each.margins]
-            count += int((y[rows] > ZERO_TOL).sum())
-        return count
+        rows = [row for bag in self.bags for each in bag.disjuncts for _, row in each.margins]
+        soft = y[: len(self.problem.points) + len(self.bags)]
+        return int((soft > ZERO_TOL).sum() + (y[rows] > ZERO_TOL).sum())
 
     def dual_prices(self, y: np.ndarray | None = None) -> DualPrices:
         """Multipliers of the rows as prices that score learners.
@@ -331,7 +270,7 @@ class Relaxation:
         """
         problem = self.problem
         y = np.maximum(0.0, self.result.y if y is None else y)
-        linear = problem.linear_prices(self.margin_multipliers(y))
+        linear = problem.linear_prices(y[: len(problem.points)])
         bags = []
         for number, bag in enumerate(self.bags):
             if y[bag.row] > ZERO_TOL:
@@ -391,15 +330,9 @@ class Relaxation:
         if not learners:
             return
         problem, n = self.problem, len(learners)
-        ambiguous = np.array([bag.row for bag in self.bags], dtype=np.int64)
-        there = np.flatnonzero(self.margin_rows >= 0)
-        fixed = np.concatenate([self.margin_rows[there], ambiguous])
-        entries = np.empty((n, len(fixed)))
-        entries[:, : len(there)] = problem.signed(columns, there)
-        for k, bag in enumerate(self.bags, start=len(there)):
-            entries[:, k] = columns[:, bag.members].max(axis=1)
-        rows = [fixed] * n
-        values = list(entries)
+        entries = np.concatenate([problem.signed(columns), problem.highest(columns)], axis=1)
+        values = list(entries.astype(np.float64))
+        rows = [np.arange(entries.shape[1])] * n
         paid = {} if prices is None else prices.disjunct_values(columns)
         for number, bag in enumerate(self.bags):
             if not bag.disjuncts:
@@ -491,42 +424,27 @@ class Relaxation:
         for (k, place), column in zip(pairs, columns.tolist(), strict=True):
             bag.copy_columns[k][place] = column
 
-    def prune_learners(self, prices: DualPrices, margin: float) -> int:
-        """Remove learners without weight and with a score below 1 - margin; return their number."""
-        alpha = self.result.x[self.alpha_columns]
-        poor = (score_columns(prices, self.H) < 1.0 - margin) & (alpha == 0.0)
+    def prune_learners(self, prices: DualPrices, margin: float) -> None:
+        """Remove learners without weight or copies and with a score below 1 - margin.
+
+        In the dual, each is a row with slack, so that the rest of the basis remains a basis.
+        """
+        linked = np.zeros(len(self.learners), dtype=bool)
+        for bag in self.bags:
+            if bag.disjuncts:
+                linked |= np.array(bag.link_rows) >= 0
+        poor = (score_columns(prices, self.H) < 1.0 - margin) & ~linked
+        poor &= self.result.x[self.alpha_columns] == 0.0
         if not poor.any():
-            return 0
-        split = [bag for bag in self.bags if bag.disjuncts]
-        # Only if as many basic variables are removed as columns, so that the rest is still a basis.
-        basic_columns, basic_rows = self.model.basic()
-        for k in np.flatnonzero(poor).tolist():
-            columns, links = self._variables_of(split, k)
-            poor[k] = basic_columns[columns].sum() + basic_rows[links].sum() == len(columns)
-        if not poor.any():
-            return 0
-        removed, kept = np.flatnonzero(poor).tolist(), np.flatnonzero(~poor).tolist()
-        columns, links = [], []
-        for k in removed:
-            mine, my_links = self._variables_of(split, k)
-            columns += mine
-            links += my_links
-        for bag in split:
-            bag.keep_learners(kept)
-        self.model.remove(columns, links)
+            return
+        kept = np.flatnonzero(~poor).tolist()
+        for bag in self.bags:
+            if bag.disjuncts:
+                bag.keep_learners(kept)
+        self.model.remove([self.alpha_columns[k] for k in np.flatnonzero(poor)])
         self.alpha_columns = [self.alpha_columns[k] for k in kept]
         self.learners = [self.learners[k] for k in kept]
         self.H = self.H[kept]
-        return len(removed)
-
-    def _variables_of(self, split: list[BagHull], k: int) -> tuple[list[int], list[int]]:
-        """Columns of a learner, including its copies, and the rows that link them."""
-        columns, links = [self.alpha_columns[k]], []
-        for bag in split:
-            if bag.link_rows[k] >= 0:
-                links.append(bag.link_rows[k])
-                columns += bag.copy_columns[k].values()
-        return columns, links
 
     def separate(self, tol: float, max_reductions: int) -> tuple[int, float]:
         """Add the most violated reductions, and return their number and the largest violation.
@@ -544,7 +462,7 @@ class Relaxation:
         lacking = np.maximum(0.0, etas[:, None] - alphas @ problem.signed(self.H))
         owner = np.array([part.bag for part in parts])
         firsts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
-        excess = np.add.reduceat(lacking, firsts, axis=0) - self.margin_slacks
+        excess = np.add.reduceat(lacking, firsts, axis=0) - self.result.x[: len(problem.points)]
         largest = float(excess.max())
         if largest <= tol or max_reductions <= 0:
             return 0, max(0.0, largest)
@@ -604,7 +522,7 @@ class Relaxation:
         if not bag.disjuncts:
             model = self.model
             bag.convexity_row = int(model.add_rows([1.0], equal=True)[0])
-            link = model.add_rows([0.0], starts=[0], columns=[bag.slack], values=[1.0])
+            link = model.add_rows([0.0], starts=[0], columns=[bag.row], values=[1.0])
             bag.slack_row = int(link[0])
             for _ in self.alpha_columns:
                 bag.add_learner(0)
@@ -648,15 +566,12 @@ class Relaxation:
 
     def _slack_of_reduction(self, bag: BagHull, j: int) -> int:
         """The slack column for another reduction by constraint j."""
-        if self.slack_columns[j] < 0:
-            self.include(np.array([j]))
         if j not in bag.shared_slacks:
-            return int(self.slack_columns[j])
+            return j
         model = self.model
         first, link = bag.shared_slacks[j]
         if link < 0:
-            columns = [self.slack_columns[j]]
-            link = int(model.add_rows([0.0], starts=[0], columns=columns, values=[1.0])[0])
+            link = int(model.add_rows([0.0], starts=[0], columns=[j], values=[1.0])[0])
             bag.shared_slacks[j][1] = link
         return int(model.add_columns([0.0], starts=[0], rows=[first, link], values=[-1.0, -1.0])[0])
 
@@ -729,11 +644,3 @@ def _divided(H: np.ndarray, members: np.ndarray, whole: _SolutionPart) -> list[_
         alpha = taken + share * rest
         parts.append(_SolutionPart(whole.bag, whole.disjunct, member, whole.eta * share, alpha))
     return parts
-
-
-def _spread(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """``values[numbers]``, with zero for negative numbers."""
-    out = np.zeros(len(numbers))
-    there = numbers >= 0
-    out[there] = values[numbers[there]]
-    return out

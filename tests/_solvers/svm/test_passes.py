@@ -21,8 +21,7 @@ from milearn._solvers.svm.coupled.cccp import (
     solve_coupled,
 )
 from milearn._solvers.svm.coupled.gram import SetKernelGram
-from milearn._solvers.svm.coupled.rows import solve_coupled_rows
-from milearn._solvers.svm.coupled.view import CoupledLimits
+from milearn._solvers.svm.coupled.rows import CoupledLimits, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.labels import (
     LABEL_LIMITS,

@@ -42,9 +42,6 @@ class CoupledResult(CoupledSolution):
     # Coefficients of f.
     of_bags: np.ndarray
     of_instances: np.ndarray
-    # Largest number of cuts of a step, and number of dual problems.
-    n_cuts: int
-    n_solves: int
 
 
 @dataclass
@@ -131,7 +128,6 @@ def solve_coupled(
     coupling: Coupling,
     start: np.ndarray | None,
     options: SolverOptions,
-    cuts: str = "lazy",
 ) -> CoupledResult:
     """Minimise J.
 
@@ -146,12 +142,8 @@ def solve_coupled(
         nearly every bag would have a violated constraint, and the first problem would take longer
         than all others.
     options : SolverOptions
-    cuts : {"lazy", "all"}, default="lazy"
-        Whether the constraints of instances are generated when they are violated; "all" is used in
-        tests.
     """
     offsets = bags.offsets
-    n_cuts = n_solves = 0
     linearise: Callable[[np.ndarray, float], np.ndarray]
     if coupling.hard:
         linearise = highest_of_hard(bags, cast(Tube, loss))
@@ -161,13 +153,8 @@ def solve_coupled(
             return top_subgradient(scores, offsets)
 
     def step(subgradient: np.ndarray, previous: _DualPoint | None, inner_tol: float) -> _DualPoint:
-        nonlocal n_cuts, n_solves
-        first: str | np.ndarray = cuts
-        if previous is not None and cuts == "lazy":
-            first = previous.solution.cuts
-        solution = solve_step(bags, loss, coupling, subgradient, tol=inner_tol, cuts=first)
-        n_cuts = max(n_cuts, solution.n_cuts)
-        n_solves += solution.n_solves
+        cuts = None if previous is None else previous.solution.cuts
+        solution = solve_step(bags, loss, coupling, subgradient, tol=inner_tol, cuts=cuts)
         highest = segment_max(solution.scores, offsets)
         value, intercept, width = coupled_objective(
             solution.norm2, solution.bag_scores, highest, loss, coupling
@@ -202,6 +189,4 @@ def solve_coupled(
         width=point.width,
         of_bags=point.solution.of_bags,
         of_instances=point.solution.of_instances,
-        n_cuts=n_cuts,
-        n_solves=n_solves,
     )
