@@ -38,7 +38,7 @@ _NO_WITNESSES = np.zeros(0, dtype=np.intp)
 # more than a fraction.
 _TRIAL_TOL = 0.1
 ROUGH_TOL = 1e-3
-_NEAR = 3e-3
+_NEAR_OBJECTIVE = 3e-3
 
 
 @dataclass(kw_only=True)
@@ -97,7 +97,7 @@ def solve_mi_svm(
     options = options.after(first.n_iter)
     rough = replace(options, tol=max(options.tol, ROUGH_TOL))
     second = _best_of(problem, slack, others, rough, first.working)
-    if second.objective > (1.0 + _NEAR) * first.objective:
+    if second.objective > (1.0 + _NEAR_OBJECTIVE) * first.objective:
         return first
     if second.converged and options.tol < rough.tol:
         second = _continued(problem, slack, second, options)

@@ -51,7 +51,7 @@ def test_a_run_that_was_rough_ends_precisely(solve, seed, monkeypatch):
     for module in (dual, rows):
         monkeypatch.setattr(module, "ROUGH_TOL", 0.0)
     precise = solve(bags, loss)
-    assert found.objective <= precise.objective * (1.0 + dual._NEAR)
+    assert found.objective <= precise.objective * (1.0 + dual._NEAR_OBJECTIVE)
     assert found.converged
     assert found.dual_gap <= 1e-6 * found.objective
     assert found.n_iter == len(found.history)
@@ -62,7 +62,7 @@ def test_a_run_that_was_rough_ends_precisely(solve, seed, monkeypatch):
 @pytest.mark.parametrize("solve", [by_dual, by_rows])
 def test_all_steps_of_both_runs_count(solve, monkeypatch):
     bags, loss = overlapping(0)
-    monkeypatch.setattr(dual, "_NEAR", np.inf)
+    monkeypatch.setattr(dual, "_NEAR_OBJECTIVE", np.inf)
     for module in (dual, rows):
         monkeypatch.setattr(module, "ROUGH_TOL", 0.1)
     found = solve(bags, loss)
