@@ -136,7 +136,7 @@ def solve_milsd(
             smoothing = max(WARM_SMOOTHING, before.solution.smoothing)
         convex = LinkedStep(terms, terms.linear(witnesses, problem.linearised))
         found = solve(
-            convex, first, centre, ended, smoothing=smoothing, steps_at_a_time=_STEPS_AT_A_TIME
+            convex, *first, centre, ended, smoothing=smoothing, steps_at_a_time=_STEPS_AT_A_TIME
         )
         last = point_of(found, gap_tol) if early is None else early
         return last

@@ -33,8 +33,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.segments import pooling_matrix, segment_index, segment_max
-from ..common.newton.direction import Part, Pooled, Rows
-from ..common.newton.simplex import project
+from ..common.newton import Part, project
 from .edges import Edges
 from .problem import LinkedProblem
 
@@ -251,10 +250,10 @@ class LinkedStep:
         short, over = np.flatnonzero(bent[:n_positive]), np.flatnonzero(bent[n_positive:])
         highest = self._highest_of(at, terms.negative[over])
         return [
-            Pooled(sparse.vstack([middle, ends], format="csr"), laplacian),
-            Pooled(self.linear[terms.positive[short]], terms.costs[short] / h),
-            Pooled(highest, terms.costs[n_positive + over] / h),
-            self._spread(at, h),
+            Part(sparse.vstack([middle, ends], format="csr"), laplacian),
+            Part(self.linear[terms.positive[short]], terms.costs[short] / h),
+            Part(highest, terms.costs[n_positive + over] / h),
+            *self._spread(at, h),
         ]
 
     def _highest_of(self, at: Proportions, bags: np.ndarray) -> Any:
@@ -267,7 +266,7 @@ class LinkedStep:
         shape = (len(bags), terms.n_instances)
         return sparse.csr_array((at.rows[rows], rows, np.r_[0, np.cumsum(counts)]), shape)
 
-    def _spread(self, at: Proportions, h: float) -> Rows:
+    def _spread(self, at: Proportions, h: float) -> list[Part]:
         """Curvature of the maxima: rows with a proportion above zero, minus their mean."""
         terms = self.terms
         best = self._slopes(at)[0]
@@ -278,4 +277,5 @@ class LinkedStep:
         wanted = weights > 1e-13 * float(weights.max(initial=0.0))
         rows, sizes = rows[wanted[terms.owner[rows]]], counts[wanted]
         starts = np.cumsum(sizes) - sizes
-        return Rows(rows, weights[terms.owner[rows]], starts, 1.0 / sizes)
+        weights = weights[terms.owner[rows]]
+        return Part.of_groups(rows, weights, starts, 1.0 / sizes, terms.n_instances)

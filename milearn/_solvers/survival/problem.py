@@ -27,7 +27,7 @@ from scipy import sparse
 from ..._bags.blocks import stacked
 from ..._bags.segments import segment_argmax
 from ..common.cccp import rounding_scale
-from ..common.newton import NewtonSolution, Part, Pooled, Rows, project, solve
+from ..common.newton import NewtonSolution, Part, project, solve
 from .likelihood import PartialLikelihood
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -163,7 +163,7 @@ class RiskProblem:
         group = self.owner[rows]
         bounds = np.searchsorted(group, np.arange(n + 1))
         mixtures = sparse.csr_array((p[rows], rows, bounds), shape=(n, self.Z.shape[0]))
-        parts: list[Part] = [Pooled(mixtures, given.curvature(at.proportions.scores, self.C))]
+        parts = [Part(mixtures, given.curvature(at.proportions.scores, self.C))]
         # A single active row stays the maximum. Without a slope, the maximum does not count.
         slopes = self.C * given.slopes(at.proportions.scores)
         counts = np.diff(bounds)
@@ -171,7 +171,8 @@ class RiskProblem:
         if kept.any():
             rows, group = rows[kept], group[kept]
             starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-            parts.append(Rows(rows, slopes[group] / at.h, starts, 1.0 / counts[group[starts]]))
+            share = 1.0 / counts[group[starts]]
+            parts += Part.of_groups(rows, slopes[group] / at.h, starts, share, self.Z.shape[0])
         return parts
 
     # -- the dual --------------------------------------------------------------------------------
@@ -219,7 +220,7 @@ class RiskProblem:
         scale = rounding_scale(np.array([self.cost]))
         found = solve(
             self,
-            start,
+            *start,
             self.start_dual(u, proportions),
             lambda best: best.objective - best.lower_bound <= gap_tol * max(best.objective, scale),
             smoothing=_SMOOTHING if proportions is None else _WARM_SMOOTHING,

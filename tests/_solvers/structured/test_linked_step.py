@@ -98,7 +98,7 @@ def test_value_is_the_stated_one(singles):
 def matrix_of(parts, n):
     """The dense sum of parts of a curvature."""
     S = np.zeros((n, n))
-    for each in (pooled for part in parts for pooled in part.pooled(n)):
+    for each in parts:
         Q = each.Q.toarray() if sparse.issparse(each.Q) else np.diag(each.Q)
         S += each.A.toarray().T @ Q @ each.A.toarray()
     return S
@@ -145,7 +145,8 @@ def test_any_proportions_give_a_lower_bound(fit_intercept):
 def solve(step, gap_tol=1e-9):
     return solve_newton(
         step,
-        (np.zeros(step.terms.X.shape[1]), np.zeros(step.free.shape[1])),
+        np.zeros(step.terms.X.shape[1]),
+        np.zeros(step.free.shape[1]),
         step.terms.first_proportions(),
         lambda found: found.gap <= gap_tol * found.objective,
     )
@@ -188,10 +189,10 @@ def test_three_ways_to_a_direction_are_one(storage, intercept):
     given = sparse.csr_array(problem.X) if storage == "csr" else problem.X
     for few, columns in ((0, 1000), (1000, 0), (0, 0)):
         limits = Limits(few, few, columns, residual=1e-12, max_products=1000)
-        found = newton_direction((given, E), parts, gradient, ridge, limits)
+        found = newton_direction(given, E, parts, gradient, ridge, limits)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
     # Where there is no curvature the ridge is all there is.
-    none = newton_direction((given, E), [], gradient, ridge)
+    none = newton_direction(given, E, [], gradient, ridge)
     np.testing.assert_array_equal(none, -gradient / ridge)
 
 

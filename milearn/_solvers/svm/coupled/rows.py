@@ -26,7 +26,7 @@ from ...common.descent import (
     WorkingSet,
     descend,
 )
-from ...common.newton import GroupProblem, NewtonSolution, solve_groups
+from ...common.newton import GroupProblem, NewtonSolution
 from ...common.passes import TieRule, is_constant, rows_of_block
 from ..losses import BagLoss, Coupling, Tube
 from .cccp import CoupledSolution, coupled_objective, top_subgradient
@@ -229,7 +229,7 @@ class _Coupled:
         problem, _ = _assembled(_loss_groups(self.loss, side, side), 0)
         n_free = problem.free.shape[1]
         start = np.zeros(objects.shape[1]), np.zeros(n_free)
-        return solve_groups(problem, *start, gap_tol=tol)
+        return problem.solve(start, tol)
 
     # -- the model --
 
