@@ -133,8 +133,6 @@ class DPBoost(BoostedBags):
     * The weights are copied only for instances that need a copy. The other instances of a bag share
       one disjunct, whose hull is known in closed form. The value of the linear program does not
       change. Constraints of single instances are kept, as in [1]_.
-    * In a large problem, constraints of single instances that are far from tight at an interior
-      solution are added only when a solution violates them. This does not change the value.
     * A reduction is violated if it is not covered by the slack that all instances of its bag share;
       score (10) of [1]_ ignores slacks.
     * Up to twenty learners and a hundred reductions are added at a time. Learners without weight

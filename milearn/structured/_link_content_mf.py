@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -195,11 +194,12 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         links = links_of(bags.bag_graph, len(bags), "bag_graph", "bags")
         model = fit_link_content(links, _means(bags), options)
         tasks = [positive] if positive >= 0 else range(len(classes))
-        svms = [SVC(C=self.C, kernel="linear", tol=1e-6, max_iter=_SVM_STEPS) for _ in tasks]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            for svm, task in zip(svms, tasks, strict=True):
-                svm.fit(model.factors[labelled], codes == task, sample_weight=weights)
+        svms = [
+            SVC(C=self.C, kernel="linear", tol=1e-6, max_iter=_SVM_STEPS).fit(
+                model.factors[labelled], codes == task, sample_weight=weights
+            )
+            for task in tasks
+        ]
         directions = np.vstack([svm.coef_ for svm in svms])
         intercepts = np.concatenate([svm.intercept_ for svm in svms])
         search = model.factorisation
@@ -226,11 +226,6 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
             warn_user(
                 f"LinkContentMF stopped after {search.n_iter} steps with a gradient of "
                 f"{search.gradient:.1e} ({search.message}): raise max_iter, tol or ridge.",
-                ConvergenceWarning,
-            )
-        if any(svm.fit_status_ for svm in svms):
-            warn_user(
-                f"LinkContentMF stopped the classifier after {_SVM_STEPS} steps: lower C.",
                 ConvergenceWarning,
             )
         return self

@@ -222,6 +222,15 @@ class LPModel:
         else:
             self.clear_basis()
 
+    def basic(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which columns and rows are basic, by their numbers."""
+        basis, basic = self._highs.getBasis(), self._library.HighsBasisStatus.kBasic
+        if not basis.valid:
+            raise SolverError("The linear program has no basis: solve it first.")
+        columns = self._columns.spread([status == basic for status in basis.col_status]) > 0
+        rows = self._rows.spread([status == basic for status in basis.row_status]) > 0
+        return columns, rows
+
     def set_basis(
         self, basic_columns: np.ndarray, upper_columns: np.ndarray, basic_rows: np.ndarray
     ) -> None:

@@ -104,10 +104,22 @@ class DualProgram:
                 values=np.ones(len(slacks)),
             )
 
-    def remove(self, columns: list[int]) -> None:
-        """Remove columns that are not slacks; the basis is kept if none of them is basic."""
-        self.dual.remove(rows=self._row[columns])
+    def remove(self, columns: Any, rows: Any) -> None:
+        """Remove columns that are not slacks, and rows.
+
+        The basis is kept if as many basic variables are removed as columns, see :meth:`basic`.
+        """
+        columns = np.asarray(columns, dtype=np.int64)
+        self.dual.remove(rows, self._row[columns])
         self._row[columns] = -1
+
+    def basic(self) -> tuple[np.ndarray, np.ndarray]:
+        """Masks of the basic dual variables, of columns (their reduced costs) and of rows."""
+        variables, constraints = self.dual.basic()
+        written = self._row >= 0
+        columns = np.zeros(len(self._row), dtype=bool)
+        columns[written] = constraints[self._row[written]]
+        return columns, variables
 
     def set_basis(self, columns: np.ndarray, rows: np.ndarray, slacks: np.ndarray) -> None:
         """Set the basis by the columns and slacks that are expected to be above zero.

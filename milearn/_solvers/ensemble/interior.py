@@ -316,11 +316,11 @@ class InteriorSearch:
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
         self.bound, self.center = 0.0, self.master.at.y
         self._known: set[bytes] = set()
-        if isinstance(start, InteriorStart):
-            self._begin(start.learners, start.H, start)
-        else:
+        if start is None or isinstance(start, tuple):
             learners, H = start or ([], self.H)
             self._begin(learners, H, None)
+        else:
+            self._begin(start.learners, start.H, start)
         self.n_steps, self._waited, self._stuck = 0, 0, False
         self._least_gap, self._least_value = np.inf, np.inf
         self._update_gap()

@@ -424,27 +424,42 @@ class Relaxation:
         for (k, place), column in zip(pairs, columns.tolist(), strict=True):
             bag.copy_columns[k][place] = column
 
-    def prune_learners(self, prices: DualPrices, margin: float) -> None:
-        """Remove learners without weight or copies and with a score below 1 - margin.
-
-        In the dual, each is a row with slack, so that the rest of the basis remains a basis.
-        """
-        linked = np.zeros(len(self.learners), dtype=bool)
-        for bag in self.bags:
-            if bag.disjuncts:
-                linked |= np.array(bag.link_rows) >= 0
-        poor = (score_columns(prices, self.H) < 1.0 - margin) & ~linked
-        poor &= self.result.x[self.alpha_columns] == 0.0
+    def prune_learners(self, prices: DualPrices, margin: float) -> int:
+        """Remove learners without weight and with a score below 1 - margin; return their number."""
+        alpha = self.result.x[self.alpha_columns]
+        poor = (score_columns(prices, self.H) < 1.0 - margin) & (alpha == 0.0)
         if not poor.any():
-            return
-        kept = np.flatnonzero(~poor).tolist()
-        for bag in self.bags:
-            if bag.disjuncts:
-                bag.keep_learners(kept)
-        self.model.remove([self.alpha_columns[k] for k in np.flatnonzero(poor)])
+            return 0
+        split = [bag for bag in self.bags if bag.disjuncts]
+        # Only if as many basic variables are removed as columns, so that the rest is still a basis.
+        basic_columns, basic_rows = self.model.basic()
+        for k in np.flatnonzero(poor).tolist():
+            columns, links = self._variables_of(split, k)
+            poor[k] = basic_columns[columns].sum() + basic_rows[links].sum() == len(columns)
+        if not poor.any():
+            return 0
+        removed, kept = np.flatnonzero(poor).tolist(), np.flatnonzero(~poor).tolist()
+        columns, links = [], []
+        for k in removed:
+            mine, my_links = self._variables_of(split, k)
+            columns += mine
+            links += my_links
+        for bag in split:
+            bag.keep_learners(kept)
+        self.model.remove(columns, links)
         self.alpha_columns = [self.alpha_columns[k] for k in kept]
         self.learners = [self.learners[k] for k in kept]
         self.H = self.H[kept]
+        return len(removed)
+
+    def _variables_of(self, split: list[BagHull], k: int) -> tuple[list[int], list[int]]:
+        """Columns of a learner, including its copies, and the rows that link them."""
+        columns, links = [self.alpha_columns[k]], []
+        for bag in split:
+            if bag.link_rows[k] >= 0:
+                links.append(bag.link_rows[k])
+                columns += bag.copy_columns[k].values()
+        return columns, links
 
     def separate(self, tol: float, max_reductions: int) -> tuple[int, float]:
         """Add the most violated reductions, and return their number and the largest violation.

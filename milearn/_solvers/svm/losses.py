@@ -104,6 +104,10 @@ class Hinge:
         """A hinge has no tube."""
         return None
 
+    def centred(self) -> tuple[Hinge, float]:
+        """The same loss."""
+        return self, 0.0
+
     def standardised(self) -> tuple[Hinge, float, float]:
         """The same loss, whose unit is the margin."""
         return self, 0.0, 1.0
@@ -177,13 +181,17 @@ class Tube:
         """The sum of the dual variables is at most ``nu`` times the sum of the weights."""
         return self.nu
 
+    def centred(self) -> tuple[Tube, float]:
+        """The loss of y - m with the mean m, and m."""
+        middle = float(np.average(self.targets, weights=self.weights))
+        return Tube(self.targets - middle, self.weights, self.nu), middle
+
     def standardised(self) -> tuple[Tube, float, float]:
         """The loss of (y - m) / s with weights divided by s, so that J is divided by s**2."""
-        middle = float(np.average(self.targets, weights=self.weights))
-        centred = self.targets - middle
-        spread = float(np.sqrt(np.average(centred**2, weights=self.weights)))
+        loss, middle = self.centred()
+        spread = float(np.sqrt(np.average(loss.targets**2, weights=self.weights)))
         size = spread if spread > 1e-9 * abs(middle) else 1.0
-        return Tube(centred / size, self.weights / size, self.nu), middle, size
+        return Tube(loss.targets / size, self.weights / size, self.nu), middle, size
 
     def descent(self) -> np.ndarray:
         """A change of all scores from zero that lowers the loss: towards targets off the tube."""

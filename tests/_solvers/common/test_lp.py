@@ -89,6 +89,8 @@ def test_removal_that_spoils_the_basis_is_solved_from_scratch():
         b, starts=21 * np.arange(12), columns=np.tile(columns, 12), values=matrix.ravel()
     )
     found = model.solve()
+    basic, tight = model.basic()
+    assert basic.sum() + tight.sum() == 12
     gone = np.flatnonzero(found.x[columns[:9]] > 0)
     assert len(gone)
     model.remove(columns=columns[gone], rows=rows[:2])
@@ -114,6 +116,8 @@ def test_refused_data_is_an_exception():
     x = model.add_columns([1.0])
     with pytest.raises(SolverError, match=r"HiGHS refused adding rows \(status: kError\)"):
         model.add_rows([0.0], starts=[0], columns=[x[0], x[0]], values=[1.0, 2.0])
+    with pytest.raises(SolverError, match="no basis"):
+        model.basic()
 
 
 def test_time_that_is_over():

@@ -143,7 +143,9 @@ def solve_coupled(
         than all others.
     options : SolverOptions
     """
-    offsets = bags.offsets
+    offsets, scale = bags.offsets, loss.objective_scale
+    # The dual has products of targets and weights, which lose the digits of far targets.
+    loss, middle = loss.centred()
     linearise: Callable[[np.ndarray, float], np.ndarray]
     if coupling.hard:
         linearise = highest_of_hard(bags, cast(Tube, loss))
@@ -184,8 +186,8 @@ def solve_coupled(
     return CoupledResult(
         **run.outcome(),
         witnesses=np.flatnonzero(point.linearisation) if coupling.hard else None,
-        objective_scale=loss.objective_scale,
-        intercept=point.intercept,
+        objective_scale=scale,
+        intercept=middle + point.intercept,
         width=point.width,
         of_bags=point.solution.of_bags,
         of_instances=point.solution.of_instances,
