@@ -40,6 +40,7 @@ from scipy import linalg, sparse
 
 from ..._bags.blocks import ArraySource, Block, PassSource
 from ..._bags.segments import segment_argmax, segment_max
+from ..._bags.threads import in_threads
 from .features import FeatureMap
 from .low_rank import whitening
 from .passes import gather, instance_scores
@@ -158,12 +159,15 @@ def screened(
     if count:
         chosen = _at_equal_distances(along, np.maximum(pull, 0.0)[owner], count)
         vectors = _dense(gather(source, _distinct(chosen, along))) - mean
-        tried, values = linalg.cho_solve(factor, vectors.T).T, []
-        for first in range(0, len(tried), _AT_ONCE):
-            some_tried = tried[first : first + _AT_ONCE].astype(np.float32)
-            maxima = np.concatenate(source.map(_maxima_of_block, some_tried), axis=1)
-            values.append(rank_correlations(maxima, targets, weights))
-        tried = tried[_descending(np.concatenate(values))[: limits.refined]]
+        single = linalg.cho_solve(factor, vectors.T).T
+
+        def values_from(first: int) -> np.ndarray:
+            some = single[first : first + _AT_ONCE].astype(np.float32)
+            maxima = np.concatenate(source.map(_maxima_of_block, some), axis=1)
+            return rank_correlations(maxima, targets, weights)
+
+        values = in_threads(values_from, range(0, len(single), _AT_ONCE))
+        tried = single[_descending(np.concatenate(values))[: limits.refined]]
     inherited = linalg.cho_solve(factor, _inherited_difference(source, pull))[None]
     contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
     directions = np.concatenate([tried, inherited, contrasts, -contrasts])

@@ -146,7 +146,7 @@ def view_at(
     known = np.zeros(source.n_bags, dtype=bool)
     if before is not None:
         known[before] = True
-    parts = source.map(_view_of_block, point, costs, limits, source.n_instances, known, rule)
+    parts = source.map(pass_over, point, costs, limits, source.n_instances, known, rule)
     negative, positive = (
         sum(getattr(part, name) for part in parts) for name in ("negative_loss", "positive_loss")
     )
@@ -163,7 +163,7 @@ def view_at(
     )
 
 
-def _view_of_block(
+def pass_over(
     block: Block,
     point: tuple[np.ndarray, float],
     costs: BagCosts,
