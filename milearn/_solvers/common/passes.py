@@ -226,18 +226,14 @@ class HighestInstances:
         """
         if len(self.bags) == 0:
             return np.zeros(0, dtype=np.intp)
-        tied, several = self._tied(scores, constant)
+        tied, several = self.tied(scores, constant)
         ranking = np.where(tied, 0.0, -np.inf)
         asked = np.flatnonzero(tied & several)
         ranking[asked] = self._second(asked)
         rows: np.ndarray = self.rows[segment_argmax(ranking, self.offsets)]
         return rows
 
-    def has_ties(self, scores: np.ndarray) -> bool:
-        """Whether several instances of a bag are equally high."""
-        return len(self.bags) > 0 and bool(self._tied(scores, constant=False)[1].any())
-
-    def _tied(self, scores: np.ndarray, constant: bool) -> tuple[np.ndarray, np.ndarray]:
+    def tied(self, scores: np.ndarray, constant: bool) -> tuple[np.ndarray, np.ndarray]:
         """Whether instances tie with the highest of their bag, and whether there are several."""
         own, sizes = scores[self.rows], np.diff(self.offsets)
         near = np.inf if constant else self.tie * max(1.0, float(np.abs(own).max()))
@@ -266,7 +262,8 @@ class TieRule:
         """Rows of the highest instances of bags of a block, and whether ties were left open."""
         rule = HighestInstances(block.offsets, bags, lambda rows: block.take(rows) @ self.second)
         if self.second is None:
-            return segment_argmax(scores, block.offsets)[bags], rule.has_ties(scores)
+            open_ties = len(bags) > 0 and bool(rule.tied(scores, constant=False)[1].any())
+            return segment_argmax(scores, block.offsets)[bags], open_ties
         return rule.of(scores, constant=self.constant), False
 
 
