@@ -367,7 +367,8 @@ def cosines(left: Any, right: Any) -> np.ndarray:
 def squared_distances(left: Any, right: Any) -> np.ndarray:
     """Squared Euclidean distances between rows, exactly zero where they are equal."""
     out = np.empty((left.shape[0], right.shape[0]))
-    centre = None if sparse.issparse(right) else right.mean(axis=0)
+    # In float64: that of float16 rows would have three digits.
+    centre = None if sparse.issparse(right) else right.mean(axis=0, dtype=np.float64)
     height, width = block_shape()
     for top in range(0, out.shape[0], height):
         of = slice(top, min(top + height, out.shape[0]))

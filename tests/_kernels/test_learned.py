@@ -334,10 +334,13 @@ def test_float32_is_computed_in_float32(name):
         assert fitted.columns.factor.dtype == np.float32
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.5])
 @pytest.mark.parametrize("cosine", [False, True])
 @pytest.mark.parametrize("name", LEARNED_KERNELS)
-def test_new_bags_in_another_storage(name, cosine, tmp_path):
-    X, Y = random_bags(30), random_bags(31)
+def test_new_bags_in_another_storage(name, cosine, shift, tmp_path):
+    X, Y = (
+        bags.with_instances(bags.instances + shift) for bags in (random_bags(30), random_bags(31))
+    )
     csr = sparse.csr_array(Y.instances)
     fitted, _ = learn_bag_kernel(name, X.instances, X.offsets, cosine=cosine)
     expected = fitted.matrix(Y.instances, Y.offsets)

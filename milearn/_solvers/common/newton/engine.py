@@ -55,7 +55,7 @@ _LARGE = 1e13
 # Initial r_k as a fraction of the costs times the squared largest entry of a column.
 _FIRST_SHARE = 0.01
 # Factors on r_k after a finished and an unfinished round, and the smallest fraction.
-_NEARER, _FURTHER, _LEAST = 0.1, 10.0, 1e-6
+_AFTER_FINISHED, _AFTER_UNFINISHED, _LEAST = 0.1, 10.0, 1e-6
 _MAX_ROUNDS = 40
 # Minimum smoothing then, in units of the margin. Below it, proportions are rounding errors.
 _LEAST_SMOOTHING = 1e-3
@@ -267,7 +267,7 @@ class _ProximalTerm:
 
     def move(self, w: np.ndarray, finished: bool) -> None:
         """The next round, after one that ended at w."""
-        share = self.share * (_NEARER if finished else _FURTHER)
+        share = self.share * (_AFTER_FINISHED if finished else _AFTER_UNFINISHED)
         self.middle, self.share = w, min(1.0, max(_LEAST, share))
         self.n_rounds += 1
 
