@@ -140,13 +140,13 @@ def test_an_error_in_a_thread_is_that_of_the_fit():
 def test_starts_of_a_fit_have_its_threads(monkeypatch):
     bags, y = many_bags()
     expected = MISVC(kernel="linear").fit(bags, y)
-    candidates, threads = screen._maxima, set()
+    candidates, threads = screen._maxima_of_block, set()
 
     def looks(*given):
         threads.add(threading.get_ident())
         return candidates(*given)
 
-    monkeypatch.setattr(screen, "_maxima", looks)
+    monkeypatch.setattr(screen, "_maxima_of_block", looks)
     found = MISVC(kernel="linear", n_jobs=2).fit(bags, y)
     assert threading.get_ident() not in threads
     assert threads
