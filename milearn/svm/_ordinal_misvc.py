@@ -28,9 +28,9 @@ from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
 from .._kernels.centring import centred
 from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import precision
+from .._solvers.common.descent import PassSolution, precision
 from .._solvers.common.passes import highest, instance_scores
-from .._solvers.svm.maximum.ordinal import OrdinalProblem, OrdinalSolution, solve_ordinal
+from .._solvers.svm.maximum.ordinal import OrdinalProblem, solve_ordinal
 from .._solvers.svm.maximum.rows import screened_rows
 from ..base import BagClassifier
 
@@ -248,7 +248,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
                 "classes_": labels.classes,
                 "categories_": labels.classes[np.argsort(place)],
                 "coef_": result.w[None],
-                "thresholds_": result.thresholds + shift,
+                "thresholds_": result.v + shift,
                 "witnesses_": witnesses,
                 "_place": place,
                 "_positive_sign": -1 if len(place) == 2 and place[0] == 1 else 1,
@@ -345,7 +345,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
 def _solve(
     problem: OrdinalProblem, gap_tol: float, max_iter: int, start: Any, on_iteration: Any
-) -> OrdinalSolution:
+) -> PassSolution:
     return solve_ordinal(problem, start, SolverOptions(gap_tol, max_iter, on_iteration), gap_tol)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -46,59 +46,19 @@ class SolverOptions:
         return self.watched_by(lambda n, value: watch(n_iter + n, value))
 
 
-class Point(Protocol):
-    """The result of a convex step.
-
-    ``objective`` is the value of the original, non-convex problem, a lower bound of that of the
-    convex one; ``dual_gap`` bounds the distance of the latter from its optimum; ``linearisation``
-    is the array that defines the next convex problem (witnesses, labels).
-    """
-
-    objective: float
-    dual_gap: float
-    linearisation: np.ndarray
-
-
-@dataclass
-class CCCPResult:
-    """The best point of the run."""
-
-    point: Any
-    # One value per step, not increasing.
-    history: list[float] = field(default_factory=list)
-    n_iter: int = 0
-    # "max_iter", "callback", or empty if the run converged.
-    stopped: str = "max_iter"
-    dual_gap: float = np.inf
-
-    @property
-    def converged(self) -> bool:
-        """Whether the run ended by itself."""
-        return not self.stopped
-
-    def outcome(self) -> dict[str, Any]:
-        """Fields of a :class:`CCCPSolution`."""
-        return {
-            "objective": self.point.objective,
-            "dual_gap": self.dual_gap,
-            "history": self.history,
-            "n_iter": self.n_iter,
-            "stopped": self.stopped,
-        }
-
-
 @dataclass(kw_only=True)
 class CCCPSolution:
     """A local minimum; base class of the results of solvers that use the procedure."""
 
     # Value of the original, non-convex problem, recomputed at the solution.
-    objective: float
-    history: list[float]
-    n_iter: int
-    # "max_iter", "callback", or empty if the run converged.
-    stopped: str
+    objective: float = np.inf
+    # One value per step, not increasing.
+    history: list[float] = field(default_factory=list)
+    n_iter: int = 0
+    # "max_iter", "max_passes", "callback", or empty if the run converged.
+    stopped: str = "max_iter"
     # Duality gap of the last convex step, in units of the objective.
-    dual_gap: float
+    dual_gap: float = np.inf
     # Rows of the witnesses of the convex problem that the gap belongs to, one per linearised bag;
     # None for other linearisations.
     witnesses: np.ndarray | None = None
@@ -110,6 +70,23 @@ class CCCPSolution:
     def converged(self) -> bool:
         """Whether the run ended by itself."""
         return not self.stopped
+
+    def outcome(self, unit: float = 1.0) -> dict[str, Any]:
+        """The fields that describe the run, with the objective in the given unit."""
+        return {
+            "objective": unit * self.objective,
+            "history": [unit * value for value in self.history],
+            "n_iter": self.n_iter,
+            "stopped": self.stopped,
+            "dual_gap": unit * self.dual_gap,
+        }
+
+
+@dataclass(kw_only=True)
+class CCCPResult(CCCPSolution):
+    """The best point of a run, see :func:`cccp`."""
+
+    point: Any = None
 
 
 def cccp(
@@ -126,7 +103,9 @@ def cccp(
     ----------
     step : callable
         ``step(linearisation, previous_point, inner_tol)`` solves the convex problem to a relative
-        gap of ``inner_tol`` and returns a :class:`Point`.
+        gap of ``inner_tol``. It returns an object with the ``objective`` of the original problem,
+        the ``dual_gap`` of the convex one, and the ``linearisation`` (witnesses, labels), an array
+        that defines the next convex problem.
     start : ndarray
         The first linearisation.
     options : SolverOptions
@@ -162,7 +141,7 @@ def cccp(
                 result.dual_gap, result.stopped = gap, ""
                 break
             fixed |= not certified and fall <= allowed
-        result.point, result.dual_gap = point, point.dual_gap
+        result.point, result.objective, result.dual_gap = point, point.objective, point.dual_gap
         result.history.append(point.objective)
         asked_to_stop = options.on_iteration is not None and options.on_iteration(
             result.n_iter, point.objective
@@ -175,18 +154,6 @@ def cccp(
             break
         linearisation = point.linearisation
     return result
-
-
-def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
-    """Objective below which a relative duality gap would be dominated by rounding in the losses.
-
-    Parameters
-    ----------
-    weights : ndarray, of the terms
-    largest : float, default=1.0
-        Largest target.
-    """
-    return 1e-8 * float(weights.sum()) * max(1.0, largest)
 
 
 def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:
@@ -211,3 +178,15 @@ def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray
     """
     # The slope to the left of all breaks is minus the positive weight.
     return lowest_point(signs - scores, weights, float(weights[signs > 0].sum()))
+
+
+def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
+    """Objective below which a relative duality gap would be dominated by rounding in the losses.
+
+    Parameters
+    ----------
+    weights : ndarray, of the terms
+    largest : float, default=1.0
+        Largest target.
+    """
+    return 1e-8 * float(weights.sum()) * max(1.0, largest)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..._bags.segments import segment_max
 from ..common.cccp import lowest_point, rounding_scale
-from ..common.witnesses import HighestInstances, mean_difference
+from ..common.passes import HighestInstances, mean_difference
 from .edges import Edges
 
 

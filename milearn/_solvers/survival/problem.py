@@ -202,7 +202,10 @@ class RiskProblem:
         return found
 
     def solve(
-        self, start: tuple[np.ndarray, np.ndarray], gap_tol: float, proportions: np.ndarray | None
+        self,
+        start: tuple[np.ndarray, np.ndarray],
+        gap_tol: float,
+        proportions: np.ndarray | None = None,
     ) -> NewtonSolution:
         """Solve to a relative duality gap of ``gap_tol``.
 
@@ -210,7 +213,7 @@ class RiskProblem:
         ----------
         start : tuple of w and an empty array
         gap_tol : float
-        proportions : ndarray of shape (n_rows,) or None
+        proportions : ndarray of shape (n_rows,), default=None
             Of a similar problem, see :meth:`first`.
         """
         u = self.values(*start)

@@ -20,12 +20,13 @@ import numpy as np
 from ..._bags.blocks import PassSource
 from ..._bags.segments import gather_rows, segment_index
 from ..common.cccp import CCCPSolution, SolverOptions, rounding_scale
+from ..common.descent import PassSolution
 from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
 from ..common.passes import instance_scores
 from .losses import Hinge
 from .maximum.dual import MISVMResult, solve_mi_svm, witness_rule
 from .maximum.grouped_hinge import Patterns, solve_grouped_svm
-from .maximum.rows import RowsSolution, solve_mi_svm_rows
+from .maximum.rows import solve_mi_svm_rows
 from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
 from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
@@ -65,7 +66,7 @@ class SelectionSettings:
 class SelectionResult(CCCPSolution):
     """A solution of (3) and the relaxation that it was rounded from."""
 
-    svm: MISVMResult | RowsSolution
+    svm: MISVMResult | PassSolution
     selected: np.ndarray  # row of the selected instance of each positive bag
     relaxation: RelaxationResult
     eta: np.ndarray  # of each row of ``relaxation.rows``
@@ -75,7 +76,7 @@ class SelectionResult(CCCPSolution):
 
     @classmethod
     def of(
-        cls, svm: MISVMResult | RowsSolution, selected: np.ndarray, **relaxed: Any
+        cls, svm: MISVMResult | PassSolution, selected: np.ndarray, **relaxed: Any
     ) -> SelectionResult:
         """The result whose objective, history and gap are those of the SVM."""
         names = ("objective", "history", "n_iter", "stopped", "dual_gap", "objective_scale")
@@ -96,14 +97,14 @@ class RowSolver:
 
     def solve(
         self, problem: BinaryProblem, start: np.ndarray, options: SolverOptions
-    ) -> RowsSolution:
+    ) -> PassSolution:
         """MI-SVM with one slack per instance, from a selection."""
         loss = Hinge(problem.signs, problem.weights)
         return solve_mi_svm_rows(self.source, loss, "instance", start, options, self.gap_tol)
 
     def fit_selected(
         self, problem: BinaryProblem, selected: np.ndarray, options: SolverOptions
-    ) -> RowsSolution:
+    ) -> PassSolution:
         """The SVM of a selection: one step of MI-SVM, with the value of the selection."""
         found = self.solve(problem, selected, SolverOptions(options.tol, 1))
         scores = self.scores(found.w) + found.intercept
@@ -146,7 +147,7 @@ def solve_selection(
     relaxation = solve_relaxation(relaxed, tol=_RELAXATION_TOL * options.tol)
     selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
 
-    def fitted(selection: np.ndarray) -> MISVMResult | RowsSolution:
+    def fitted(selection: np.ndarray) -> MISVMResult | PassSolution:
         if row_solver is None:
             return fit_selected(problem, selection, options)
         return row_solver.fit_selected(problem, selection, options)
@@ -268,7 +269,7 @@ def _polished(
     """The lowest minimum of MI-SVM from the selection and the other starts."""
     watched = options.watched_by(_from_second_step(options))
 
-    def solve(start: np.ndarray, options: SolverOptions) -> MISVMResult | RowsSolution:
+    def solve(start: np.ndarray, options: SolverOptions) -> MISVMResult | PassSolution:
         if row_solver is None:
             return solve_mi_svm(problem, "instance", start, options)
         return row_solver.solve(problem, start, options)
@@ -284,7 +285,7 @@ def _polished(
         # The same SVM was solved twice, to within its precision.
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
     if row_solver is not None:
-        cast(RowsSolution, run).n_passes += cast(RowsSolution, rounded.svm).n_passes
+        cast(PassSolution, run).n_passes += cast(PassSolution, rounded.svm).n_passes
     assert run.witnesses is not None
     facts = {name: getattr(rounded, name) for name in _RELAXED}
     return SelectionResult.of(run, run.witnesses, witnesses=run.witnesses, **facts)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...._bags.segments import segment_max, segment_sum
 from ...common.cccp import CCCPSolution, SolverOptions, cccp
-from ...common.witnesses import HighestInstances, is_constant
+from ...common.passes import HighestInstances, is_constant
 from ..losses import BagLoss, Coupling, Tube
 from .dual import StepSolution, solve_step
 from .gram import BagGram, UncoupledGram

@@ -22,15 +22,12 @@ from ...._bags.segments import pooling_matrix, segment_index, segment_max, segme
 from ...common.cccp import SolverOptions
 from ...common.descent import (
     Duals,
-    PassLimits,
     Witnesses,
     WorkingSet,
     descend,
-    with_rows,
 )
 from ...common.newton import GroupProblem, NewtonSolution
-from ...common.passes import rows_of_block
-from ...common.witnesses import TieRule, is_constant
+from ...common.passes import TieRule, is_constant, rows_of_block
 from ..losses import BagLoss, Coupling, Tube
 from .cccp import CoupledSolution, coupled_objective, top_subgradient
 
@@ -124,7 +121,6 @@ def solve_coupled_rows(
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
-    passes = PassLimits(limits.max_passes)
     found = descend(
         model,
         (first.w, first.v),
@@ -133,7 +129,7 @@ def solve_coupled_rows(
         gap_tol,
         rough=rough,
         objective_scale=loss.objective_scale / size**2,
-        limits=passes,
+        max_passes=limits.max_passes,
     )
     rows = found.held.numbers
     return CoupledRowsResult(
@@ -148,7 +144,7 @@ def solve_coupled_rows(
 
 
 class _Coupled:
-    """The problem as a :class:`.descent.PassModel`."""
+    """The problem for :func:`...common.descent.descend`."""
 
     def __init__(
         self,
@@ -268,7 +264,7 @@ class _Coupled:
 
     def joined(self, before: _View, view: _View, held: Witnesses) -> _View:
         """The view with the rows of the previous working set."""
-        return with_rows(before, view)
+        return view.joined(before)
 
     def advanced(
         self, held: Witnesses, before: _View | None, view: _View, duals: Duals
@@ -342,7 +338,7 @@ class _Coupled:
 
 @dataclass(frozen=True)
 class _View(WorkingSet):
-    """Result of a pass over a block, or over all instances (:class:`.descent.View`)."""
+    """Result of a pass over a block, or over all instances."""
 
     # Highest score of each bag, the witnesses, and whether several instances of a bag are highest.
     top: np.ndarray

@@ -28,7 +28,7 @@ from ...common.cccp import (
     rounding_scale,
 )
 from ...common.gram import KERNEL_BLOCK_BYTES, Gram
-from ...common.witnesses import HighestInstances, is_constant, mean_difference
+from ...common.passes import HighestInstances, is_constant, mean_difference
 from ..problem import BinaryProblem
 from .grouped_hinge import Patterns, SVMSolution, WorkingSet, solve_grouped_svm
 

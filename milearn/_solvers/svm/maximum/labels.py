@@ -20,18 +20,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...._bags.blocks import Block, PassSource, stacked, width_of
+from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import segment_argmax
 from ...common.cccp import SolverOptions, cccp, optimal_intercept, rounding_scale
-from ...common.descent import Descent, Duals, PassLimits, descend
+from ...common.descent import Duals, PassSolution, WorkingSet, descend
 from ...common.newton import GroupProblem
 from ...common.passes import rows_of_block
 from ..losses import Hinge
 from ..problem import BinaryProblem
 from .dual import MISVMPoint, MISVMResult, result_of_run, solve_mi_svm, witness_rule
 from .grouped_hinge import Patterns, solve_grouped_svm
-from .rows import RowsSolution, rough_svm, screened_witnesses, solve_mi_svm_rows, svm_problem
-from .view import Matrix, RowLimits
+from .rows import rough_svm, screened_witnesses, solve_mi_svm_rows, svm_problem
+from .view import RowLimits
+
+Matrix = Any  # an ndarray or a CSR matrix
 
 # Rows outside of the working set are summed in these intervals of the margin, by label.
 _MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])
@@ -147,66 +149,42 @@ def widened(
 # -- over rows -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LabelLimits(RowLimits):
-    """Limits of the working set: all rows up to a million numbers, or those near the margin."""
-
-    numbers: int = 2**22
-    whole_rows: int = 2**20
-    whole_numbers: int = 2**20
-    narrow: int = 0
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Weighted sums of rows by label and margin, (n_sums, n_features), and sums of the weights."""
-
-    vectors: np.ndarray
-    costs: np.ndarray
-
-    @classmethod
-    def of_rows(cls, rows: Matrix, kinds: np.ndarray, weights: np.ndarray) -> _Sums:
-        n = len(kinds)
-        spread = sparse.csc_array((weights, kinds, np.arange(n + 1)), shape=(_N_SUMS, n))
-        sums: Matrix = spread @ rows
-        if sparse.issparse(sums):
-            sums = sums.toarray()
-        costs = np.bincount(kinds, weights=weights, minlength=_N_SUMS)
-        return cls(np.asarray(sums, dtype=np.float64), costs)
-
-    @classmethod
-    def total(cls, parts: list[_Sums]) -> _Sums:
-        vectors, costs = [part.vectors for part in parts], [part.costs for part in parts]
-        return cls(np.sum(vectors, axis=0), np.sum(costs, axis=0))
-
-    def without(self, taken: _Sums) -> _Sums:
-        left = self.costs - taken.costs
-        # A sum without rows is zero up to rounding.
-        gone = left <= 1e-12 * self.costs
-        vectors = np.where(gone[:, None], 0.0, self.vectors - taken.vectors)
-        return _Sums(vectors, np.where(gone, 0.0, left))
+# The working set has all rows up to a million numbers, or those near the margin.
+LABEL_LIMITS = RowLimits(
+    numbers=2**22, whole_rows=2**20, whole_narrow_rows=2**20, whole_numbers=2**20
+)
 
 
 @dataclass(frozen=True)
 class LabelsView:
-    """Result of a pass over all instances at a point."""
+    """Result of a pass over all instances at a point.
 
-    # Values of the convex step and of the problem.
+    Attributes
+    ----------
+    value, objective : float
+        Values of the convex step and of the problem.
+    w, v : ndarray
+        The point with the best intercept.
+    step_v : ndarray of shape (1,)
+        The intercept of the convex step.
+    labels : ndarray of int of shape (n_instances,)
+        The best labels.
+    working : WorkingSet
+        It serves the fixed labels and the best labels.
+    of_held, of_best : ndarray of shape (n_sums, n_features + 1)
+        Weighted sums of the other rows by label and margin, under the fixed labels and under the
+        best labels; the last column has the sums of the weights.
+    """
+
     value: float
     objective: float
-    # The point with the best intercept, and the intercept of the convex step.
     w: np.ndarray
     v: np.ndarray
     step_v: np.ndarray
-    # The best labels of all instances.
     labels: np.ndarray
-    # The working set, which serves the fixed labels and the best labels.
-    numbers: np.ndarray
-    rows: Matrix
-    costs: np.ndarray
-    # Sums of the other rows under the fixed labels and under the best labels.
-    of_held: _Sums
-    of_best: _Sums
+    working: WorkingSet
+    of_held: np.ndarray
+    of_best: np.ndarray
 
 
 def solve_instance_labels_rows(
@@ -217,8 +195,8 @@ def solve_instance_labels_rows(
     gap_tol: float,
     *,
     max_passes: int = 500,
-    limits: LabelLimits | None = None,
-) -> RowsSolution:
+    limits: RowLimits = LABEL_LIMITS,
+) -> PassSolution:
     """mi-SVM over rows.
 
     Parameters
@@ -235,26 +213,28 @@ def solve_instance_labels_rows(
         Relative duality gap of a convex step.
     max_passes : int
         Maximum number of passes.
-    limits : LabelLimits, default=None
+    limits : RowLimits
     """
-    limits = LabelLimits() if limits is None else limits
     model = _Labels(source, loss, limits)
-    settings: dict[str, Any] = {"objective_scale": rounding_scale(loss.weights)}
+    scale = rounding_scale(loss.weights)
 
-    def run(first: str | np.ndarray, options: SolverOptions, *, rough: bool = False) -> Descent:
+    def run(
+        first: str | np.ndarray, options: SolverOptions, *, rough: bool = False
+    ) -> PassSolution:
         """A descent from the labels of a function of MI-SVM, two steps from a start."""
         # Where steps are solved precisely, the same start has the same labels as in the dual.
         few, tol = SolverOptions(options.tol, 2), max(1e-3, 20.0 * gap_tol)
         found = solve_mi_svm_rows(source, loss, "instance", first, few, tol, limits=limits)
         model.n_passes += found.n_passes
-        at = model.widened(found.w, found.intercept)
-        more = PassLimits(model.n_passes + max_passes)
-        return descend(model, *at, options, gap_tol, rough=rough, limits=more, **settings)
+        at, most = model.widened(found.w, found.intercept), model.n_passes + max_passes
+        return descend(
+            model, *at, options, gap_tol, rough=rough, objective_scale=scale, max_passes=most
+        )
 
     if not isinstance(start, str):
         held = np.asarray(start, dtype=np.int8)
-        point, passes = model.first_function(held), PassLimits(max_passes)
-        best = descend(model, point, held, options, gap_tol, limits=passes, **settings)
+        given, most = (model.first_function(held), held), max_passes
+        best = descend(model, *given, options, gap_tol, objective_scale=scale, max_passes=most)
     elif start == "auto" and not limits.screened.holds_all(source.n_instances, source.n_features):
         best = run("auto", options, rough=True)
     else:
@@ -263,11 +243,12 @@ def solve_instance_labels_rows(
         if len(others) and best.stopped != "callback":
             second = run(others, options.after(best.n_iter))
             best = min(best, second, key=lambda each: each.objective)
-    return RowsSolution.of(best, loss.weights, model.n_passes)
+    best.held, best.n_passes = None, model.n_passes
+    return best
 
 
 class _Labels:
-    """The problem as a :class:`.descent.PassModel`; labels are the linearisation."""
+    """The problem for :func:`.descent.descend`; labels are the linearisation."""
 
     def __init__(self, source: PassSource, loss: Hinge, limits: RowLimits) -> None:
         self.source, self.loss, self.limits = source, loss, limits
@@ -316,8 +297,7 @@ class _Labels:
         steps = (held, v[0]), (labels, best[0])
         values = [float(self.costs @ np.maximum(0, 1 - y * (scores + b))) for y, b in steps]
         parts = self.source.map(_rows_and_sums, scores, steps, self.loss.weights, self.limits)
-        numbers, rows, of_held, of_best = map(list, zip(*parts, strict=True))
-        near = np.concatenate(numbers)
+        workings, of_held, of_best = zip(*parts, strict=True)
         return LabelsView(
             value=norm + values[0],
             objective=norm + values[1],
@@ -325,11 +305,9 @@ class _Labels:
             v=best,
             step_v=v,
             labels=labels,
-            numbers=near,
-            rows=stacked(rows),
-            costs=self.costs[near],
-            of_held=_Sums.total(of_held),
-            of_best=_Sums.total(of_best),
+            working=WorkingSet.together(list(workings)),
+            of_held=np.sum(of_held, axis=0),
+            of_best=np.sum(of_best, axis=0),
         )
 
     def joined(self, before: LabelsView, view: LabelsView, held: np.ndarray) -> LabelsView:
@@ -339,21 +317,17 @@ class _Labels:
         could cross it again and again.
         """
         self.n_passes += 1
-        known = np.union1d(before.numbers, view.numbers)
+        known = np.union1d(before.working.numbers, view.working.numbers)
         points = (before.w, before.step_v), (view.w, view.step_v)
         parts = self.source.map(_crossed, points, held, known, self.limits)
-        extra = ~np.isin(before.numbers, view.numbers)
-        numbers = np.concatenate([before.numbers[extra], *[numbers for numbers, _ in parts]])
-        rows = stacked([before.rows[extra], *[rows for _, rows in parts]])
-        costs, labels = self.costs[numbers], held[numbers].astype(np.float64)
-        margins = labels * (np.asarray(rows @ view.w) + view.step_v[0])
-        return replace(
-            view,
-            numbers=np.r_[view.numbers, numbers],
-            rows=stacked([view.rows, rows]),
-            costs=np.r_[view.costs, costs],
-            of_held=view.of_held.without(_Sums.of_rows(rows, _kinds(labels, margins), costs)),
-        )
+        extra = ~np.isin(before.working.numbers, view.working.numbers)
+        added = WorkingSet.together([before.working.only(extra), *parts])
+        costs, labels = self.costs[added.numbers], held[added.numbers].astype(np.float64)
+        margins = labels * (np.asarray(added.rows @ view.w) + view.step_v[0])
+        left = view.of_held - _sums_of_rows(added.rows, _kinds(labels, margins), costs)
+        # A sum without rows is zero up to rounding.
+        left[left[:, -1] <= 1e-12 * view.of_held[:, -1]] = 0.0
+        return replace(view, working=WorkingSet.together([view.working, added]), of_held=left)
 
     def advanced(
         self, held: np.ndarray, before: LabelsView | None, view: LabelsView, duals: Duals
@@ -367,21 +341,32 @@ class _Labels:
 
     def problem(self, held: np.ndarray, view: LabelsView) -> tuple[GroupProblem, np.ndarray]:
         """The SVM over a working set, with the sums last."""
-        sums = view.of_held
-        used = np.flatnonzero(sums.costs > 0)
-        means: Matrix = sums.vectors[used] / sums.costs[used, None]
-        if sparse.issparse(view.rows):
+        sums, working = view.of_held, view.working
+        used = np.flatnonzero(sums[:, -1] > 0)
+        means: Matrix = sums[used, :-1] / sums[used, -1:]
+        if sparse.issparse(working.rows):
             means = sparse.csr_array(means)
         sides = np.where(used < _N_SUMS // 2, 1.0, -1.0)
-        labels = np.r_[held[view.numbers].astype(np.float64), sides]
-        costs = np.r_[view.costs, sums.costs[used]]
-        keys = np.r_[view.numbers, np.full(len(used), -1)]
-        return svm_problem(stacked([view.rows, means]), labels, costs), keys
+        labels = np.r_[held[working.numbers].astype(np.float64), sides]
+        costs = np.r_[self.costs[working.numbers], sums[used, -1]]
+        keys = np.r_[working.numbers, np.full(len(used), -1)]
+        return svm_problem(stacked([working.rows, means]), labels, costs), keys
 
 
 def _kinds(labels: np.ndarray, margins: np.ndarray) -> np.ndarray:
     """The sum that each row belongs to; the sums of label 1 come first."""
     return np.searchsorted(_MARGINS, margins) + (labels < 0) * (_N_SUMS // 2)
+
+
+def _sums_of_rows(rows: Matrix, kinds: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted sums of the rows of each kind, with the sums of the weights as the last column."""
+    n = len(kinds)
+    spread = sparse.csc_array((weights, kinds, np.arange(n + 1)), shape=(_N_SUMS, n))
+    sums: Matrix = spread @ rows
+    if sparse.issparse(sums):
+        sums = sums.toarray()
+    costs = np.bincount(kinds, weights=weights, minlength=_N_SUMS)
+    return np.column_stack([np.asarray(sums, dtype=np.float64), costs])
 
 
 # -- functions of a block --------------------------------------------------------------------------
@@ -403,10 +388,10 @@ def _rows_and_sums(
     steps: tuple[tuple[np.ndarray, float], ...],
     bag_weights: np.ndarray,
     limits: RowLimits,
-) -> tuple[np.ndarray, Matrix, _Sums, _Sums]:
+) -> tuple[WorkingSet, np.ndarray, np.ndarray]:
     """Rows near the margin in either step, and sums of the other rows in each step."""
     own, n, instances = block.rows, len(scores), block.instances
-    band = np.inf if limits.hold_all(n, width_of(instances)) else limits.band
+    band = np.inf if limits.hold_all(n, block.width) else limits.band
     sides = [labels[own] for labels, _ in steps]
     margins = [y * (scores[own] + b) for y, (_, b) in zip(sides, steps, strict=True)]
     distance = np.minimum(*(np.abs(1.0 - each) for each in margins))
@@ -415,11 +400,16 @@ def _rows_and_sums(
         near = distance < np.partition(distance, most)[most]
     weights = np.repeat(bag_weights[block.bags], np.diff(block.offsets))
     rows, others = np.flatnonzero(near), np.where(near, 0.0, weights)
-    sums = [_Sums(np.zeros((_N_SUMS, instances.shape[1])), np.zeros(_N_SUMS))] * 2
+    sums = [np.zeros((_N_SUMS, instances.shape[1] + 1))] * 2
     if len(rows) < len(near):
         kinds = [_kinds(y, each) for y, each in zip(sides, margins, strict=True)]
-        sums = [_Sums.of_rows(instances, each, others) for each in kinds]
-    return rows + block.first_row, block.take(rows), sums[0], sums[1]
+        sums = [_sums_of_rows(instances, each, others) for each in kinds]
+    return _taken(block, rows), sums[0], sums[1]
+
+
+def _taken(block: Block, rows: np.ndarray) -> WorkingSet:
+    owners = np.searchsorted(block.offsets, rows, side="right") - 1 + block.first_bag
+    return WorkingSet(block.take(rows), rows + block.first_row, owners)
 
 
 def _crossed(
@@ -428,8 +418,8 @@ def _crossed(
     held: np.ndarray,
     known: np.ndarray,
     limits: RowLimits,
-) -> tuple[np.ndarray, Matrix]:
-    """Numbers and rows of instances that crossed the margin between two points."""
+) -> WorkingSet:
+    """Instances that crossed the margin between two points."""
     labels = held[block.rows]
     one, other = (
         1.0 - labels * (_scores_of(block, w, len(held), limits) + v[0]) for w, v in points
@@ -442,4 +432,4 @@ def _crossed(
         # Keep the rows for which the bound by a sum is worst.
         size = np.minimum(np.abs(one), np.abs(other))[rows]
         rows = np.sort(rows[np.argpartition(-size, most)[:most]])
-    return rows + block.first_row, block.take(rows)
+    return _taken(block, rows)

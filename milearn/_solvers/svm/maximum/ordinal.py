@@ -26,11 +26,10 @@ import numpy as np
 
 from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
-from ...common.cccp import CCCPSolution, SolverOptions, optimal_intercept, rounding_scale
-from ...common.descent import Duals, PassLimits, Witnesses, WorkingSet, descend
+from ...common.cccp import SolverOptions, optimal_intercept, rounding_scale
+from ...common.descent import Duals, PassSolution, Witnesses, WorkingSet, descend
 from ...common.newton import GroupProblem
-from ...common.passes import bag_means, gather
-from ...common.witnesses import TieRule, is_constant
+from ...common.passes import TieRule, bag_means, gather, is_constant
 from .view import RowLimits
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -52,18 +51,6 @@ class OrdinalProblem:
         return int(self.ranks.max())
 
 
-@dataclass(kw_only=True)
-class OrdinalSolution(CCCPSolution):
-    """A local minimum of J with its weight vector and thresholds.
-
-    ``witnesses`` are those of the bags above a threshold, in their order.
-    """
-
-    w: np.ndarray
-    thresholds: np.ndarray
-    n_passes: int
-
-
 def solve_ordinal(
     problem: OrdinalProblem,
     start: np.ndarray | None,
@@ -72,8 +59,10 @@ def solve_ordinal(
     *,
     max_passes: int = 500,
     limits: RowLimits | None = None,
-) -> OrdinalSolution:
-    """A local minimum of J.
+) -> PassSolution:
+    """A local minimum of J; ``v`` has the thresholds.
+
+    ``witnesses`` are those of the bags above a threshold, in their order.
 
     Parameters
     ----------
@@ -89,23 +78,17 @@ def solve_ordinal(
     limits : RowLimits, default=None
     """
     model = _Ordinal(problem, limits or RowLimits())
-    scale = rounding_scale(problem.costs)
     found = descend(
         model,
         *model.first(start),
         options,
         gap_tol,
-        objective_scale=scale,
-        limits=PassLimits(max_passes),
+        objective_scale=rounding_scale(problem.costs),
+        max_passes=max_passes,
     )
-    return OrdinalSolution(
-        **found.outcome(),
-        objective_scale=scale,
-        witnesses=found.held.numbers if (found.held.numbers >= 0).all() else None,
-        w=found.w,
-        thresholds=found.v,
-        n_passes=model.n_passes,
-    )
+    numbers = found.held.numbers
+    found.witnesses, found.held = numbers if (numbers >= 0).all() else None, None
+    return found
 
 
 def best_thresholds(tops: np.ndarray, ranks: np.ndarray, costs: np.ndarray) -> np.ndarray:
@@ -120,7 +103,7 @@ def best_thresholds(tops: np.ndarray, ranks: np.ndarray, costs: np.ndarray) -> n
 
 @dataclass(frozen=True)
 class _View:
-    """A pass over all instances, a view (:class:`..common.descent.View`) with a working set.
+    """A pass over a block or over all instances.
 
     Attributes
     ----------
@@ -130,6 +113,9 @@ class _View:
     working : WorkingSet
     below : ndarray of bool of shape (n_bags, n_thresholds)
         Thresholds for which a bag is negative and in the working set.
+    objective, value : float
+        Value of the problem and of the convex step, if this is a view of all instances.
+    v : ndarray of shape (n_thresholds,), the best thresholds
     """
 
     tops: np.ndarray
@@ -142,7 +128,7 @@ class _View:
 
 
 class _Ordinal:
-    """The problem as a :class:`..common.descent.PassModel`."""
+    """The problem for :func:`...common.descent.descend`; witnesses are the linearisation."""
 
     def __init__(self, problem: OrdinalProblem, limits: RowLimits) -> None:
         self.source, self.limits, self.n_passes = problem.source, limits, 0
@@ -203,12 +189,11 @@ class _Ordinal:
         parts = source.map(
             _look, (w, v), self.ranks, self.second, self.limits, source.n_instances, constant
         )
-        tops, highest, working, below = map(list, zip(*parts, strict=True))
         return _View(
-            np.concatenate(tops),
-            Witnesses.together(highest),
-            WorkingSet.together(working),
-            np.concatenate(below),
+            tops=np.concatenate([part.tops for part in parts]),
+            highest=Witnesses.together([part.highest for part in parts]),
+            working=WorkingSet.together([part.working for part in parts]),
+            below=np.concatenate([part.below for part in parts]),
         )
 
     def joined(self, before: _View, view: _View, held: Witnesses) -> _View:
@@ -221,12 +206,13 @@ class _Ordinal:
     ) -> tuple[Witnesses, _View]:
         """The highest instances, and the view with the rows of the previous step that count."""
         if before is not None:
-            keys = before.working.numbers[:, None] * self.T + np.arange(self.T)
+            old = before.working
+            keys = old.numbers[:, None] * self.T + np.arange(self.T)
             counts = duals.of(keys.ravel()).reshape(keys.shape) > 0
             below = np.zeros(before.below.shape, dtype=bool)
             row, t = np.nonzero(counts)
-            below[before.working.owners[row], t] = True
-            working = view.working.joined(before.working, np.asarray(counts.any(axis=1)))
+            below[old.owners[row], t] = True
+            working = view.working.joined(old, np.asarray(counts.any(axis=1)))
             view = replace(view, below=view.below | below & before.below, working=working)
         return view.highest, view
 
@@ -236,13 +222,13 @@ class _Ordinal:
 
     def problem(self, held: Witnesses, view: _View) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over the working set; a witness has the key of its bag."""
-        rows, owners = view.working.rows, view.working.owners
-        step = self._step(held.vectors, rows, owners, view.below)
+        working = view.working
+        step = self._step(held.vectors, working.rows, working.owners, view.below)
         above, _ = self._pairs()
-        picked, _, t = _negatives(owners, view.below)
+        picked, _, t = _negatives(working.owners, view.below)
         bags, thresholds = self.upper[above[0]], above[1]
         keys = (self.source.n_instances + bags) * self.T + thresholds
-        return step, np.r_[keys, view.working.numbers[picked] * self.T + t]
+        return step, np.r_[keys, working.numbers[picked] * self.T + t]
 
     def _pairs(self) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """Witnesses and the thresholds that their bags are above, and the costs."""
@@ -295,8 +281,8 @@ def _look(
     limits: RowLimits,
     n_instances: int,
     constant: bool,
-) -> tuple[np.ndarray, Witnesses, WorkingSet, np.ndarray]:
-    """The first fields of a view for a block."""
+) -> _View:
+    """What a pass sees in a block."""
     w, v = point
     whole = limits.hold_all(n_instances, block.width)
     scores = block.scores(w, precise=whole)
@@ -321,8 +307,13 @@ def _look(
     witnesses = segment_argmax(scores, offsets)[upper]
     if whole or constant:
         witnesses, _ = TieRule(second, constant).highest(block, scores, upper)
-    held = Witnesses(witnesses + block.first_row, block.take(witnesses, np.float64))
-    owners = np.repeat(active, np.diff(inner))[near] + block.first_bag
-    rows = rows[near]
-    working = WorkingSet(block.take(rows, np.float64), rows + block.first_row, owners)
-    return tops, held, working, below
+    return _View(
+        tops=tops,
+        highest=Witnesses(witnesses + block.first_row, block.take(witnesses, np.float64)),
+        working=WorkingSet(
+            block.take(rows[near], np.float64),
+            rows[near] + block.first_row,
+            np.repeat(active, np.diff(inner))[near] + block.first_bag,
+        ),
+        below=below,
+    )

@@ -12,7 +12,7 @@ from scipy import sparse
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax
 from milearn._solvers.common.cccp import SolverOptions
-from milearn._solvers.common.sample import SampleLimits
+from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.common.screen import ScreenLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum import dual, rows
