@@ -14,7 +14,7 @@ from .annotations import (
     canonical_data,
     constant_data,
     data_of_blocks,
-    differing_row,
+    entry_of_groups,
     frame_data,
     joined_data,
     taken_rows,
@@ -273,14 +273,7 @@ default=None
         if label is not None:
             values = df[label].to_numpy()
             names, codes, order, offsets = group_by_id(keys)
-            first = order[offsets[:-1]]
-            row = differing_row(values, codes, first)
-            if row is not None:
-                raise ValueError(
-                    f"Bag {names[codes[row]]!r} has two labels ({values[first[codes[row]]]!s} and "
-                    f"{values[row]!s}): a bag has one label."
-                )
-            labels = values[first]
+            labels = entry_of_groups(values, codes, order[offsets[:-1]], names, "labels")
         return _given(bags, label is not None, labels, return_ids, ids)
 
     @classmethod

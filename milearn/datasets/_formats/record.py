@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -111,10 +111,12 @@ def float_type(dtype: Any) -> np.dtype:
     return np.dtype(dtype)
 
 
-def make_bags_of(instances: Any, offsets: Any, **options: Any) -> Bags:
+def make_bags_of(
+    instances: Any, places: Any, make: Callable[..., Bags] = Bags, **options: Any
+) -> Bags:
     """The container, or an error about the file if its parts are invalid."""
     try:
-        return Bags(instances, offsets, **options)
+        return make(instances, places, **options)
     except (TypeError, ValueError) as error:
         raise ContentError(str(error)) from error
 
@@ -172,17 +174,14 @@ def group_rows(
     names, codes, order, offsets = group_by_id(bag_ids)
     if not names:
         raise ContentError("there is not a single instance in it; check the file.")
-    in_order = bool((order[1:] > order[:-1]).all())
     first = order[offsets[:-1]]
     record = BagRecord(
         make_bags_of(
-            instances if in_order else instances[order],
-            offsets,
+            instances,
+            bag_ids,
+            Bags.from_ids,
             feature_names=feature_names,
-            bag_data={
-                name: _constant(name, column_of(cells), codes, first, names)
-                for name, cells in (bag_columns or {}).items()
-            },
+            bag_data={name: column_of(cells) for name, cells in (bag_columns or {}).items()},
         )
     )
     if labels is not None:
@@ -202,22 +201,8 @@ def group_rows(
             record.fields["target_names"] = classes
     record.fields["bag_names"] = np.array([str(name) for name in names])
     for name, values in (row_fields or {}).items():
-        record.fields[name] = values if in_order else values[order]
+        record.fields[name] = values[order]
     return record
-
-
-def _constant(
-    name: str, values: np.ndarray, codes: np.ndarray, first: np.ndarray, names: Sequence[Any]
-) -> np.ndarray:
-    """One entry per bag of a column that is constant within each bag."""
-    row = differing_row(values, codes, first)
-    if row is not None:
-        raise ContentError(
-            f"bag {str(names[codes[row]])!r} has two entries in the column {name!r} of bag_data, "
-            f"{str(values[first[codes[row]]])!r} and {str(values[row])!r}; give every instance of "
-            "a bag the entry of the bag."
-        )
-    return values[first]
 
 
 def column_of(cells: Sequence[Any]) -> np.ndarray:
