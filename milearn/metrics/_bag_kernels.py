@@ -16,6 +16,7 @@ from .._kernels.bag import (
     median_of_rows,
     minmax_bytes,
     minmax_vectors,
+    normalising_scales,
     pair_sums,
 )
 from .._kernels.instance import KERNELS, instance_kernel, takes_sparse
@@ -239,10 +240,9 @@ def _median(name: str, kernel: Any, gamma: str, training: Bags, random_state: An
 
 
 def _scales(name: str, bags: Bags, function: Any, matrix: np.ndarray | None) -> np.ndarray:
-    if matrix is None or name != "normalized_set" or (np.diagonal(matrix) < 0).any():
+    if matrix is None or name != "normalized_set":
         return bag_scales(name, bags.instances, bags.offsets, function)
-    own = np.diagonal(matrix)
-    return np.divide(1.0, np.sqrt(own), out=np.zeros(len(own)), where=own > 0)
+    return normalising_scales(np.diagonal(matrix))
 
 
 def _check_memory(name: str, sides: list[Bags], keep_sparse: bool) -> None:

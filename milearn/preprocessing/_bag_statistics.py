@@ -15,7 +15,7 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import canonical_csr
 from .._bags.rows_on_disk import compute_dtype, is_read_in_blocks
-from .._bags.segments import gather_rows, segment_max, segment_min
+from .._bags.segments import StoredRuns, gather_rows, segment_max, segment_min
 from .._fit.validation import STORED_FLOATS, validate_bags
 
 _NAMES = ("min", "max", "mean", "std", "sum", "count", "median")
@@ -195,7 +195,7 @@ def _rows_of_block(block: Block, statistics: tuple[Any, ...]) -> Any:
 def _rows_of(bags: Bags, statistics: tuple[Any, ...]) -> Any:
     """The concatenated statistics of each bag, CSR for CSR instances."""
     if sparse.issparse(bags.instance_rows):
-        stored = _Stored(bags)
+        stored = _Stored(bags.instances, bags.offsets)
         columns = [stored.statistic(name) for name in statistics]
         return sparse.hstack(columns, format="csr", dtype=bags.dtype)
     runs = _Dense(bags)
@@ -249,35 +249,8 @@ class _Dense:
         return out
 
 
-class _Stored:
-    """The stored entries of CSR instances in runs of one bag and one feature.
-
-    Statistics are computed from the values of a run and its number of implicit zeros. If a bag and
-    a feature do not have a run, the statistic is 0.
-    """
-
-    def __init__(self, bags: Bags) -> None:
-        csr = bags.instances
-        self.shape = bags.shape
-        self.dtype = bags.dtype
-        # With one row pointer per bag, the matrix has duplicate entries. Its transposition groups
-        # them in linear time; the values are the positions of the entries.
-        places = sparse.csr_array(
-            (np.arange(csr.nnz), csr.indices, csr.indptr[bags.offsets]), shape=bags.shape
-        ).tocsc()
-        self.values = csr.data[places.data]
-        rows = places.indices
-        columns = np.repeat(np.arange(self.shape[1]), np.diff(places.indptr))
-        new = np.ones(len(rows), dtype=bool)
-        new[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
-        self.starts = np.flatnonzero(new)
-        self.lengths = np.diff(np.append(self.starts, len(rows)))
-        self.run = np.repeat(np.arange(len(self.starts)), self.lengths)
-        self.bag = rows[self.starts]
-        self.column = columns[self.starts]
-        self.bag_sizes = bags.sizes
-        self.sizes = bags.sizes[self.bag]
-        self.zeros = self.sizes - self.lengths
+class _Stored(StoredRuns):
+    """Statistics of the stored entries of CSR instances."""
 
     def statistic(self, statistic: Any) -> sparse.csr_array:
         """The statistic as CSR of shape (n_bags, n_features), or (n_bags, 1) for "count"."""
@@ -285,17 +258,7 @@ class _Stored:
             return sparse.csr_array(self.bag_sizes[:, np.newaxis].astype(self.dtype))
         if len(self.starts) == 0:
             return sparse.csr_array(self.shape, dtype=self.dtype)
-        values = _statistic(self, statistic)
-        kept = values != 0
-        return sparse.csr_array(
-            (values[kept].astype(self.dtype), (self.bag[kept], self.column[kept])),
-            shape=self.shape,
-        )
-
-    def extreme(self, name: str) -> np.ndarray:
-        best = np.minimum if name == "min" else np.maximum
-        values = best.reduceat(self.values, self.starts)
-        return np.where(self.zeros > 0, best(values, 0), values)
+        return self.matrix(_statistic(self, statistic))
 
     def sums(self, values: np.ndarray | None = None) -> np.ndarray:
         values = self.values if values is None else values
