@@ -27,18 +27,16 @@ from .canonical import (
     check_columns,
     frame_column,
     frame_names,
+    has_list_cells,
     id_array,
     is_missing,
     listed,
+    stack_blocks,
+    stack_matrices,
 )
 from .cutting import RawConstructors
 from .rows_on_disk import holds_text
 from .segments import group_by_id, offsets_of
-from .stack import (
-    has_list_cells,
-    stack_blocks,
-    stack_matrices,
-)
 
 
 class BagConstructors(RawConstructors):

@@ -9,9 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from .canonical import as_floats
+from .canonical import as_floats, stack_blocks
 from .segments import offsets_of
-from .stack import stack_blocks
 
 # A blank line, or the end of a sentence with the first letter of the next one.
 _SENTENCE = re.compile(

@@ -9,8 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state, gen_batches
 
 from .._bags import Bags
-from .._bags.distinct import rows_per_block
-from .._bags.prototypes import PrototypeLimits, drawn_bags
+from .._bags.distinct import PrototypeLimits, drawn_bags, rows_per_block
 from .._bags.remote import over_blocks
 from .._bags.rows_on_disk import in_memory
 from .._compat import Interval, StrOptions

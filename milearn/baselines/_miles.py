@@ -9,14 +9,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.distinct import merge_bags
-from .._bags.prototypes import drawn_points
+from .._bags.distinct import drawn_points, merge_bags
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
 from .._solvers.baselines.one_norm import solve_one_norm
-from ..metrics._distances import largest_similarities
+from ..metrics._bag_kernels import largest_similarities
 from ._base import BaselineClassifier
 
 

@@ -22,7 +22,7 @@ from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.validation import encode_classes, validate_bags, validate_labels
 from ..base import BagEstimator, decided, deciding_rows
 from ..model_selection import StratifiedBagKFold
-from ..preprocessing._inner import (
+from ..preprocessing._instance_transformer import (
     copy_input_tags,
     finite_of,
     inner_has,

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.prototypes import PrototypeLimits, drawn_bags
+from .._bags.distinct import PrototypeLimits, drawn_bags
 from .._bags.remote import over_blocks
 from .._bags.rows_on_disk import in_memory
 from .._compat import Interval, StrOptions

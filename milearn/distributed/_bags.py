@@ -16,8 +16,8 @@ from .._bags.blocks import BLOCK_BYTES, PassSource
 from .._bags.remote import RemoteBags
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
-from ._source import DaskSource
 from ._tasks import (
+    DaskSource,
     Segment,
     apply_to_part,
     bare,

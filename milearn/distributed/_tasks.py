@@ -1,7 +1,7 @@
-"""Tasks of the workers, which are pure functions, and the transfer of their arguments.
+"""Tasks of the workers, the transfer of their arguments, and passes over partitions.
 
-Tasks have no state, so that every task whose result was lost with a worker can be computed again
-from the files, or from the data that the scheduler stores.
+Tasks are pure functions, so that every task whose result was lost with a worker can be computed
+again from the files, or from the data that the scheduler stores.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from .._bags import Bags
-from .._bags.blocks import Block
+from .._bags.blocks import Block, stacked
 from .._bags.rows_on_disk import LazyRows
 
 try:
@@ -226,3 +228,89 @@ def described(bags: Bags) -> dict[str, Any]:
         "is_sparse": bags.is_sparse,
         "feature_names": bags.feature_names,
     }
+
+
+# Arguments from this size on are sent once for all tasks of a pass.
+_LARGE_BYTES = 2**14
+
+
+class DaskSource:
+    """Blocks of bags that are on workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : sequence of (Future, Future)
+        The bags of each partition, and its segments.
+    offsets : ndarray of shape (n_bags + 1,)
+        Of the selected bags.
+    n_features : int
+    dtype : dtype of the instances
+    block_bytes, block_dtype
+        As of :class:`milearn._bags.blocks.ArraySource`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        parts: Parts,
+        offsets: np.ndarray,
+        *,
+        n_features: int,
+        dtype: Any,
+        block_bytes: int,
+        block_dtype: Any,
+    ) -> None:
+        self.client, self.parts, self.offsets = client, parts, offsets
+        self.n_bags, self.n_instances = len(offsets) - 1, int(offsets[-1])
+        self.n_features, self.dtype = n_features, np.dtype(dtype)
+        self.block_bytes, self.block_dtype = block_bytes, block_dtype
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of instances of each bag."""
+        return np.diff(self.offsets)
+
+    def map(
+        self, function: Callable[..., Any], *arguments: Any, in_parts: bool = False
+    ) -> list[Any]:
+        """``function(block, *arguments)`` for every block, in their order.
+
+        Function and arguments are pickled. A partition is one task; where its worker dies, the
+        task runs again on another one.
+        """
+        size = BlockSize(self.block_bytes, self.block_dtype, in_parts)
+        given = [self._sent(argument) for argument in arguments]
+        futures = tasks(self.client, "pass", map_part, self.parts, size, function, *given)
+        # Keep the order of the parts of a bag.
+        found = sorted(chain.from_iterable(results(self.client, futures)), key=itemgetter(0))
+        return [result for _, result in found]
+
+    def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
+        """The last ``state = function(state, block, *arguments)``; large bags come in parts.
+
+        The state goes from partition to partition, in their order.
+        """
+        size = BlockSize(self.block_bytes, self.block_dtype, True)
+        given = [self._sent(argument) for argument in arguments]
+        for bags, segments in self.parts:
+            state = self.client.submit(
+                fold_part, bags, segments, size, function, state, *given, key=name_of("fold")
+            )
+        return results(self.client, [state])[0] if self.parts else state
+
+    def gather(self, rows: np.ndarray) -> Any:
+        """The given instances, in the type to compute in."""
+        order = np.argsort(rows, kind="stable")
+        return stacked(self.map(_taken, rows[order], in_parts=True))[np.argsort(order)]
+
+    def _sent(self, argument: Any) -> Any:
+        """The argument, or a task for it: a large argument is sent once and not with each task."""
+        small = len(dumps(argument)) < _LARGE_BYTES
+        return argument if small else put(self.client, argument, "argument")
+
+
+def _taken(block: Block, rows: np.ndarray) -> Any:
+    """The sorted rows that are in the block."""
+    low, high = np.searchsorted(rows, [block.rows.start, block.rows.stop])
+    return block.take(rows[low:high] - block.first_row, block.dtype)

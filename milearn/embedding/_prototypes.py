@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.prototypes import PrototypeLimits, drawn_bags, drawn_points
+from .._bags.distinct import PrototypeLimits, drawn_bags, drawn_points
 from .._bags.rows_on_disk import in_memory
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
 from ..metrics import bag_distances
-from ..metrics._distances import largest_similarities
+from ..metrics._bag_kernels import largest_similarities
 from ._base import BagEmbedding
 
 # Number of training bags up to which "auto" uses all of them.

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils import Bunch, check_random_state
 
 from .._bags import Bags
-from .._bags.index import column_key
+from .._bags.canonical import column_key
 from .._fit.validation import single_scorer, validate_bags
 from ..model_selection._problem import check_count
 from ._plotting import COLORS, LINE, Display

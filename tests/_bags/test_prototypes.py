@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from milearn import Bags
-from milearn._bags.prototypes import PrototypeLimits, drawn_bags, drawn_points
+from milearn._bags.distinct import PrototypeLimits, drawn_bags, drawn_points
 
 
 def bags_of(n_bags, size, seed=0):

@@ -7,13 +7,13 @@ import pytest
 from scipy import sparse
 
 from milearn._kernels import memory
-from milearn._kernels.graph import (
+from milearn._kernels.learned import (
     WeightedBags,
     degree_weights,
     graph_kernel,
+    learn_bag_kernel,
     weighted_bags,
 )
-from milearn._kernels.learned import learn_bag_kernel
 
 
 def test_a_clique_of_alike_instances_counts_as_one():
@@ -41,7 +41,7 @@ def test_storage_and_blocks_make_no_difference(monkeypatch):
     expected = graph_kernel(bags, bags, 3.0)
     thin = weighted_bags(sparse.csr_array(X), offsets, None)
     np.testing.assert_allclose(graph_kernel(thin, thin, 3.0), expected, rtol=1e-10)
-    monkeypatch.setattr("milearn._kernels.graph.block_bytes", lambda: 8 * 10**2)
+    monkeypatch.setattr("milearn._kernels.learned.block_bytes", lambda: 8 * 10**2)
     np.testing.assert_allclose(graph_kernel(bags, bags, 3.0), expected, rtol=1e-12)
 
 

@@ -16,8 +16,7 @@ from .._errors import BagFileError, naming
 from .._formats.io import load_bags
 from .._formats.record import group_rows
 from .._formats.text import csv_rows, parse_row
-from .download import fetched
-from .home import get_data_home
+from .download import fetched, get_data_home
 
 _UCI = "https://archive.ics.uci.edu/static/public"
 _ANDREWS_URL = (

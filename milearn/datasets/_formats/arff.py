@@ -28,8 +28,8 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags import Bags
+from ..._bags.canonical import stack_matrices
 from ..._bags.segments import offsets_of
-from ..._bags.stack import stack_matrices
 from .._errors import ContentError
 from .record import BagRecord, as_numbers, encode_labels, make_bags_of
 from .text import check_width, number_text, parse_numbers, read_text

@@ -20,8 +20,15 @@ from ..._bags.annotations import bag_columns
 from ..._bags.segments import offsets_of
 from ..._fit.validation import survival_outcomes
 from .._errors import BagFileError, ContentError, naming
-from .bag_files import ArrayHeader, read_array
-from .folder_layout import BagFiles, BagRow, Place, find_bags, read_bag_table
+from .folder_layout import (
+    ArrayHeader,
+    BagFiles,
+    BagRow,
+    Place,
+    find_bags,
+    read_array,
+    read_bag_table,
+)
 from .npy_folder import read_npy_folder, write_npy_folder
 from .record import (
     BagRecord,

@@ -22,7 +22,7 @@ from milearn.datasets import (
     make_single_concept,
     make_threshold_concepts,
 )
-from milearn.datasets._generate.assumption import _Scene
+from milearn.datasets._generate.make import _Scene
 
 
 def bag_max(scores, X):
