@@ -27,7 +27,7 @@ from .._fit.validation import STORED_FLOATS
 from .._fit.warn import warn_user
 from .._kernels.memory import require_memory
 from ..model_selection import StratifiedBagKFold
-from ..model_selection._problem import group_codes
+from ..model_selection._splitters import group_codes
 from ..preprocessing import BagStatistics
 from ..svm import MISVC, CoupledMISVR
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks

@@ -17,8 +17,20 @@ from ..datasets import load_bags
 from ..datasets._errors import BagFileError
 from ..datasets._formats.folder import FoundBag, labels_of, read_found, survey
 from ..datasets._formats.npy_folder import is_npy_folder
-from ._bags import LOCAL_BYTES, PARTITION_BYTES, DistributedBags, Partitions
-from ._tasks import bare, check_memory, current_client, described, in_files, name_of, put, results
+from ._bags import (
+    LOCAL_BYTES,
+    PARTITION_BYTES,
+    DistributedBags,
+    Partitions,
+    bare,
+    check_memory,
+    current_client,
+    described,
+    in_files,
+    name_of,
+    put,
+    results,
+)
 
 # Fields with one entry per bag that are concatenated over files.
 _PER_BAG = ("bag_names", "sample_weight", "split")

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._plotting import COLORS, Display
-from ._scores import class_column
+from ._scores import COLORS, Display, class_column
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..model_selection import Ranks
-from ._plotting import COLORS, LINE, Display
+from ._scores import COLORS, LINE, Display
 
 _ROW = 0.62  # distance of two names, in heights of the rank axis' labels
 _BAR = 0.3  # distance of two bars

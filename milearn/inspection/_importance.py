@@ -15,8 +15,8 @@ from sklearn.utils import Bunch, check_random_state
 from .._bags import Bags
 from .._bags.canonical import column_key
 from .._fit.validation import single_scorer, validate_bags
-from ..model_selection._problem import check_count
-from ._plotting import COLORS, LINE, Display
+from ..model_selection._splitters import check_count
+from ._scores import COLORS, LINE, Display
 
 
 def permutation_importance(
@@ -162,11 +162,9 @@ def _permuted_scores(
 def _permuted(bags: Bags, columns: np.ndarray, order: np.ndarray) -> Bags:
     """The bags with columns in another order of rows."""
     if bags.is_sparse:
-        kept = np.ones(bags.shape[1])
-        kept[columns] = 0.0
-        chosen = sparse.diags_array(1.0 - kept)
-        instances = bags.instances @ sparse.diags_array(kept) + (bags.instances @ chosen)[order]
-        instances = sparse.csr_array(instances)
+        chosen = np.bincount(columns, minlength=bags.shape[1]).astype(np.float64)
+        part = bags.instances @ sparse.diags_array(chosen)
+        instances = sparse.csr_array(bags.instances - part + part[order])
         instances.eliminate_zeros()
     else:
         instances = bags.instances.copy()

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._plotting import COLORS, HIGHLIGHT, NEUTRAL, Display
-from ._scores import model_with, problem_of
+from ._scores import COLORS, HIGHLIGHT, NEUTRAL, Display, model_with, problem_of
 
 _ROUNDING = 1e-10  # relative gap that counts as zero
 

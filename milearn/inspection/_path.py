@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ._plotting import COLORS, LINE, NEUTRAL, Display
+from ._scores import COLORS, LINE, NEUTRAL, Display
 
 _MAX_LINES = 200
 

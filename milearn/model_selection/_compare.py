@@ -24,9 +24,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from .._bags.arrow import need_module
 from .._fit.validation import as_bags
-from ._problem import warn_of_shared_groups
 from ._ranks import Ranks, rank_methods
-from ._stratified import StratifiedBagKFold
+from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
 _KEYS = ("dataset", "estimator", "fold")
 _BEGIN = b'{"dataset": '  # of a line of the file

@@ -210,15 +210,20 @@ def _statistic(runs: _Dense | _Stored, name: Any) -> np.ndarray:
     """A statistic of runs of values, by their sums, extremes and quantiles."""
     if name in ("min", "max"):
         return runs.extreme(name)
+    sums: Any = _sums(runs, runs.values) if name in ("sum", "mean", "std") else 0.0
     if name == "sum":
-        return runs.sums()
+        return sums
     if name == "mean":
-        return runs.sums() / runs.sizes
+        return sums / runs.sizes
     if name == "std":
         # Use two passes: the mean of squares minus the squared mean loses all digits of a feature
         # that varies little around a large value.
-        return np.sqrt(runs.squares(runs.sums() / runs.sizes) / runs.sizes)
+        return np.sqrt(runs.squares(sums / runs.sizes) / runs.sizes)
     return runs.quantile(0.5 if name == "median" else name)
+
+
+def _sums(runs: _Dense | _Stored, values: np.ndarray) -> Any:
+    return np.add.reduceat(values, runs.starts, axis=0, dtype=np.float64)
 
 
 class _Dense:
@@ -226,17 +231,13 @@ class _Dense:
 
     def __init__(self, bags: Bags) -> None:
         self.bags, self.values = bags, bags.instances
-        self.sizes = bags.sizes[:, np.newaxis]
+        self.sizes, self.starts = bags.sizes[:, np.newaxis], bags.offsets[:-1]
 
     def extreme(self, name: str) -> np.ndarray:
         return (segment_min if name == "min" else segment_max)(self.values, self.bags.offsets)
 
-    def sums(self, values: np.ndarray | None = None) -> np.ndarray:
-        values = self.values if values is None else values
-        return np.add.reduceat(values, self.bags.offsets[:-1], axis=0, dtype=np.float64)
-
     def squares(self, means: np.ndarray) -> np.ndarray:
-        return self.sums((self.values - means[self.bags.bag_index]) ** 2)
+        return _sums(self, (self.values - means[self.bags.bag_index]) ** 2)
 
     def quantile(self, quantile: float) -> np.ndarray:
         # Bags of equal size form a 3-D array, so loop over sizes instead of bags.
@@ -260,13 +261,9 @@ class _Stored(StoredRuns):
             return sparse.csr_array(self.shape, dtype=self.dtype)
         return self.matrix(_statistic(self, statistic))
 
-    def sums(self, values: np.ndarray | None = None) -> np.ndarray:
-        values = self.values if values is None else values
-        return np.add.reduceat(values, self.starts, dtype=np.float64)
-
     def squares(self, means: np.ndarray) -> np.ndarray:
         deviations = self.values - means[self.run]
-        return self.sums(deviations * deviations) + self.zeros * means * means
+        return _sums(self, deviations * deviations) + self.zeros * means * means
 
     def quantile(self, quantile: float) -> np.ndarray:
         ranked = self.values[np.lexsort((self.values, self.run))]

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from milearn.datasets._formats.formats import FORMATS
+from milearn.datasets._formats.io import FORMATS
 from tests.datasets import fuzz
 
 pytest.importorskip("pyarrow", reason="the files of all formats include Parquet")

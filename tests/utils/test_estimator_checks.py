@@ -19,8 +19,7 @@ from milearn._bags.segments import segment_argmax, segment_max, segment_mean
 from milearn._compat import HAS_CALLBACKS, CallbackSupport, with_callbacks
 from milearn._fit.validation import as_bags, validate_bags, validate_labels
 from milearn.base import BagEstimator
-from milearn.utils._check_data import PROBLEMS
-from milearn.utils._checks import reference
+from milearn.utils._checks import PROBLEMS, reference
 from milearn.utils.estimator_checks import (
     applies,
     bag_checks,

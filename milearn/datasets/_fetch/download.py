@@ -17,9 +17,8 @@ from urllib.parse import unquote, urlsplit
 import pooch
 import requests
 
-from .._atomic import writing
 from .._errors import BagFileError, DownloadError
-from .._formats.formats import SUFFIXES
+from .._formats.io import SUFFIXES, writing
 
 _TAR = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 # Errors of the server after which a retry may succeed.

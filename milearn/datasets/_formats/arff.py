@@ -281,7 +281,9 @@ class _Encoder:
 
     def bags(self) -> Bags:
         offsets = offsets_of([block.shape[0] for block in self.blocks])
-        return make_bags_of(stack_matrices(self.blocks), offsets, feature_names=self.feature_names)
+        return make_bags_of(
+            Bags, stack_matrices(self.blocks), offsets, feature_names=self.feature_names
+        )
 
     def _columns(self, at: int, cell: str, place: str) -> Sequence[str]:
         """The texts of the columns of an attribute, one or several."""

@@ -22,7 +22,6 @@ from ..._fit.validation import survival_outcomes
 from .._errors import BagFileError, ContentError, naming
 from .folder_layout import (
     ArrayHeader,
-    BagFiles,
     BagRow,
     Place,
     find_bags,
@@ -220,15 +219,14 @@ def survey(
     files, splits = find_bags(path, *arrays)
     table = splits if table is None else table
     asked = [f"{part}=" for part, column in columns.items() if column is not None]
-    rows = {one.name: BagRow({}, {}) for one in files}
+    rows = {name: BagRow({}, {}) for name in files}
     problems: list[tuple[str, str]] = []
     if table is not None:
         rows, problems = read_bag_table(table, [*rows], columns, path)
     elif asked:
         raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
-    by_name = {one.name: one for one in files}
-    pairs = [(by_name[name], row) for name, row in rows.items()]
-    found = _in_threads(_found_bag, pairs, "sizes", *progress)
+    given = [(name, files[name], row) for name, row in rows.items()]
+    found = _in_threads(_found_bag, given, "sizes", *progress)
     problems += _problems(found, empty)
     _check_readable(path, problems, {*rows, *(name for name, _ in problems)})
     bags = [bag for bag in found if bag.size]
@@ -289,11 +287,11 @@ class FoundBag:
         return self.parts["features"].width
 
 
-def _found_bag(given: tuple[BagFiles, BagRow]) -> FoundBag:
-    files, row = given
-    bag = FoundBag(files.name, row)
+def _found_bag(given: tuple[str, dict[str, list[Place]], BagRow]) -> FoundBag:
+    name, parts, row = given
+    bag = FoundBag(name, row)
     try:
-        for part, places in files.parts.items():
+        for part, places in parts.items():
             found = ((p, read_array(p.path, p.name, sure=p.sure)) for p in places)
             place, header = next((each for each in found if each[1] is not None), (None, None))
             if place is None or header is None:
@@ -422,7 +420,7 @@ def _filled(
     _check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else None
     with naming(path):
-        record = BagRecord(make_bags_of(arrays["features"], offsets, instance_data=data))
+        record = BagRecord(make_bags_of(Bags, arrays["features"], offsets, instance_data=data))
     if "instance_labels" in arrays:
         record.fields["instance_labels"] = arrays["instance_labels"]
     return record

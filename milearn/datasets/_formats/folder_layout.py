@@ -39,11 +39,8 @@ class Place(NamedTuple):
     sure: bool = True
 
 
-class BagFiles(NamedTuple):
-    """The possible places of each part of a bag, of which the first existing one is used."""
-
-    name: str
-    parts: dict[str, list[Place]]
+# The possible places of each part of each bag, of which the first existing one is used.
+BagFiles = dict[str, dict[str, list[Place]]]
 
 
 class BagRow(NamedTuple):
@@ -56,7 +53,7 @@ class BagRow(NamedTuple):
     columns: dict[str, Any]
 
 
-def find_bags(path: Path, key: str, coords: str | None) -> tuple[list[BagFiles], Path | None]:
+def find_bags(path: Path, key: str, coords: str | None) -> tuple[BagFiles, Path | None]:
     """The bags of a folder sorted by name, and its table of splits."""
     if (path / "features").is_dir():
         tables = [folder / "splits.csv" for folder in (path, path.parent)]
@@ -67,33 +64,29 @@ def find_bags(path: Path, key: str, coords: str | None) -> tuple[list[BagFiles],
     return _bags_of(_some_files(path), key, coords), None
 
 
-def _bags_of(files: dict[str, Path], key: str, coords: str | None) -> list[BagFiles]:
+def _bags_of(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
     """Bags whose positions, if there are any, are in the file of the features."""
-    return [
-        BagFiles(
-            name,
-            {
-                "features": [Place(file, key)],
-                "coords": [] if coords is None else [Place(file, coords, False)],
-            },
-        )
+    return {
+        name: {
+            "features": [Place(file, key)],
+            "coords": [] if coords is None else [Place(file, coords, False)],
+        }
         for name, file in sorted(files.items())
-    ]
+    }
 
 
-def _clam_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
+def _clam_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     """CLAM: features in both folders or only in pt_files, and coordinates in h5_files."""
     h5, pt = _files(path / "h5_files"), _files(path / "pt_files")
     if not h5 and not pt:
         raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
     bags = _bags_of({**pt, **h5}, key, coords)
-    for bag in bags:
-        if bag.name in h5 and bag.name in pt:
-            bag.parts["features"] = [Place(h5[bag.name], key, False), Place(pt[bag.name], key)]
+    for name in h5.keys() & pt.keys():
+        bags[name]["features"] = [Place(h5[name], key, False), Place(pt[name], key)]
     return bags
 
 
-def _parallel_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
+def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     """torchmil: one folder per part of the bags."""
     features = path / "features"
     inside = _folders_of_bags(features)
@@ -109,10 +102,10 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> list[BagFiles
         if folder is None or array is None or not (path / folder).is_dir():
             continue
         found = _files(path / folder)
-        for bag in bags:
+        for name, parts in bags.items():
             # A path that does not exist, so that the error contains the missing file.
-            missing = path / folder / f"{bag.name}{files[bag.name].suffix}"
-            bag.parts[part] = [Place(found.get(bag.name, missing), array)]
+            missing = path / folder / f"{name}{files[name].suffix}"
+            parts[part] = [Place(found.get(name, missing), array)]
     return bags
 
 

@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import differing_row
 from ..._bags.canonical import is_missing
-from ..._bags.cutting import bags_of_texts
+from ..._bags.constructors import bags_of_texts
 from ..._bags.rows_on_disk import holds_text
 from ..._bags.segments import group_by_id, offsets_of
 from ..._fit.validation import has_outcomes, outcome_fields, survival_outcomes
@@ -111,12 +111,10 @@ def float_type(dtype: Any) -> np.dtype:
     return np.dtype(dtype)
 
 
-def make_bags_of(
-    instances: Any, places: Any, make: Callable[..., Bags] = Bags, **options: Any
-) -> Bags:
+def make_bags_of(make: Callable[..., Bags], /, *parts: Any, **options: Any) -> Bags:
     """The container, or an error about the file if its parts are invalid."""
     try:
-        return make(instances, places, **options)
+        return make(*parts, **options)
     except (TypeError, ValueError) as error:
         raise ContentError(str(error)) from error
 
@@ -177,9 +175,9 @@ def group_rows(
     first = order[offsets[:-1]]
     record = BagRecord(
         make_bags_of(
+            Bags.from_ids,
             instances,
             bag_ids,
-            Bags.from_ids,
             feature_names=feature_names,
             bag_data={name: column_of(cells) for name, cells in (bag_columns or {}).items()},
         )
@@ -295,6 +293,7 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
         # This is exact and needs half the memory of float64.
         instances = instances.astype(np.float32)
     bags = make_bags_of(
+        Bags,
         instances,
         arrays["bag_offsets"],
         feature_names=arrays.get("feature_names"),

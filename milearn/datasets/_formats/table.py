@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..._bags.cutting import bags_of_texts
+from ..._bags.constructors import bags_of_texts
 from .._errors import ContentError
 from .record import BagRecord, column_of, group_rows, read_numbers
 from .text import (
