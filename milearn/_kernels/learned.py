@@ -552,7 +552,16 @@ def _require_block(left: np.ndarray, right: np.ndarray) -> None:
 
 
 def graph_kernel(left: WeightedBags, right: WeightedBags, scale: float) -> np.ndarray:
-    """The kernel of each bag on the left with each on the right, in blocks."""
+    """The kernel of each bag on the left with each on the right, as graphs (miGraph), in blocks.
+
+    In the graph of a bag, two instances are linked if their distance is at most the mean distance
+    between two instances of the bag, and each instance is linked to itself. The weight W of an
+    instance is one over its number of links. With a scale s, the kernel is
+
+        k(A, B) = sum_a sum_b W_a W_b exp(-d(a, b)^2 / s) / (sum_a W_a sum_b W_b),
+
+    in which a clique of many similar instances counts as one (Zhou, Sun & Li, 2009).
+    """
     _require_block(left.offsets, right.offsets)
     out = np.empty((len(left.offsets) - 1, len(right.offsets) - 1))
     side = max(1, int(np.sqrt(block_bytes() / 8)))

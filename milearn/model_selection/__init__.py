@@ -1,7 +1,6 @@
 """Splitters for bags, comparison of estimators, and evaluation with all bags in the graph."""
 
-from ._compare import Comparison, compare
-from ._ranks import Ranks, rank_methods
+from ._compare import Comparison, Ranks, compare, rank_methods
 from ._splitters import (
     BagShuffleSplit,
     RepeatedStratifiedBagKFold,
