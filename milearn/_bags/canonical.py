@@ -23,7 +23,7 @@ _DIMENSION_ADVICE = {
         " Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
         "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
     ),
-    3: (" Cut images into patches by Bags.from_images(images, patch_size)."),
+    3: " Cut images into patches by Bags.from_images(images, patch_size).",
 }
 
 

@@ -394,7 +394,11 @@ def bag_distances(
     if (directed or squared) and metric != "mind":
         raise ValueError(f'directed and squared require metric="mind", got metric={metric!r}.')
     if max_instances is not None:
-        _check_max_instances(max_instances, metric)
+        if metric != "emd":
+            raise ValueError(f'max_instances requires metric="emd", got metric={metric!r}.')
+        whole = isinstance(max_instances, Integral) and not isinstance(max_instances, bool)
+        if not whole or max_instances < 1:
+            raise ValueError(f"max_instances={max_instances!r} is not a positive integer.")
     if metric == "emd":
         require_pot()
     left, right = both_sides(X, Y)
@@ -403,7 +407,8 @@ def bag_distances(
         generator = check_random_state(random_state)
         left = _drawn(left, int(max_instances), generator)
         right = left if symmetric else _drawn(right, int(max_instances), generator)
-    at_once = _rows_at_once(left)
+    # The instances whose copies fit into ``working_memory``.
+    at_once = rows_per_block(max(1, int(_bytes_per_instance(left))))
     _require_room(left, right, symmetric, at_once)
 
     def computed(part: Bags) -> np.ndarray:
@@ -467,14 +472,6 @@ def _block_distances(block: Block, metric: str) -> np.ndarray:
     return (there + back) / sizes
 
 
-def _check_max_instances(max_instances: Any, metric: str) -> None:
-    if metric != "emd":
-        raise ValueError(f'max_instances requires metric="emd", got metric={metric!r}.')
-    whole = isinstance(max_instances, Integral) and not isinstance(max_instances, bool)
-    if not whole or max_instances < 1:
-        raise ValueError(f"max_instances={max_instances!r} is not a positive integer.")
-
-
 def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
     """Bags with at most ``most`` instances each, drawn without replacement."""
     if (bags.sizes <= most).all():
@@ -495,11 +492,6 @@ def _bytes_per_instance(bags: Bags) -> float:
     rows = bags.instance_rows
     cells = rows.nnz / max(1, bags.n_instances) if bags.is_sparse else bags.shape[1] + 2
     return float(16.0 * cells)
-
-
-def _rows_at_once(bags: Bags) -> int:
-    """Number of instances whose copies fit into ``working_memory``."""
-    return rows_per_block(max(1, int(_bytes_per_instance(bags))))
 
 
 def _require_room(left: Bags, right: Bags, symmetric: bool, at_once: int) -> None:

@@ -145,7 +145,13 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
     X, y, groups = indexable(X, y, groups)
     sizes = _sizes(X)
     if has_outcomes(y):
-        labelled, known = np.arange(len(y)), _kinds_of_outcomes(y)
+        events, _ = events_and_times(y)
+        if not events.any():
+            raise ValueError(
+                "y holds no event: every bag is censored, and every split needs events on both "
+                "sides."
+            )
+        labelled, known = np.arange(len(y)), np.where(events, _EVENT, _CENSORED)
     else:
         labelled, known = _known_classes(name, y, unlabeled)
     classes, codes = np.unique(known, return_inverse=True)
@@ -187,16 +193,6 @@ def _known_classes(name: str, y: Any, unlabeled: Any) -> tuple[np.ndarray, np.nd
             "classes on both sides."
         )
     return labelled, known
-
-
-def _kinds_of_outcomes(y: np.ndarray) -> np.ndarray:
-    """A class for bags with an event and one for censored bags."""
-    events, _ = events_and_times(y)
-    if not events.any():
-        raise ValueError(
-            "y holds no event: every bag is censored, and every split needs events on both sides."
-        )
-    return np.where(events, _EVENT, _CENSORED)
 
 
 def check_count(name: str, value: Any, least: int) -> int:

@@ -147,15 +147,11 @@ def routed_fit_params(
                     "it out, or use an estimator whose fit has it."
                 )
             value = validate_sample_weight(value, bags)
-        routed[name] = _per_instance(value, bags)
+        is_array = isinstance(value, (list, tuple)) or (hasattr(value, "shape") and value.shape)
+        if is_array and not sparse.issparse(value) and len(value) == len(bags):
+            value = np.asarray(value)[bags.bag_index]
+        routed[name] = value
     return routed
-
-
-def _per_instance(value: Any, bags: Bags) -> Any:
-    listed = isinstance(value, (list, tuple)) or (hasattr(value, "shape") and value.shape)
-    if not listed or sparse.issparse(value) or len(value) != len(bags):
-        return value
-    return np.asarray(value)[bags.bag_index]
 
 
 # Transformers whose ``fit`` is one ``partial_fit``, so that calls per block are equivalent.
