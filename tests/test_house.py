@@ -43,7 +43,7 @@ LAYERS = (
     ("embedding", "inspection"),
     ("baselines", "cluster", "ensemble", "structured", "survival", "svm"),
     ("auto",),
-    ("datasets._atomic", "datasets._errors"),
+    ("datasets._errors",),
     ("datasets._formats",),
     ("datasets._fetch", "datasets._generate"),
     ("datasets",),
