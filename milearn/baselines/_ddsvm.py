@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.svm import SVC
 
 from .._bags import Bags
-from .._compat import Interval, StrOptions
+from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from .._fit.warn import warn_of_limit
 from .._kernels.instance import resolve_gamma
@@ -111,16 +110,7 @@ class DDSVM(BaselineClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "n_init": [Interval(Integral, 1, None, closed="left"), None],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_instances": [Interval(Integral, 1, None, closed="left"), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-    }
+    _parameter_constraints = Constraints(n_init=[AT_LEAST_ONE, None])
 
     _treats_classes_alike = True
     _bag_score_is_max = False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn import get_config
@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions
+from .._constraints import Constraints
 from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.multi_start import attributes_of, warn_of_gaps
 from .._fit.threads import fit_context
@@ -153,16 +154,11 @@ class SparseMISVC(BaselineClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "variant": [StrOptions({"smil", "stmil", "sbmil"})],
-        "eta": [Interval(Real, 0.0, 1.0, closed="both")],
-        "kernel": [StrOptions(set(KERNELS))],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({AUTO}), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "pos_label": "no_validation",
-    }
+    _parameter_constraints = Constraints(
+        variant=[StrOptions({"smil", "stmil", "sbmil"})],
+        eta=[Interval(Real, 0.0, 1.0, closed="both")],
+        kernel=[StrOptions(set(KERNELS))],
+    )
 
     support_vectors_: Any
     coef_: np.ndarray

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from .._bags import Bags
 from .._bags.distinct import PointBags
-from .._compat import Interval, StrOptions
+from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_of_limit
@@ -101,13 +100,7 @@ class ConceptEmbedding(BagEmbedding):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_init": [Interval(Integral, 1, None, closed="left"), None],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_instances": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    _parameter_constraints = Constraints(n_init=[AT_LEAST_ONE, None])
 
     concepts_: np.ndarray
     scales_: np.ndarray

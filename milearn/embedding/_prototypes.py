@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,6 +12,7 @@ from .._bags import Bags
 from .._bags.prototypes import PrototypeLimits, drawn_bags, drawn_points
 from .._bags.rows_on_disk import in_memory
 from .._compat import Interval, StrOptions
+from .._constraints import Constraints
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
 from ..metrics import bag_distances
@@ -88,13 +89,11 @@ class BagDissimilarity(BagEmbedding):
            [4. , 0. ]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "metric": [StrOptions({"min", "max", "mean", "mind", "emd"})],
-        "directed": ["boolean"],
-        "squared": ["boolean"],
-        "n_prototypes": _NUMBER,
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints = Constraints(
+        metric=[StrOptions({"min", "max", "mean", "mind", "emd"})],
+        directed=["boolean"],
+        squared=["boolean"],
+    )
 
     _dtypes = (np.float64, np.float32)
     # Columns are training bags, in their order.
@@ -216,11 +215,7 @@ class MILESEmbedding(BagEmbedding):
            [0.   , 0.018, 1.   ]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "n_prototypes": _NUMBER,
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints = Constraints()
 
     prototypes_: Any
     prototype_rows_: np.ndarray

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import Ridge
@@ -14,7 +13,8 @@ from sklearn.utils.validation import check_memory
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
-from .._compat import Interval, StrOptions
+from .._compat import StrOptions
+from .._constraints import POSITIVE, Constraints
 from .._fit.components import BAG_LIMITS, auto_components
 from .._fit.threads import fit_context
 from .._fit.validation import TrainingLabels, validate_labels, validate_sample_weight
@@ -22,7 +22,6 @@ from .._kernels.learned import LEARNED_KERNELS, compares_instances
 from .._kernels.memory import require_memory
 from .._solvers.common.low_rank import whitening
 from ..base import BagClassifier, BagRegressor
-from ._base import COMPONENTS
 from ._kernel_average import (
     KernelAverage,
     KernelPlan,
@@ -32,18 +31,6 @@ from ._kernel_average import (
     kernel_terms,
     learn_average,
 )
-
-BAG_SVM_CONSTRAINTS: dict[str, Any] = {
-    "C": [Interval(Real, 0.0, None, closed="neither")],
-    "bag_kernel": [StrOptions({"average", "precomputed", *LEARNED_KERNELS}), callable, list],
-    "scaling": [StrOptions({"auto"}), list, None],
-    "width": [Interval(Real, 0.0, None, closed="neither")],
-    "n_components": COMPONENTS,
-    "tol": [Interval(Real, 0.0, None, closed="neither")],
-    "memory": [str, object],
-    "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
-}
 
 
 def plan_of(bag_kernel: Any, scaling: Any, width: float, text: bool) -> KernelPlan:
@@ -141,7 +128,12 @@ class BagSVM:
 
     _bag_score_is_max = False
     _rows: BagRows
-    _parameter_constraints: ClassVar[dict[str, Any]] = BAG_SVM_CONSTRAINTS
+    _parameter_constraints = Constraints(
+        bag_kernel=[StrOptions({"average", "precomputed", *LEARNED_KERNELS}), callable, list],
+        scaling=[StrOptions({"auto"}), list, None],
+        width=[POSITIVE],
+        memory=[str, object],
+    )
 
     @property
     def _precomputed(self) -> bool:
@@ -358,11 +350,7 @@ class BagSVC(BagSVM, BagClassifier):
     """
 
     _treats_classes_alike = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BAG_SVM_CONSTRAINTS,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-    }
+    _parameter_constraints = Constraints()
 
     def __init__(
         self,
@@ -533,10 +521,7 @@ class BagSVR(BagSVM, BagRegressor):
     (20,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
-        **BAG_SVM_CONSTRAINTS,
-    }
+    _parameter_constraints = Constraints()
 
     def __init__(
         self,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from .._compat import with_callbacks
+from .._constraints import Constraints
 from .._fit.threads import fit_context
 from ._base import COUPLED_CONSTRAINTS, BaseMISVC, BaseMISVR
 from ._coupled import CoupledSettings, coupled
@@ -124,10 +125,7 @@ class CoupledMISVC(BaseMISVC):
     (3,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMISVC._parameter_constraints,
-        **COUPLED_CONSTRAINTS,
-    }
+    _parameter_constraints = Constraints(COUPLED_CONSTRAINTS)
 
     def __init__(
         self,
@@ -184,7 +182,7 @@ class CoupledMISVC(BaseMISVC):
             The fitted estimator.
         """
         problems = class_problems(self, X, y, sample_weight, centred=False)
-        formulation = coupled(problems, CoupledSettings.of(self, problems.n_components))
+        formulation = coupled(problems, _settings(self))
         solve_and_store(problems, formulation)
         return self
 
@@ -299,10 +297,7 @@ class CoupledMISVR(BaseMISVR):
     (20,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMISVR._parameter_constraints,
-        **COUPLED_CONSTRAINTS,
-    }
+    _parameter_constraints = Constraints(COUPLED_CONSTRAINTS)
 
     def __init__(
         self,
@@ -357,12 +352,18 @@ class CoupledMISVR(BaseMISVR):
             The fitted estimator.
         """
         problem = value_problem(self, X, y, sample_weight, centred=False)
-        formulation = coupled(problem, CoupledSettings.of(self, problem.n_components))
+        formulation = coupled(problem, _settings(self))
         solve_and_store(problem, formulation, _tube)
         return self
 
     def _takes_remote_bags(self) -> bool:
         return is_linear(self) and self.bag_kernel != "minmax"
+
+
+def _settings(estimator: Any) -> CoupledSettings:
+    return CoupledSettings(
+        estimator.bag_kernel, estimator.loss, estimator.coupling, estimator.epsilon
+    )
 
 
 def _tube(results: list[Any]) -> dict[str, Any]:

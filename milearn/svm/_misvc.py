@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from .._compat import StrOptions, with_callbacks
+from .._constraints import Constraints
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
-from ._base import COMPONENTS, INSTANCE_KERNELS, START_CONSTRAINTS, BaseMISVC
+from ._base import INSTANCE_KERNELS, BaseMISVC
 from ._fit import class_problems, is_linear, solve_and_store
 from ._formulations import maximum
 
@@ -146,14 +147,9 @@ class MISVC(BaseMISVC):
     (3,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMISVC._parameter_constraints,
-        **START_CONSTRAINTS,
-        "kernel": INSTANCE_KERNELS,
-        "n_components": COMPONENTS,
-        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
-        "slack": [StrOptions({"bag", "instance"})],
-    }
+    _parameter_constraints = Constraints(
+        kernel=INSTANCE_KERNELS, slack=[StrOptions({"bag", "instance"})]
+    )
 
     def __init__(
         self,
@@ -320,13 +316,9 @@ class InstanceMISVC(BaseMISVC):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMISVC._parameter_constraints,
-        **START_CONSTRAINTS,
-        "init": [StrOptions({"auto", "mean", "bag", "random"})],
-        "kernel": INSTANCE_KERNELS,
-        "n_components": COMPONENTS,
-    }
+    _parameter_constraints = Constraints(
+        init=[StrOptions({"auto", "mean", "bag", "random"})], kernel=INSTANCE_KERNELS
+    )
 
     def __init__(
         self,

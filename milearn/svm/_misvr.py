@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from .._compat import with_callbacks
+from .._constraints import Constraints
 from .._fit.threads import fit_context
 from ._base import (
-    COMPONENTS,
-    COUPLED_CONSTRAINTS,
     INSTANCE_KERNELS,
-    START_CONSTRAINTS,
     BaseMISVR,
 )
 from ._coupled import CoupledSettings, coupled
@@ -116,13 +114,7 @@ class MISVR(BaseMISVR):
     (20,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMISVR._parameter_constraints,
-        **START_CONSTRAINTS,
-        "kernel": INSTANCE_KERNELS,
-        "n_components": COMPONENTS,
-        "init": COUPLED_CONSTRAINTS["init"],
-    }
+    _parameter_constraints = Constraints(kernel=INSTANCE_KERNELS)
 
     def __init__(
         self,
@@ -173,7 +165,7 @@ class MISVR(BaseMISVR):
             The fitted estimator.
         """
         problem = value_problem(self, X, y, sample_weight)
-        formulation = coupled(problem, CoupledSettings.hard_maximum(self, problem.n_components))
+        formulation = coupled(problem, CoupledSettings())
         solve_and_store(problem, formulation, _tube)
         return self
 

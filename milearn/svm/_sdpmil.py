@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags.distinct import distinct_points
-from .._compat import Interval, StrOptions, with_callbacks
+from .._compat import StrOptions, with_callbacks
+from .._constraints import POSITIVE, Constraints
 from .._fit.components import AUTO, RELAXATION_LIMITS, auto_components
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
 from .._solvers.common.gram import Gram, LinearGram
 from .._solvers.svm.selection import SelectionSettings
-from ._base import COMPONENTS, BaseMISVC
+from ._base import BaseMISVC
 from ._fit import Problems, class_problems, memory_limit, solve_and_store, training_gram
 from ._formulations import Selection, kernel_features
 
@@ -184,14 +184,12 @@ class SDPMIL(BaseMISVC):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMISVC._parameter_constraints,
-        "slack_bound": [Interval(Real, 0.0, None, closed="neither")],
-        "selection": [StrOptions({"one", "at_least_one"})],
-        "relaxation": [StrOptions({"guo", "tight"})],
-        "polish": ["boolean"],
-        "n_components": COMPONENTS,
-    }
+    _parameter_constraints = Constraints(
+        slack_bound=[POSITIVE],
+        selection=[StrOptions({"one", "at_least_one"})],
+        relaxation=[StrOptions({"guo", "tight"})],
+        polish=["boolean"],
+    )
 
     def __init__(
         self,
@@ -289,14 +287,8 @@ class SDPMIL(BaseMISVC):
             max_bytes=max_bytes,
             points=distinct_points(training.instances) if self.relaxation == "tight" else None,
         )
-        return Selection(
-            training,
-            problems.options,
-            kernel,
-            gram=gram.share_of(problems.n_workers),
-            settings=settings,
-            features=features,
-        )
+        gram = gram.share_of(problems.n_workers)
+        return Selection.of(problems, gram=gram, settings=settings, features=features)
 
 
 def _selected(formulation: Selection, results: list[Any]) -> dict[str, Any]:
