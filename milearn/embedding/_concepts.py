@@ -12,7 +12,7 @@ from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_of_limit
-from .._solvers.baselines.concepts import concept_distances, learn_concepts
+from .._solvers.baselines.diverse_density import CONCEPT_OPTIONS, concept_distances, learn_concepts
 from ._base import BagEmbedding
 
 
@@ -148,15 +148,8 @@ class ConceptEmbedding(BagEmbedding):
         found = TrainingLabels.of(self, y, bags, sample_weight)
         part = bags if len(found.used) == len(bags) else bags[found.used]
         merged = PointBags.of(part, found.codes, found.weights, found.sample_weights)
-        concepts = learn_concepts(
-            part.instances,
-            merged,
-            n_init=self.n_init,
-            gamma=self.gamma,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_instances=self.max_instances,
-        )
+        options = {name: getattr(self, name) for name in CONCEPT_OPTIONS}
+        concepts = learn_concepts(part.instances, merged, **options)
         n_columns = len(concepts.points)
         self._replace_fitted({**noted, **concepts.fitted(), "_n_features_out": n_columns})
         warn_of_limit(self, concepts.n_limited, n_columns, "concept(s)")

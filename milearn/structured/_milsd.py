@@ -391,10 +391,6 @@ def _solve(
         # The solver warns if it is stopped early.
         step_converged=found.dual_gap <= gap_tol * size or bool(found.stopped),
         n_passes=found.n_passes,
-        objective=found.objective,
-        history=found.history,
-        n_iter=found.n_iter,
-        stopped=found.stopped,
-        dual_gap=found.dual_gap,
+        **found.outcome(),
         objective_scale=found.objective_scale,
     )

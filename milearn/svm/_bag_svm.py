@@ -128,6 +128,7 @@ class BagSVM:
 
     _bag_score_is_max = False
     _rows: BagRows
+    _model: Any
     _parameter_constraints = Constraints(
         bag_kernel=[StrOptions({"average", "precomputed", *LEARNED_KERNELS}), callable, list],
         scaling=[StrOptions({"auto"}), list, None],
@@ -195,6 +196,31 @@ class BagSVM:
             attributes["landmarks_"] = merged.positions[landmarks]
         rows, values = bag_rows(average, matrix, merged, memory.cache(kernel_rows))
         return LearnedRows(rows, values, merged.positions, merged.weights), attributes
+
+    def _trained(
+        self, bags: Bags, targets: np.ndarray, weights: np.ndarray, exact: Any, primal: Any
+    ) -> dict[str, Any]:
+        """Fitted attributes of a machine on kernel values, or of one on explicit features."""
+        learned, attributes = self._learn(bags, targets, weights)
+        dual = learned.rows.projection is None
+        model = exact if dual else primal
+        model.fit(learned.values, targets[learned.positions], sample_weight=learned.weights)
+        if dual:
+            attributes["support_"] = learned.positions[model.support_]
+            attributes["dual_coef_"] = model.dual_coef_
+        else:
+            attributes["coef_"] = model.coef_
+        more = {"intercept_": model.intercept_, "_rows": learned.rows, "_model": model}
+        return {**attributes, **more}
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return self._outputs(self._rows(bags))
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._outputs(self._rows_of_instances(bags))
+
+    def _outputs(self, rows: np.ndarray) -> np.ndarray:
+        return getattr(self._model, "decision_function", self._model.predict)(rows)
 
     def _components(self, bags: Bags, plan: KernelPlan) -> int | None:
         """The number of landmarks. Kernels of one vector for each bag have only few pairs."""
@@ -402,37 +428,12 @@ class BagSVC(BagSVM, BagClassifier):
         found = TrainingLabels.of(self, y, bags, sample_weight)
         bag_codes, costs = np.zeros(len(bags), dtype=np.intp), np.zeros(len(bags))
         bag_codes[found.used], costs[found.used] = found.codes, found.weights
-        learned, attributes = self._learn(bags, bag_codes, costs)
-        codes = bag_codes[learned.positions]
-        if learned.rows.projection is None:
-            model = SVC(C=self.C, kernel="precomputed", tol=self.tol)
-            model.fit(learned.values, codes, sample_weight=learned.weights)
-            attributes["support_"] = learned.positions[model.support_]
-            attributes["dual_coef_"] = model.dual_coef_
-        else:
-            model = LinearSVC(C=self.C, dual=False, tol=min(self.tol, 1e-4), max_iter=10_000)
-            model.fit(learned.values, codes, sample_weight=learned.weights)
-            attributes["coef_"] = model.coef_
-        self._replace_fitted(
-            {
-                **noted,
-                **attributes,
-                "classes_": found.classes,
-                "intercept_": model.intercept_,
-                "_rows": learned.rows,
-                "_model": model,
-                "_positive_sign": found.sign,
-            }
-        )
+        exact = SVC(C=self.C, kernel="precomputed", tol=self.tol)
+        primal = LinearSVC(C=self.C, dual=False, tol=min(self.tol, 1e-4), max_iter=10_000)
+        trained = self._trained(bags, bag_codes, costs, exact, primal)
+        classes = {"classes_": found.classes, "_positive_sign": found.sign}
+        self._replace_fitted({**noted, **trained, **classes})
         return self
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.decision_function(self._rows(bags))
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.decision_function(self._rows_of_instances(bags))
-
-    _model: Any
 
 
 class BagSVR(BagSVM, BagRegressor):
@@ -570,32 +571,7 @@ class BagSVR(BagSVM, BagRegressor):
         bags, noted = self._validate_fit(X)
         targets = validate_labels(self, y, bags, numeric=True)
         weights = validate_sample_weight(sample_weight, bags)
-        learned, attributes = self._learn(bags, targets, weights)
-        if learned.rows.projection is None:
-            model = NuSVR(nu=self.nu, C=self.C, kernel="precomputed", tol=self.tol)
-        else:
-            model = Ridge(alpha=0.5 / self.C)
-        model.fit(learned.values, targets[learned.positions], sample_weight=learned.weights)
-        if learned.rows.projection is None:
-            attributes["support_"] = learned.positions[model.support_]
-            attributes["dual_coef_"] = model.dual_coef_
-        else:
-            attributes["coef_"] = model.coef_
-        self._replace_fitted(
-            {
-                **noted,
-                **attributes,
-                "intercept_": model.intercept_,
-                "_rows": learned.rows,
-                "_model": model,
-            }
-        )
+        exact = NuSVR(nu=self.nu, C=self.C, kernel="precomputed", tol=self.tol)
+        trained = self._trained(bags, targets, weights, exact, Ridge(alpha=0.5 / self.C))
+        self._replace_fitted({**noted, **trained})
         return self
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.predict(self._rows(bags))
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.predict(self._rows_of_instances(bags))
-
-    _model: Any

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._bags import Bags
@@ -9,27 +11,32 @@ from .._compat import CallbackSupport, StrOptions
 from .._constraints import NOT_NEGATIVE, Constraints
 from .._kernels.bag import BAG_KERNELS
 from .._kernels.instance import KERNELS
-from ..base import BagClassifier, BagRegressor
+from ..base import _TwoLevels
+from ._fit import is_linear
 from ._functions import BagFunction
 
 LOSSES = ("l1", "l2", "epsilon_insensitive")
 
 # For estimators that also take a precomputed kernel between instances.
 INSTANCE_KERNELS = [StrOptions({*KERNELS, "precomputed"}), callable]
-COUPLED_CONSTRAINTS = {
-    "bag_kernel": [StrOptions(set(BAG_KERNELS))],
-    "loss": [StrOptions(set(LOSSES))],
-    "coupling": [NOT_NEGATIVE],
-    "epsilon": [NOT_NEGATIVE],
-}
 
 
-class BaseMISVC(CallbackSupport, BagClassifier):
-    """Base of the support vector classifiers of bags: scores of the fitted function."""
+class BaseMISVM(CallbackSupport, _TwoLevels):
+    """Base of the support vector machines of bags: scores of the fitted function."""
 
-    _parameter_constraints = Constraints(kernel=[StrOptions(set(KERNELS)), callable])
+    _parameter_constraints = Constraints(
+        kernel=[StrOptions(set(KERNELS)), callable],
+        bag_kernel=[StrOptions(set(BAG_KERNELS))],
+        loss=[StrOptions(set(LOSSES))],
+        coupling=[NOT_NEGATIVE],
+        epsilon=[NOT_NEGATIVE],
+    )
 
+    kernel: Any
     _function: BagFunction
+
+    def _takes_remote_bags(self) -> bool:
+        return is_linear(self)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return _flat(self._function.instance_scores(bags))
@@ -38,22 +45,6 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         if self._bag_score_is_max:
             return super()._bag_scores(bags)
         return _flat(self._function.bag_scores(bags))
-
-
-class BaseMISVR(CallbackSupport, BagRegressor):
-    """Base of the support vector regressors of bags."""
-
-    _parameter_constraints = Constraints(kernel=[StrOptions(set(KERNELS)), callable])
-
-    _function: BagFunction
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._function.instance_scores(bags)[:, 0]
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        if self._bag_score_is_max:
-            return super()._bag_scores(bags)
-        return self._function.bag_scores(bags)[:, 0]
 
 
 def _flat(values: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -346,7 +346,7 @@ def solve_and_store(
     results, task = problems.runs.best(formulation.solve, starts, **problems.data)
     function, attributes = formulation.function(results, sign)
     function, attributes = about_zero(problems.centre, function, attributes)
-    fitted: Mapping[str, Any] = {
+    fitted: dict[str, Any] = {
         **problems.stored,
         "witnesses_": None,
         "n_components_": None,
@@ -357,11 +357,13 @@ def solve_and_store(
         "_function": function,
         "_bag_score_is_max": formulation.bag_score_is_max,
     }
+    if isinstance(problems.losses[0], Tube):
+        fitted["tube_half_width_"] = results[0].width
     if fitted["witnesses_"] is None:
         # By the fitted function and not by the solver's scores, so that ties are broken as in
         # witness().
         witnesses = by_blocks(bags, _witnesses, function, sign, gives_rows=True)
-        fitted = {**fitted, "witnesses_": _with_ties(problems, witnesses, results)}
+        fitted["witnesses_"] = _with_ties(problems, witnesses, results)
     estimator._replace_fitted(fitted)
     name = type(estimator).__name__
     warn_of_stops(name, results, estimator.max_iter)

@@ -26,7 +26,7 @@ from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
 from .._solvers.svm.maximum.rows import screened_witnesses, solve_mi_svm_rows
 from .._solvers.svm.problem import BinaryProblem
-from .._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
+from .._solvers.svm.selection import SelectionSettings, solve_selection
 from ._fit import Kernel, Problems, TrainingBags, memory_limit, training_gram
 from ._functions import (
     BagFunction,
@@ -217,7 +217,7 @@ class Selection(Maximum):
         options = self.options.watched_by(on_iteration)
         problem = BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
         others = self.screened(loss) if self.settings.polish else None
-        rows = RowSolver(self.source(), self.gap_tol) if self.over_rows else None
+        rows = (self.source(), self.gap_tol) if self.over_rows else None
         return solve_selection(problem, self.settings, options, rows, others)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:

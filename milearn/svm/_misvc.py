@@ -12,15 +12,16 @@ from .._compat import StrOptions, with_callbacks
 from .._constraints import Constraints
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
-from ._base import INSTANCE_KERNELS, BaseMISVC
-from ._fit import class_problems, is_linear, solve_and_store
+from ..base import BagClassifier
+from ._base import INSTANCE_KERNELS, BaseMISVM
+from ._fit import class_problems, solve_and_store
 from ._formulations import maximum
 
 # Relative difference up to which two objectives of a path are the same minimum.
 _SAME = 1e-7
 
 
-class MISVC(BaseMISVC):
+class MISVC(BaseMISVM, BagClassifier):
     r"""Support vector classification of bags by their highest instance score (MI-SVM).
 
     The score of a bag is the highest score of its instances, :math:`f(B_i) = \max_j f(x_{ij})` with
@@ -207,11 +208,8 @@ class MISVC(BaseMISVC):
         solve_and_store(problems, maximum(problems, self.slack))
         return self
 
-    def _takes_remote_bags(self) -> bool:
-        return is_linear(self)
 
-
-class InstanceMISVC(BaseMISVC):
+class InstanceMISVC(BaseMISVM, BagClassifier):
     r"""Support vector classification of bags with latent labels of instances (mi-SVM).
 
     Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, and at least one of the
@@ -373,9 +371,6 @@ class InstanceMISVC(BaseMISVC):
         problems = class_problems(self, X, y, sample_weight)
         solve_and_store(problems, maximum(problems, "labels"))
         return self
-
-    def _takes_remote_bags(self) -> bool:
-        return is_linear(self)
 
 
 def misvc_path(

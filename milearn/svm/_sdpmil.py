@@ -17,12 +17,13 @@ from .._fit.threads import fit_context
 from .._fit.warn import warn_user
 from .._solvers.common.gram import Gram, LinearGram
 from .._solvers.svm.selection import SelectionSettings
-from ._base import BaseMISVC
+from ..base import BagClassifier
+from ._base import BaseMISVM
 from ._fit import Problems, class_problems, memory_limit, solve_and_store, training_gram
 from ._formulations import Selection, kernel_features
 
 
-class SDPMIL(BaseMISVC):
+class SDPMIL(BaseMISVM, BagClassifier):
     r"""Support vector classification on instances selected by a semidefinite relaxation.
 
     With :math:`f(x) = \langle w, \phi(x) \rangle + b`, one instance of each positive bag is
@@ -261,6 +262,9 @@ class SDPMIL(BaseMISVC):
                 ConvergenceWarning,
             )
         return self
+
+    def _takes_remote_bags(self) -> bool:
+        return False
 
     def _selection(self, problems: Problems) -> Selection:
         training, kernel = problems.training, problems.kernel

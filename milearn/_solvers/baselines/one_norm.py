@@ -150,7 +150,8 @@ def _by_interior_points(
     y /= max(1.0, np.abs((y * signs) @ rows).max(initial=0.0))
     master = SoftMarginLP(costs, y, free=signs[None])
     features, directions = np.zeros(0, dtype=np.intp), np.zeros(0)
-    best, coef = np.inf, np.zeros(rows.shape[1])
+    coef: np.ndarray = np.zeros(rows.shape[1])
+    best = np.inf
     bound, least, waited, n_iter = 0.0, np.inf, 0, 0
     while True:
         y = _balanced(np.clip(master.at.y, 0.0, costs), signs)
@@ -170,7 +171,8 @@ def _by_interior_points(
             b = optimal_intercept(scores, signs, costs)
             value = each.sum() + float(costs @ np.maximum(0.0, 1.0 - signs * (scores + b)))
             if value <= best * (1.0 + 1e-9):
-                coef = np.bincount(features, directions * each, minlength=rows.shape[1])
+                weights = directions * each
+                coef = np.bincount(features, weights, rows.shape[1]).astype(np.float64)
                 best = min(value, best)
         gap = best - bound
         waited = 0 if gap < _PROGRESS * least else waited + 1
