@@ -20,11 +20,10 @@ import numpy as np
 from ..._bags.blocks import PassSource
 from ..._bags.segments import segment_index
 from ..common.cccp import CCCPSolution, SolverOptions, optimal_intercept
-from ..common.descent import PassSolution
 from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
 from ..common.passes import instance_scores
 from .losses import Hinge
-from .maximum.dual import MISVMResult, solve_mi_svm, witness_rule
+from .maximum.dual import solve_mi_svm, witness_rule
 from .maximum.rows import solve_mi_svm_rows
 from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
@@ -63,7 +62,7 @@ class SelectionSettings:
 class SelectionResult(CCCPSolution):
     """A solution of (3) and the relaxation that it was rounded from."""
 
-    svm: MISVMResult | PassSolution
+    svm: Any  # of the dual, or by passes
     selected: np.ndarray  # row of the selected instance of each positive bag
     relaxation: RelaxationResult
     eta: np.ndarray  # of each row of ``relaxation.rows``
@@ -71,7 +70,7 @@ class SelectionResult(CCCPSolution):
     lower_bound: float = 0.0
     mixture_failure: str = ""  # why the mixture is not more precise, if its program failed
 
-    def with_svm(self, svm: MISVMResult | PassSolution, selected: np.ndarray) -> SelectionResult:
+    def with_svm(self, svm: Any, selected: np.ndarray) -> SelectionResult:
         """The result whose objective, history and gap are those of another SVM."""
         return replace(self, **svm.outcome(), svm=svm, selected=selected)
 
@@ -102,31 +101,30 @@ def solve_selection(
     relaxation = solve_relaxation(relaxed, tol=_RELAXATION_TOL * options.tol)
     selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
 
-    def solve(start: np.ndarray, options: SolverOptions) -> MISVMResult | PassSolution:
+    def solve(start: np.ndarray, options: SolverOptions) -> Any:
         """MI-SVM with one slack per instance, from a selection."""
         if rows is None:
             return solve_mi_svm(problem, "instance", start, options)
         loss, (source, gap_tol) = Hinge(problem.signs, problem.weights), rows
         return solve_mi_svm_rows(source, loss, "instance", start, options, gap_tol)
 
-    def fitted(selection: np.ndarray) -> MISVMResult | PassSolution:
+    def fitted(selection: np.ndarray) -> Any:
         """The SVM of a selection: one step of MI-SVM, with the value of the selection."""
         found = solve(selection, SolverOptions(options.tol, 1))
-        if isinstance(found, PassSolution):
-            assert rows is not None
-            scores, norm2 = instance_scores(rows[0], found.w[None])[:, 0], float(found.w @ found.w)
-        else:
+        if rows is None:
             scores, norm2 = found.scores - found.intercept, found.norm2
+        else:
+            scores, norm2 = instance_scores(rows[0], found.w[None])[:, 0], float(found.w @ found.w)
         signs, costs = problem.signs[segment_index(problem.offsets)], problem.instance_weights
         used = signs < 0
         used[selection] = True
         intercept = optimal_intercept(scores[used], signs[used], costs[used])
         hinges = np.maximum(0.0, 1.0 - signs[used] * (scores[used] + intercept))
         value = 0.5 * norm2 + float(costs[used] @ hinges)
-        svm = replace(found, objective=value, history=[value], stopped="")
-        if isinstance(svm, PassSolution):
-            return replace(svm, v=np.array([intercept]))
-        return replace(svm, intercept=intercept, scores=scores + intercept)
+        own: dict[str, Any] = {"v": np.array([intercept])}
+        if rows is None:
+            own = {"intercept": intercept, "scores": scores + intercept}
+        return replace(found, objective=value, history=[value], stopped="", **own)
 
     first = fitted(selected)
     best = SelectionResult(
@@ -203,7 +201,7 @@ def relaxation_problem(problem: BinaryProblem, settings: SelectionSettings) -> R
 
 def _polished(
     rounded: SelectionResult,
-    solve: Callable[[np.ndarray, SolverOptions], MISVMResult | PassSolution],
+    solve: Callable[[np.ndarray, SolverOptions], Any],
     options: SolverOptions,
     others: np.ndarray | None,
 ) -> SelectionResult:
@@ -219,9 +217,8 @@ def _polished(
     if run.objective > rounded.objective:
         # The same SVM was solved twice, to within its precision.
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
-    if isinstance(run, PassSolution) and isinstance(rounded.svm, PassSolution):
+    if hasattr(run, "n_passes"):
         run.n_passes += rounded.svm.n_passes
-    assert run.witnesses is not None
     return replace(rounded.with_svm(run, run.witnesses), witnesses=run.witnesses)
 
 
