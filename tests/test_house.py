@@ -25,7 +25,7 @@ SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "highspy", "daqp", "piqp"}
 # each other. The empty name is that of milearn/__init__.py.
 LAYERS = (
     ("exceptions", "_bags", "_compat"),
-    ("_kernels",),
+    ("_constraints", "_kernels"),
     ("_solvers.common",),
     (
         "_solvers",

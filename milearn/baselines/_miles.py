@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.distinct import drawn_points, merge_bags
-from .._compat import Interval, StrOptions
+from .._constraints import Constraints
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
@@ -110,18 +109,7 @@ class MILES(BaselineClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "n_prototypes": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-            None,
-        ],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints = Constraints()
 
     _treats_classes_alike = True
     _bag_score_is_max = False

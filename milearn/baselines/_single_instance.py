@@ -29,7 +29,7 @@ from ..preprocessing._instance_transformer import (
     inner_tags,
     routed_fit_params,
 )
-from ._landmarks import LandmarkSVC
+from ._sparse_misvc import LandmarkSVC
 
 _INNER_FOLDS = 5
 _THRESHOLDS = np.arange(20) / 20

@@ -168,9 +168,7 @@ def test_bags_that_are_whole_score_as_one_by_one(sparse_input):
     firsts = np.array([0, 2, 7, 10])
     linear, whole = rng.normal(size=30), WholeBags(np.concatenate(blocks), firsts, u)
     together = DualPrices(linear, [], np.zeros(30), whole)
-    alone = DualPrices(
-        linear, [BagPrices.of_whole(b, v) for b, v in zip(blocks, u, strict=True)], np.zeros(30)
-    )
+    alone = DualPrices(linear, list(whole.each()), np.zeros(30))
     bins = BinnedFeatures(sparse.csr_array(X) if sparse_input else X)
     for sign in (1, -1):
         one, other = (stump_scores(bins, each, sign) for each in (together, alone))
