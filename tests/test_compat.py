@@ -13,7 +13,6 @@ from milearn import _compat
 from milearn._compat import (
     HAS_CALLBACKS,
     CallbackSupport,
-    FitTask,
     with_callbacks,
 )
 
@@ -97,15 +96,6 @@ def test_without_callbacks_fit_is_as_ever(data):
     assert hasattr(estimator, "set_callbacks") == HAS_CALLBACKS
 
 
-def test_task_without_context_does_nothing(data):
-    task = FitTask(None, Iterative(), {"X": None, "y": None, "metadata": None})
-    assert task.step() is False
-    part = task.part("class", 3)
-    assert part.step() is False
-    assert part.end() is False
-    assert task.end() is False
-
-
 def test_older_scikit_learn_is_a_no_op(data, monkeypatch):
     # Run on every version: with 1.9 the flag is all that tells the two apart.
     monkeypatch.setattr(_compat, "HAS_CALLBACKS", False)
@@ -170,15 +160,6 @@ def test_callbacks_that_score_get_a_fitted_estimator(data):
     Iterative(max_iter=2).set_callbacks(monitor).fit(*data)
     log = monitor.get_logs(select="most_recent")
     assert [entry["accuracy"] for entry in log.data] == [0.5, 0.5, 0.5]
-
-
-@needs_callbacks
-def test_progress_bar(data, capsys):
-    pytest.importorskip("rich")
-    from sklearn.callback import ProgressBar
-
-    Iterative(max_iter=2).set_callbacks(ProgressBar()).fit(*data)
-    assert "Iterative - fit" in capsys.readouterr().out
 
 
 def test_a_fitted_estimator_pickles(data):

@@ -14,13 +14,11 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
     RandomForestClassifier,
     StackingClassifier,
-    VotingClassifier,
 )
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_selection import RFE, SequentialFeatureSelector
@@ -29,7 +27,6 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import (
-    FixedThresholdClassifier,
     GridSearchCV,
     GroupKFold,
     HalvingGridSearchCV,
@@ -39,7 +36,6 @@ from sklearn.model_selection import (
     StratifiedKFold,
     TunedThresholdClassifierCV,
     cross_val_predict,
-    cross_val_score,
     cross_validate,
     learning_curve,
     permutation_test_score,
@@ -118,13 +114,6 @@ def y():
     return two_level_bags(n_bags=40)[1]
 
 
-@pytest.fixture
-def mapped(tmp_path):
-    """Bags and labels in a read-only memory map."""
-    joblib.dump(two_level_bags(n_bags=40), tmp_path / "data")
-    return joblib.load(tmp_path / "data", mmap_mode="r")
-
-
 # -- splitting and scoring -----------------------------------------------------------------------
 
 
@@ -164,12 +153,6 @@ def test_cross_val_predict(data, classifier):
     scores = cross_val_predict(classifier, bags, y, cv=4, method="decision_function")
     assert predicted.shape == scores.shape == (40,)
     assert ((scores > 0) == predicted).all()
-
-
-def test_cross_validation_by_hand_is_the_same(bags, y, classifier):
-    scores = cross_val_score(classifier, bags, y, cv=StratifiedKFold(4))
-    for score, (train, test) in zip(scores, StratifiedKFold(4).split(bags, y), strict=True):
-        assert score == clone(classifier).fit(bags[train], y[train]).score(bags[test], y[test])
 
 
 def test_curves_and_permutations(bags, y, classifier, grid):
@@ -218,15 +201,6 @@ def test_searches_with_two_workers(data, classifier, grid, kind):
         both.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"]
     )
     np.testing.assert_allclose(both.decision_function(bags), alone.decision_function(bags))
-
-
-@pytest.mark.parametrize("kind", ["grid", "halving"])
-def test_searches_on_memory_mapped_data(mapped, bags, y, classifier, grid, kind):
-    assert not mapped[0].instances.flags.writeable
-    search = _search(kind, classifier, grid, n_jobs=2).fit(*mapped)
-    alone = _search(kind, classifier, grid).fit(bags, y)
-    assert search.best_params_ == alone.best_params_
-    np.testing.assert_allclose(search.decision_function(mapped[0]), alone.decision_function(bags))
 
 
 def test_random_search_in_a_pipeline(bags, y, named):
@@ -329,17 +303,6 @@ def test_feature_union_puts_features_side_by_side(data, classifier):
     _assert_fits_the_joined(make_pipeline(union, classifier), classifier, (bags, y), joined)
 
 
-def test_feature_union_of_one_row_per_bag(bags, y):
-    union = FeatureUnion(
-        [("extremes", BagStatistics()), ("means", BagStatistics(statistics=("mean",)))]
-    )
-    parts = [each.fit_transform(bags) for _, each in union.transformer_list]
-    joined = np.hstack(parts)
-    assert joined.shape == (40, 9)
-    np.testing.assert_array_equal(union.fit_transform(bags), joined)
-    _assert_fits_the_joined(make_pipeline(union, SVC()), SVC(), (bags, y), joined)
-
-
 def test_feature_union_refuses_a_mixture(bags):
     union = FeatureUnion([("bags", FunctionTransformer()), ("rows", BagStatistics())])
     with pytest.raises(TypeError, match=r"^Bags cannot be joined with .*: let every transformer"):
@@ -429,15 +392,6 @@ def test_calibration(data, classifier, method):
     assert roc_auc_score(y, probabilities[:, 1]) > 0.7
 
 
-def test_voting(data, classifier):
-    bags, y = data
-    baseline = make_pipeline(BagStatistics(), RidgeClassifier())
-    vote = VotingClassifier([("mil", classifier), ("baseline", baseline)]).fit(bags, y)
-    alone = [clone(each).fit(bags, y).predict(bags) for each in (classifier, baseline)]
-    np.testing.assert_array_equal(vote.transform(bags), np.column_stack(alone))
-    np.testing.assert_array_equal(vote.predict(bags), np.minimum(*alone))
-
-
 def test_stacking(data, classifier):
     bags, y = data
     baseline = make_pipeline(BagStatistics(), RidgeClassifier())
@@ -465,16 +419,6 @@ def test_tuned_threshold(data, classifier, cv):
     assert scores.min() < tuned.best_threshold_ < scores.max()
 
 
-def test_fixed_threshold(bags, y, classifier):
-    never = FixedThresholdClassifier(classifier, threshold=1e9).fit(bags, y)
-    assert (never.predict(bags) == 0).all()
-
-
-def test_dummy(bags):
-    y = np.repeat(["rare", "usual"], [10, 30])
-    assert (DummyClassifier().fit(bags, y).predict(bags) == "usual").all()
-
-
 def test_instances_stay_reachable_through_a_pipeline(bags, y, classifier):
     pipeline = make_pipeline(InstanceTransformer(StandardScaler()), classifier).fit(bags, y)
     scaled = pipeline[:-1].transform(bags)
@@ -499,12 +443,6 @@ def test_set_output(bags, y, classifier, choice):
         np.testing.assert_array_equal(again.decision_function(bags), expected)
 
 
-def test_set_output_names_the_statistics(bags):
-    frame = BagStatistics().set_output(transform="pandas").fit_transform(bags)
-    assert frame.shape == (40, 6)
-    assert len(set(frame.columns)) == 6
-
-
 # -- metadata ------------------------------------------------------------------------------------
 
 
@@ -527,16 +465,6 @@ def test_routed_sample_weight(bags, y, classifier):
     np.testing.assert_allclose(search.best_score_, np.mean(expected))
     refitted = clone(classifier).fit(bags, y, sample_weight=weight)
     np.testing.assert_array_equal(search.decision_function(bags), refitted.decision_function(bags))
-
-
-def test_routed_sample_weight_through_a_pipeline(bags, y, classifier):
-    weight = np.random.default_rng(0).uniform(0.1, 3.0, size=40)
-    with config_context(enable_metadata_routing=True):
-        requesting = clone(classifier).set_fit_request(sample_weight=True)
-        pipeline = make_pipeline(FunctionTransformer(), requesting)
-        routed = pipeline.fit(bags, y, sample_weight=weight).decision_function(bags)
-    direct = clone(classifier).fit(bags, y, sample_weight=weight).decision_function(bags)
-    np.testing.assert_array_equal(routed, direct)
 
 
 @pytest.mark.parametrize("routing", [False, True])
@@ -593,12 +521,3 @@ def test_groups(bags, y, classifier, routing):
 def test_refused_with_advice(bags, y, classifier, use):
     with pytest.raises(TypeError, match=f"^{re.escape(_ADVICE)}$"):
         use(classifier, bags, y)
-
-
-def test_the_advice_works(bags, y):
-    for advised in (
-        make_pipeline(BagStatistics(), BaggingClassifier(SVC(), n_estimators=3, random_state=0)),
-        make_pipeline(BagStatistics(), RandomForestClassifier(n_estimators=5, random_state=0)),
-        make_pipeline(InstanceTransformer(StandardScaler()), LeastSquaresBags()),
-    ):
-        assert advised.fit(bags, y).score(bags, y) > 0.6

@@ -11,7 +11,6 @@ from scipy import sparse
 from milearn._bags.segments import (
     bag_ranges,
     gather_rows,
-    group_by_id,
     pooling_matrix,
     segment_argmax,
     segment_max,
@@ -67,12 +66,6 @@ def test_argmax_equals_a_loop_and_the_first_row_wins_a_tie(columns):
             ]
         )
         np.testing.assert_array_equal(segment_argmax(values, offsets), expected)
-
-
-@pytest.mark.parametrize("shape", [(0,), (0, 2)])
-@pytest.mark.parametrize("function", [*REDUCTIONS, segment_argmax], ids=lambda f: f.__name__)
-def test_no_bags(function, shape):
-    assert function(np.empty(shape), np.array([0])).shape == shape
 
 
 def test_special_values():
@@ -140,15 +133,3 @@ def test_pooling_matrix_types():
     np.testing.assert_array_equal(given, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="broadcast"):
         pooling_matrix(offsets, [1.0, 2.0])
-
-
-def test_group_by_id():
-    names, codes, order, offsets = group_by_id(["b", "a", "b", "c", "a"])
-    assert names == ["b", "a", "c"]
-    assert codes.tolist() == [0, 1, 0, 2, 1]
-    assert order.tolist() == [0, 2, 1, 4, 3]
-    assert offsets.tolist() == [0, 2, 4, 5]
-    names, codes, order, offsets = group_by_id(iter(()))
-    assert names == []
-    assert len(codes) == len(order) == 0
-    assert offsets.tolist() == [0]

@@ -12,7 +12,6 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning, NotFittedError
-from sklearn.utils.estimator_checks import check_estimator
 
 from milearn import Bags
 from milearn._fit.validation import (
@@ -200,16 +199,10 @@ def test_not_finite(value, message, kind):
     with config_context(assume_finite=True):
         validate_bags(Anything(), bags)
     validate_bags(Anything(), bags, ensure_all_finite=False)
-
-
-@pytest.mark.parametrize("kind", ["dense", "csr"])
-def test_nan_may_be_allowed_without_infinity(kind):
-    bags = _with(np.nan, kind)
-    validate_bags(Anything(), bags, ensure_all_finite="allow-nan")
-    _refuses(
-        lambda: validate_bags(Anything(), _with(np.inf, kind), ensure_all_finite="allow-nan"),
-        "Bag 2 contains infinity (instance row 4): remove or clip it.",
-    )
+    if np.isnan(value):
+        validate_bags(Anything(), bags, ensure_all_finite="allow-nan")
+    else:
+        _refuses(lambda: validate_bags(Anything(), bags, ensure_all_finite="allow-nan"), message)
 
 
 @pytest.mark.parametrize(
@@ -521,10 +514,6 @@ def test_an_instance_of_an_estimator_that_scores_bags_alone_is_a_bag_of_one():
     expected = estimator.instance_decision_function(bags)
     by_bags = super(LeastSquaresBags, estimator)._instance_scores(bags)
     np.testing.assert_array_equal(by_bags, expected)
-
-
-def test_checks_of_scikit_learn_pass_on_the_base():
-    check_estimator(LeastSquaresBags(), on_skip=None)
 
 
 def test_a_class_weight_may_name_a_class_whose_bags_have_no_weight():

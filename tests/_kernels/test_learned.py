@@ -174,22 +174,11 @@ def test_equals_the_loop(name, cosine):
             name, kind(X.instances), X.offsets, width=width, cosine=cosine, random_state=0
         )
         np.testing.assert_allclose(train, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(train, train.T)
+        if name not in ("mind", "emd"):
+            assert np.linalg.eigvalsh(train)[0] > -1e-10
         new = fitted.matrix(kind(Y.instances), Y.offsets)
         np.testing.assert_allclose(new, expected_new, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("cosine", [False, True])
-@pytest.mark.parametrize("name", LEARNED_KERNELS)
-def test_training_bags_as_new_bags(name, cosine):
-    X = random_bags(2)
-    instances = emptied(X, np.arange(X.offsets[3], X.offsets[4])).instances
-    fitted, train = learn_bag_kernel(name, instances, X.offsets, cosine=cosine)
-    again = fitted.matrix(instances, X.offsets)
-    np.testing.assert_allclose(again, train, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(train, train.T)
-    assert train[3, 3] == pytest.approx(0.0 if cosine and name in VECTORS else 1.0, rel=1e-12)
-    if name not in ("mind", "emd"):
-        assert np.linalg.eigvalsh(train)[0] > -1e-10
 
 
 @pytest.mark.parametrize("name", ["mind", "emd"])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import sklearn
 
-from benchmarks.__main__ import COMMANDS, build_parser, main, typed
+from benchmarks.__main__ import COMMANDS, build_parser, main
 from benchmarks.commands import paper, scale
 from benchmarks.common import data
 from benchmarks.common.output import read_page
@@ -233,11 +233,6 @@ def test_modules_begin_without_extras_and_on_windows(path):
         extras = {"h5py", "pandas", "pyarrow", "dask", "distributed", "ot", "torch"}
         assert not imported(tree.body) & extras
     assert not imported(ast.walk(tree)) & {"fcntl", "grp", "posix", "pwd", "resource", "termios"}
-
-
-def test_the_command_is_kept_without_what_does_not_matter():
-    line = ["quick", "--fresh", "--out", "some/folder", "--methods", "a b", "--out=x", "--fast"]
-    assert typed(line) == "quick --methods 'a b' --fast"
 
 
 def test_unknown_or_missing_data_end_in_one_sentence(monkeypatch, tmp_path, capsys):

@@ -14,7 +14,6 @@ import time
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.decomposition import IncrementalPCA
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 
 from milearn import (
@@ -286,15 +285,6 @@ def test_misvc_is_that_of_bags(there, data, slack):
     assert again.score(there, y) == model.score(bags, y)
 
 
-@pytest.mark.parametrize("kind", [MISVC, CoupledMISVC])
-def test_few_bags_have_the_solver_of_bags_in_memory(client, data, kind):
-    bags, y = data[0][:40], data[1][:40]
-    there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 2)
-    model, here = (kind(0.1, kernel="linear").fit(each, y) for each in (there, bags))
-    assert model.n_passes_ == here.n_passes_
-    np.testing.assert_array_equal(model.coef_, here.coef_)
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -342,22 +332,6 @@ def test_scaled_bags_stay_distributed(there, data, scaler):
     np.testing.assert_allclose(
         scaled.compute().instances, here.transform(bags).instances, atol=1e-10
     )
-
-
-def test_transformers_that_learn_in_parts(there, data):
-    bags, _ = data
-    reduced = InstanceTransformer(IncrementalPCA(3)).fit_transform(there)
-    assert reduced.shape == (120, 3)
-    here = IncrementalPCA(3)
-    for block in there.source().map(_rows):
-        here.partial_fit(block)
-    np.testing.assert_allclose(
-        reduced.compute().instances, here.transform(bags.instances), atol=1e-8
-    )
-
-
-def _rows(block):
-    return block.instances
 
 
 class ClassifierOfFewModels(few_trees.MIClassifier):

@@ -56,13 +56,6 @@ def test_whole_numbers_near_the_proportions(seed):
             assert (np.abs(drawn - ideal) < 1).all()
 
 
-def test_every_bag_is_drawn_about_equally_often():
-    tested = np.zeros(100)
-    for _, test in BagShuffleSplit(600, test_size=0.5, random_state=0).split(X, Y):
-        tested[test] += 1
-    assert abs(tested / 600 - 0.5).max() < 4.5 * np.sqrt(0.25 / 600)
-
-
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("sizes", [{"test_size": 0.3}, {"test_size": 0.2, "train_size": 0.4}])
 def test_groups_stay_together(sizes, mixed):

@@ -148,13 +148,6 @@ def test_groups_balance_against_scikit_learn():
     assert np.mean(bags_ours) < 1.5 * np.mean(bags_theirs)
 
 
-def test_groups_of_one_bag_change_nothing():
-    bags, y = draw(0)
-    plain = [test.tolist() for _, test in StratifiedBagKFold(5).split(bags, y)]
-    grouped = StratifiedBagKFold(5).split(bags, y, np.arange(len(y))[::-1])
-    assert [test.tolist() for _, test in grouped] == plain
-
-
 def test_small_mixed_groups_are_refused_only_where_no_division_exists():
     rng = np.random.default_rng(0)
     refused = 0
