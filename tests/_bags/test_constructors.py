@@ -257,13 +257,3 @@ def test_with_instances(kind):
     np.testing.assert_array_equal(changed.bag_graph.toarray(), bags.bag_graph.toarray())
     np.testing.assert_array_equal(changed.instance_graph.toarray(), bags.instance_graph.toarray())
     assert changed.feature_names is None
-
-
-@pytest.mark.parametrize("kind", [list, pd.Categorical, lambda texts: pd.array(texts, "string")])
-def test_categories_in_a_frame_are_refused_with_the_remedy(kind):
-    frame = pd.DataFrame({"id": [1, 1, 2], "x": [1.0, 2.0, 3.0], "ring": kind(["a", "b", "a"])})
-    refuses(
-        lambda: Bags.from_frame(frame, "id"),
-        "Column 'ring' holds text, such as 'a': encode it as numbers first, for example by",
-    )
-    assert Bags.from_frame(pd.get_dummies(frame, columns=["ring"]), "id").shape == (2, 3)

@@ -9,8 +9,6 @@ import pytest
 from scipy import sparse
 
 from milearn._bags.segments import (
-    bag_ranges,
-    gather_rows,
     pooling_matrix,
     segment_argmax,
     segment_max,
@@ -76,30 +74,6 @@ def test_special_values():
     assert segment_mean(np.ones(3, dtype=np.float32), np.array([0, 1, 3])).dtype == np.float32
     values = np.array([2.0, 5.0, 3.0, 7.0, 1.0, 4.0])
     np.testing.assert_array_equal(segment_rank(values, np.array([0, 3, 4, 6])), [2, 0, 1, 0, 1, 0])
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_gather_equals_a_loop(seed):
-    _, offsets = _case(seed, None)
-    rng = np.random.default_rng(seed)
-    picked = rng.integers(0, len(offsets) - 1, size=rng.integers(0, 12))
-    rows, gathered = gather_rows(offsets, picked)
-    blocks = [np.arange(offsets[bag], offsets[bag + 1]) for bag in picked]
-    np.testing.assert_array_equal(rows, np.concatenate([np.empty(0, np.intp), *blocks]))
-    np.testing.assert_array_equal(np.diff(gathered), [len(block) for block in blocks])
-    assert gathered[0] == 0
-
-
-@pytest.mark.parametrize("limit", [1, 4, 7, 1000])
-def test_bag_ranges_cover_all_bags_within_the_limit(limit):
-    for seed in range(5):
-        _, offsets = _case(seed, None)
-        ranges = list(bag_ranges(offsets, limit))
-        assert ranges[0][0] == 0
-        assert ranges[-1][1] == len(offsets) - 1
-        assert all(left[1] == right[0] for left, right in pairwise(ranges))
-        for first, last in ranges:
-            assert last - first == 1 or offsets[last] - offsets[first] <= limit
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.exceptions import DataConversionWarning
 
 from milearn import Bags
 from milearn._fit.validation import (
@@ -483,29 +483,6 @@ def test_bag_weights():
 
 
 # -- two levels ----------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=[2, 3], ids=["two classes", "three classes"])
-def fitted(request):
-    bags, y = two_level_bags(n_classes=request.param)
-    return LeastSquaresBags().fit(bags, y), bags
-
-
-def test_predictions_follow_the_scores(fitted):
-    estimator, bags = fitted
-    for scores, predicted in (
-        (estimator.decision_function(bags), estimator.predict(bags)),
-        (estimator.instance_decision_function(bags), estimator.predict_instances(bags)),
-    ):
-        codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
-        np.testing.assert_array_equal(predicted, estimator.classes_[codes])
-
-
-def test_methods_before_fit():
-    bags, _ = two_level_bags(n_bags=4)
-    for method in ("predict", "decision_function", "predict_instances", "witness"):
-        with pytest.raises(NotFittedError):
-            getattr(LeastSquaresBags(), method)(bags)
 
 
 def test_an_instance_of_an_estimator_that_scores_bags_alone_is_a_bag_of_one():

@@ -261,25 +261,10 @@ TWO_OF_THREE = [0, 1, 0, 2, 1, 2] * 2  # each class is in two groups of three
     ("n_splits", "y", "groups", "sentence"),
     [
         (5, None, None, r"StratifiedBagKFold needs y: pass the class of each bag\."),
-        (
-            5,
-            np.linspace(0, 1, 12),
-            None,
-            "needs classes in y, got continuous values: for regression",
-        ),
-        (
-            5,
-            ["neg"] * 12,
-            None,
-            r"only one class \('neg'\): every split needs bags of at least two",
-        ),
+        (5, np.linspace(0, 1, 12), None, "needs classes in y, got continuous values: for regr"),
+        (5, ["neg"] * 12, None, r"only one class \('neg'\): every split needs bags of at least"),
         (5, [None] * 12, None, "y contains no labels: every bag is unlabelled"),
-        (
-            5,
-            [0] * 9 + [1] * 3,
-            None,
-            r"1 is in 3 labelled bag\(s\) but n_splits=5: .* n_splits=3\.",
-        ),
+        (5, [0] * 9 + [1] * 3, None, r"1 is in 3 labelled bag\(s\) but n_sp.*5: .* n_splits=3\."),
         (5, ["a"] * 11 + ["b"], None, "'b' is in 1 labelled bag.* add bags of this class or leave"),
         (5, HALVES, np.arange(12) // 3, r"Class 0 is in 2 group\(s\) .* use n_splits=2\."),
         (5, HALVES, [1.0, np.nan] * 6, "groups is missing for bag 1: give every bag its group"),
@@ -298,18 +283,8 @@ def test_impossible_splits(n_splits, y, groups, sentence):
     [
         (StratifiedBagKFold, {"n_splits": 1}, ValueError, "whole number of at least 2, got 1"),
         (StratifiedBagKFold, {"n_splits": 2.5}, ValueError, r"n_splits must be .* got 2\.5"),
-        (
-            StratifiedBagKFold,
-            {"random_state": 0},
-            ValueError,
-            "no effect without shuffle: set shuf",
-        ),
-        (
-            StratifiedBagKFold,
-            {"shuffle": "yes"},
-            TypeError,
-            "shuffle must be True or False, got 'ye",
-        ),
+        (StratifiedBagKFold, {"random_state": 0}, ValueError, "no effect without shuffle: set"),
+        (StratifiedBagKFold, {"shuffle": "yes"}, TypeError, "shuffle must be True or False, got"),
         (RepeatedStratifiedBagKFold, {"n_repeats": 0}, ValueError, "n_repeats must be .* got 0"),
     ],
 )
