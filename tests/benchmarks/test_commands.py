@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -123,10 +124,14 @@ def test_a_scale_runs(line, tiny, in_this_process, small, tmp_path, capsys):
         assert record["result"]
 
 
-def test_passes_over_worker_processes(tmp_path, capsys):
-    pytest.importorskip("distributed")
-    out = ran("scale dask --fast", tmp_path, capsys)
-    assert "two worker processes" in out
+def test_passes_over_workers(in_this_process, monkeypatch, tmp_path, capsys):
+    distributed = pytest.importorskip("distributed")
+    from benchmarks.scales import _workers
+
+    # Threads of this process: tests/distributed has fits over processes.
+    threads = partial(distributed.LocalCluster, processes=False)
+    monkeypatch.setattr(_workers, "LocalCluster", threads)
+    assert "two worker processes" in ran("scale dask --fast", tmp_path, capsys)
     (record,) = map(json.loads, records_of(tmp_path))
     found = record["result"]
     assert found["here"]["objective"] == pytest.approx(found["workers"]["objective"], rel=1e-3)
