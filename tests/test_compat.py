@@ -122,12 +122,6 @@ def test_hooks_are_called_in_order(data):
 
 
 @needs_callbacks
-def test_a_callback_can_stop_the_fit(data):
-    estimator = Iterative(max_iter=50).set_callbacks(Recorder(stop_after=4))
-    assert estimator.fit(*data).n_iter_ == 4
-
-
-@needs_callbacks
 def test_teardown_after_a_failure(data):
     recorder = Recorder()
     with pytest.raises(RuntimeError, match="failed"):
@@ -150,16 +144,6 @@ def test_callbacks_travel_through_a_pipeline_and_clone(data):
     pipeline.set_callbacks(recorder).fit(*data)
     steps = [event for event in recorder.events if event[:2] == ("end", "iteration")]
     assert len(steps) == 2
-
-
-@needs_callbacks
-def test_callbacks_that_score_get_a_fitted_estimator(data):
-    from sklearn.callback import ScoringMonitor
-
-    monitor = ScoringMonitor(scoring="accuracy")
-    Iterative(max_iter=2).set_callbacks(monitor).fit(*data)
-    log = monitor.get_logs(select="most_recent")
-    assert [entry["accuracy"] for entry in log.data] == [0.5, 0.5, 0.5]
 
 
 def test_a_fitted_estimator_pickles(data):

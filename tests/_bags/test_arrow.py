@@ -136,15 +136,6 @@ def test_long_tables():
     )
 
 
-def test_nested_parquet(tmp_path):
-    pq.write_table(pa.table({"id": [3, 1, 2], "x": fixed()}), tmp_path / "a")
-    bags, ids = Bags.from_arrow(pq.read_table(tmp_path / "a"), "id", return_ids=True)
-    assert_same(bags, EXPECTED)
-    assert ids.tolist() == [3, 1, 2]
-    pl.DataFrame({"u": per_feature(0), "v": per_feature(1)}).write_parquet(tmp_path / "c")
-    assert_same(Bags.from_arrow(pq.read_table(tmp_path / "c")), NAMED)
-
-
 def test_awkward_arrays():
     ak = pytest.importorskip("awkward", reason="the arrays of particle physics")
     if int(pa.__version__.split(".")[0]) < 17:

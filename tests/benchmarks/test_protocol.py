@@ -66,24 +66,6 @@ def test_a_key_knows_the_settings(tasks):
     assert tasks[0].key != other[0].key
 
 
-def test_a_corrupted_line_costs_one_task(tasks, file, capsys):
-    run(tasks, file, jobs=1, label="", function=made_up)
-    lines = file.path.read_bytes().splitlines(keepends=True)
-    lines[3] = lines[3][:40] + b"\n"
-    file.path.write_bytes(b"".join(lines))
-    calls = []
-
-    def count(task):
-        calls.append(task.key)
-        return made_up(task)
-
-    records, complete = run(tasks, file, jobs=1, label="", function=count)
-    assert complete
-    assert len(records) == 8
-    assert calls == [tasks[3].key]
-    assert "quick.jsonl, line 4 skipped" in capsys.readouterr().err
-
-
 def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tasks, file, capsys):
     calls = []
 
@@ -132,13 +114,6 @@ def test_a_failing_fold_is_recorded_shown_and_tried_again(tasks, file, monkeypat
     monkeypatch.undo()
     records, _ = run(tasks[:1], file, jobs=1, label="")
     assert "error" not in records[tasks[0].key]
-
-
-def test_records_of_another_schema_are_made_again(tasks, file):
-    old = {**made_up(tasks[0]), "schema": SCHEMA - 1}
-    file.append(old)
-    records, _ = run(tasks[:1], file, jobs=1, label="", function=made_up)
-    assert records[tasks[0].key]["schema"] == SCHEMA
 
 
 def test_records_of_another_state_of_the_package_are_announced(tasks, file, capsys):
