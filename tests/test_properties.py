@@ -17,14 +17,11 @@ from scipy import sparse
 
 from milearn import Bags
 from milearn.datasets import load_bags, save_bags
-from milearn.metrics import bag_distances
 
 # The draws are the same in every run: a failure is a change of the code.
 few = hypothesis.settings(max_examples=15, deadline=None, derandomize=True, database=None)
 VALUES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.1, 1 / 3, 7.25, -3e5, 1e-7, 2.0**40])
 
-
-TAME = st.sampled_from([0.0, 1.0, -1.0, 0.1, 1 / 3, 2.5])
 
 EITHER = st.booleans()
 
@@ -60,20 +57,6 @@ def test_blocks_of_a_source_hold_whole_bags_in_order(some, n_bytes):
 
 
 # -- kernels and distances -------------------------------------------------------------------------
-
-
-@few
-@hypothesis.given(
-    some=bags(min_bags=2, values=TAME, csr=st.just(False)),
-    name=st.sampled_from(["min", "max", "mean", "mind"]),
-)
-def test_distances_vanish_on_equal_bags_and_ignore_repetition(some, name):
-    matrix = bag_distances(some, metric=name)
-    np.testing.assert_array_equal(matrix, matrix.T)
-    np.testing.assert_array_equal(np.diag(matrix), 0.0)
-    assert (matrix >= 0).all()
-    doubled = Bags.from_list([np.concatenate([block, block]) for block in some.to_list()])
-    np.testing.assert_allclose(bag_distances(doubled, metric=name), matrix, atol=1e-7)
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -301,16 +301,6 @@ def test_column_transformer(data, classifier):
     _assert_fits_the_joined(make_pipeline(columns, classifier), classifier, (bags, y), joined)
 
 
-@pytest.mark.parametrize("remainder", ["drop", "passthrough"])
-@pytest.mark.parametrize("chosen", [[0], slice(0, 1), np.array([True, False, False])], ids=str)
-def test_column_transformer_selects(bags, chosen, remainder):
-    columns = ColumnTransformer(
-        [("scaled", InstanceTransformer(MaxAbsScaler()), chosen)], remainder=remainder
-    )
-    assert columns.fit_transform(bags).shape == (40, 1 if remainder == "drop" else 3)
-    assert columns.transform(bags[:5]).shape[0] == 5
-
-
 # -- meta-estimators -----------------------------------------------------------------------------
 
 

@@ -116,12 +116,6 @@ def test_a_failing_fold_is_recorded_shown_and_tried_again(tasks, file, monkeypat
     assert "error" not in records[tasks[0].key]
 
 
-def test_records_of_another_state_of_the_package_are_announced(tasks, file, capsys):
-    run(tasks, file, jobs=1, label="", function=lambda task: {**made_up(task), "versions": {}})
-    run(tasks, file, jobs=1, label="", function=made_up)
-    assert "8 of them come from another state of the package" in capsys.readouterr().err
-
-
 def test_spread_over_folds_and_over_repetitions(tasks):
     baseline = [task for task in tasks if task.method == "misvc-bag-rbf"]
     values = dict(zip([task.key for task in baseline], [0.5, 0.7, 0.8, 1.0], strict=True))

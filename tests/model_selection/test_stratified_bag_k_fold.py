@@ -171,20 +171,16 @@ def test_small_mixed_groups_are_refused_only_where_no_division_exists():
 # -- unlabelled bags -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["nan", "none", "NA", "named", "word"])
+@pytest.mark.parametrize("how", ["nan", "NA", "word"])
 def test_unlabelled_bags_train_always_and_are_never_tested(how):
     bags, y = draw(4)
     hidden = np.random.default_rng(0).random(len(y)) < 0.4
     unlabeled = None
     if how == "nan":
         labels = np.where(hidden, np.nan, y)
-    elif how == "none":
-        labels = [None if gone else int(label) for gone, label in zip(hidden, y, strict=True)]
     elif how == "NA":
         pd = pytest.importorskip("pandas")
         labels = pd.Series(y, dtype="Int64").mask(hidden)
-    elif how == "named":
-        labels, unlabeled = np.where(hidden, -1, y), -1
     else:
         labels = np.where(hidden, "?", np.array(["a", "b"])[y])
         unlabeled = "?"
