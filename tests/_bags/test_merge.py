@@ -98,14 +98,6 @@ def test_memory_maps_merge_as_arrays_do(tmp_path_factory, seed, n_groups, adjace
             assert_same(part, known)
 
 
-def test_adjacent_bags_are_not_copied():
-    bags, _ = drawn(0)
-    merged = bags.merge(np.arange(12) // 3)
-    assert np.shares_memory(merged.instances, bags.instances)
-    assert len(merged) == 4
-    assert not np.shares_memory(bags.merge(np.arange(12) % 2).instances, bags.instances)
-
-
 def test_names_of_bags_follow_their_instances():
     bags, groups = drawn(1)
     ids = np.array([f"slide {bag}" for bag in range(12)])

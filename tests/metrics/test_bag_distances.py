@@ -128,16 +128,6 @@ def test_what_is_refused():
             bag_distances(X, metric="emd", max_instances=wrong)
 
 
-def test_blocks_follow_the_working_memory_of_scikit_learn():
-    assert pairs.block_shape() == (256, 1024)
-    with config_context(working_memory=0.5):
-        rows, columns = pairs.block_shape()
-        X = random_bags(60)
-        expected = all_pairs(X, X, "mean")
-        np.testing.assert_allclose(bag_distances(X, n_jobs=2), expected, rtol=1e-10)
-    assert 8 * rows * columns <= 2**19 / 4
-
-
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("thin", [False, True])
 def test_bags_that_are_copied_in_blocks(metric, thin):

@@ -34,14 +34,6 @@ def test_by_definition(how, shape):
     np.testing.assert_allclose(found, expected, atol=1e-15)
 
 
-def test_the_order_is_that_of_merged_bags():
-    bags = Bags.singletons(np.arange(6.0)[:, None])
-    merged, groups = bags.merge(GROUPS, return_groups=True)
-    found, names = group_scores(np.arange(6), GROUPS)
-    assert names.tolist() == groups.tolist()
-    assert found.tolist() == [block.max() for block in merged]
-
-
 @pytest.mark.parametrize(
     ("scores", "groups", "options", "sentence"),
     [
