@@ -214,7 +214,7 @@ def test_blocks_change_nothing(shape, sparsely, monkeypatch):
     kind = sparse.csr_array if sparsely else np.asarray
     fitted, train = learn_bag_kernels(LEARNED_KERNELS, kind(X.instances), X.offsets)
     new = fitted.matrices(kind(Y.instances), Y.offsets)
-    for module in ("pairs", "bag", "emd"):
+    for module in ("pairs", "bag"):
         monkeypatch.setattr(f"milearn._kernels.{module}.block_shape", lambda: shape)
     again, train_again = learn_bag_kernels(LEARNED_KERNELS, kind(X.instances), X.offsets, n_jobs=2)
     new_again = again.matrices(kind(Y.instances), Y.offsets, row_bytes=8 * 30)
@@ -226,7 +226,7 @@ def test_blocks_change_nothing(shape, sparsely, monkeypatch):
 def test_jobs_of_a_context_share_memory(backend, monkeypatch):
     # Workers of other processes would write into copies of the result.
     X = random_bags(17, n_bags=12)
-    for module in ("pairs", "bag", "emd"):
+    for module in ("pairs", "bag"):
         monkeypatch.setattr(f"milearn._kernels.{module}.block_shape", lambda: (5, 7))
     names = ["statistics", "mind", "emd"]
     expected = learn_bag_kernels(names, X.instances, X.offsets)[1]
