@@ -29,22 +29,10 @@ COMMANDS = (
     "survival",
     "goals",
     "report",
-    "all",
 )
 
-# Those with a page of their own; each report of "paper" and "scale" has one too.
-KEPT = (
-    "quick",
-    "speed",
-    "classical",
-    "stored-folds",
-    "needles",
-    "calibration",
-    "automatic",
-    "ratios",
-    "survival",
-    "goals",
-)
+# Those without a page of their own; each report of "paper" and "scale" has one.
+WITHOUT_PAGE = ("paper", "scale", "report")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -65,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(argv)
-    if args.command not in KEPT:
+    if args.command in WITHOUT_PAGE:
         return args.main(args)
     from .common.output import SUFFIX
     from .common.records import recorded_page

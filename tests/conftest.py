@@ -38,7 +38,12 @@ def full_disk() -> Callable[[int], AbstractContextManager[None]]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of real data, to be selected by ``-m real_data`` or left out."""
+    """Mark the tests of real data, to be selected by ``-m real_data`` or left out.
+
+    Workers must collect the same names: one with the address of an object differs in each process.
+    """
     for item in items:
+        if " at 0x" in item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid}: give this parameter an id.")
         if "data_dir" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.real_data)

@@ -50,38 +50,6 @@ class Peer:
     solution: Callable[[Any, Bags], tuple[float, np.ndarray]] | None = None
 
 
-def _fit_misvm(name: str) -> Callable[..., Any]:
-    def fit(
-        blocks: list[np.ndarray], signs: np.ndarray, kernel: str, gamma: float, C: float
-    ) -> Any:
-        import misvm
-
-        # scale_C divides C by the number of instances otherwise: another problem. max_iters=50 is
-        # what its documentation calls the default; MISVM's own default is 0.
-        model = getattr(misvm, name)(
-            kernel=kernel, C=C, gamma=gamma, scale_C=False, max_iters=50, verbose=False
-        )
-        model.fit(blocks, signs)
-        return model
-
-    return fit
-
-
-def _misvm_scores(model: Any, blocks: list[np.ndarray]) -> np.ndarray:
-    return np.asarray(model.predict(blocks), dtype=float).ravel()
-
-
-def _misvm_solution(model: Any, bags: Bags) -> tuple[float, np.ndarray]:
-    scores = _misvm_scores(model, list(bags.instances[:, None, :]))
-    if model._sv_X is None or len(model._sv_X) == 0:
-        return 0.0, scores
-    # |w|^2 from the scores at the support vectors: sum_i alpha_i y_i (f(x_i) - b).
-    weights = np.asarray(model._sv_alphas).ravel() * np.asarray(model._sv_y).ravel()
-    support = np.asarray(model._sv_X)
-    at_support = _misvm_scores(model, list(support[:, None, :]))
-    return float(weights @ (at_support - float(model._b))), scores
-
-
 def _fit_sawmil(name: str, **settings: Any) -> Callable[..., Any]:
     def fit(
         blocks: list[np.ndarray], signs: np.ndarray, kernel: str, gamma: float, C: float
@@ -107,17 +75,6 @@ def _sawmil_solution(model: Any, bags: Bags) -> tuple[float, np.ndarray]:
 
 
 PEERS: dict[str, Peer] = {
-    **{
-        f"misvm-{name}": Peer(
-            ("misvm",),
-            f"misvm.{name}",
-            problem,
-            _fit_misvm(name),
-            _misvm_scores,
-            _misvm_solution,
-        )
-        for name, problem in (("MISVM", "misvc-bag"), ("miSVM", "instancemisvc"))
-    },
     # Its other normalisers sum over a bag in the kernel and take the mean in a linear model's
     # predictions (0.2.1).
     "sawmil-NSK": Peer(

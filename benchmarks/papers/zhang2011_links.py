@@ -9,13 +9,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..common.memory import Stopwatch
 from ..common.output import Table, duration, percent, say, show
 from ..common.protocol import run
 from ..common.records import RecordFile, digest, record_of
 from ..common.reports import Report, finish
-from ._controls import permuted_nodes
 from ._webkb import CATEGORIES, Pages, pages_of
 from .zhang2011 import WebTask, known_labels, labelled
 
@@ -26,6 +26,13 @@ RATIOS = (0.05, 0.2)
 # The same for every row: nothing is chosen, so that a difference is one of the links.
 COST, SHARE, TOL = 1.0, 1.0, 0.1
 _LEVEL = 0.05
+
+
+def permuted_nodes(graph: Any, rng: np.random.Generator) -> sparse.csr_array:
+    """The graph after its nodes were permuted: its degrees, weights and groups, at other nodes."""
+    links = sparse.coo_array(graph)
+    place = rng.permutation(graph.shape[0])
+    return sparse.csr_array((links.data, (place[links.row], place[links.col])), links.shape)
 
 
 @dataclass(frozen=True)

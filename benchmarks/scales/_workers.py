@@ -54,7 +54,7 @@ def fit(fitted: MISVC, bags: Any, y: np.ndarray) -> dict[str, Any]:
 
 
 def workers(task: dict[str, Any]) -> dict[str, Any]:
-    """A fit by two threads and one over two workers, in turn, and the bytes of another one."""
+    """Fits by two threads and over two workers, in turn, and the bytes of another one."""
     bags, y = make_bags(task["n_bags"], N_FEATURES, bag_size=BAG_SIZE, flip_y=0.05, random_state=0)
     # The first fit imports solver libraries: a few bags take that away.
     model().fit(bags[:60], y[:60])
@@ -64,7 +64,7 @@ def workers(task: dict[str, Any]) -> dict[str, Any]:
         there.source().map(_nothing)
         sent = watch.seconds()["wall_seconds"]
         here, over = [], []
-        for _ in range(2):
+        for _ in range(task["rounds"]):
             here.append(fit(model(n_jobs=N_WORKERS), bags, y))
             over.append(fit(model(), there, y))
         with counted(client) as counts:

@@ -9,14 +9,14 @@ from ..common.output import Table, duration, say, show
 from .series import Report, found_of, task_of
 
 # Of instances; bags have 20 on average.
-N_BAGS, FAST = 50_000, 300
+N_BAGS, FAST = 50_000, 100
 TIME_GOAL, PASS_GOAL, GAP = 1.5, 2**20, 1e-3
 
 
 def run_dask(args: argparse.Namespace) -> int:
     """Wall times and bytes of a fit."""
-    n_bags = FAST if args.fast else N_BAGS
-    task = task_of("concepts", "workers", "benchmarks.scales._workers:workers", n_bags=n_bags)
+    size = {"n_bags": FAST, "rounds": 1} if args.fast else {"n_bags": N_BAGS, "rounds": 2}
+    task = task_of("concepts", "workers", "benchmarks.scales._workers:workers", **size)
     found, end = found_of(args, "dask", [task])
     for _, result in found:
         _show_times(result)

@@ -162,39 +162,18 @@ def run_slopes(args: argparse.Namespace) -> int:
 # -- memory maps -----------------------------------------------------------------------------------
 
 LARGE, N_FEATURES = 10_000_000, 100
-# Instances of a bag, and parameters.
-ON_A_MAP: dict[str, tuple[int, dict[str, Any]]] = {
-    "M3IC": (20, {"n_clusters": 2, "init": "random", "n_init": 1}),
-    "BagStatistics": (1000, {"statistics": ("mean", "std", "max")}),
-    "BagOfWords": (1000, {}),
-    "VLAD": (1000, {}),
-    "FisherVector": (1000, {}),
-}
-
-
-def _on_a_map(method: str, estimator: str, bag_size: int, fast: bool, **parameters: Any) -> Any:
-    shape = (LARGE // 1000 if fast else LARGE, N_FEATURES, bag_size)
-    return task_of(
-        "map", method, data="map", shape=shape, estimator=estimator, parameters=parameters
-    )
 
 
 def _map_tasks(args: argparse.Namespace) -> list[SizeTask]:
+    shape = (LARGE // 1000 if args.fast else LARGE, N_FEATURES, 20)
     return [
-        _on_a_map(slack, "MISVC", 20, args.fast, kernel="linear", slack=slack, C=1.0)
+        task_of(
+            *("map", slack),
+            **{"data": "map", "shape": shape, "estimator": "MISVC"},
+            parameters={"kernel": "linear", "slack": slack, "C": 1.0},
+        )
         for slack in SLACKS
     ]
-
-
-def _other_maps(args: argparse.Namespace) -> list[SizeTask]:
-    return [
-        _on_a_map(name, name, size, args.fast, **parameters)
-        for name, (size, parameters) in ON_A_MAP.items()
-    ]
-
-
-def _transform(task: SizeTask, result: dict[str, Any]) -> str:
-    return duration(result["transform_cpu_seconds"]) if "transform_cpu_seconds" in result else ""
 
 
 def _map_remark(task: SizeTask, result: dict[str, Any]) -> str:
@@ -202,31 +181,6 @@ def _map_remark(task: SizeTask, result: dict[str, Any]) -> str:
     if result["highest_mb"] > MEMORY_GOAL_MB:
         missed.append(f"{MEMORY_GOAL_MB:g} MB missed")
     return ", ".join(missed)
-
-
-def _mapped_series(
-    name: str, title: str, tasks: Callable[[argparse.Namespace], list[SizeTask]], method: str
-) -> Series:
-    return Series(
-        name,
-        title,
-        tasks,
-        {method: lambda task: task.method, "instances": lambda task: f"{task['shape'][0]:,}"},
-        {
-            "passes": lambda task, result: f"{result.get('n_passes', 0):.0f}",
-            "wall time": lambda task, result: duration(result["wall_seconds"]),
-            "CPU time": lambda task, result: duration(result["cpu_seconds"]),
-            "transform": _transform,
-            "gap": lambda task, result: f"{gap_of(result):.0e}" if "dual_gap" in result else "",
-            "before": lambda task, result: megabytes(result["before_mb"]),
-            "peak": lambda task, result: megabytes(result["highest_mb"]),
-            "": _map_remark,
-        },
-        f"\n{N_FEATURES} float32 features from a memory map, 20 instances per bag (1,000 where "
-        "bags become rows), each fit in a process\nof its own with one thread; before, peak: "
-        "anonymous memory before and in the fit. Pages of the memory\nmap itself are not counted: "
-        "the system may take them back.",
-    )
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -299,7 +253,7 @@ def _pass_tasks(args: argparse.Namespace) -> list[SizeTask]:
         (n, d, size), dtype, in_memory = STORAGES[name]
         shape = (1_000, 50, 20) if args.fast else (n, d, size)
         stated = {"shape": shape, "dtype": dtype, "in_memory": in_memory}
-        stated["repeats"] = args.repeats or 2
+        stated["repeats"] = args.repeats or (1 if args.fast else 2)
         tasks += [
             task_of(name, slack, "benchmarks.scales.linear:passes", seconds, slack=slack, **stated)
             for slack in SLACKS
@@ -336,11 +290,24 @@ REPORTS: tuple[Report, ...] = (
         _times("CPU time"),
         "\n10,000 bags of 10 to 30 instances, 100 features (--fast: 300 bags, 10 features).",
     ).report(),
-    _mapped_series(
-        "out-of-core", "MISVC: 10^7 x 100 float32 (4 GB) from a memory map", _map_tasks, "slack"
-    ).report(),
-    _mapped_series(
-        "memory-map", "M3IC and embeddings: the same memory map", _other_maps, "estimator"
+    Series(
+        "out-of-core",
+        "MISVC: 10^7 x 100 float32 (4 GB) from a memory map",
+        _map_tasks,
+        {"slack": lambda task: task.method, "instances": lambda task: f"{task['shape'][0]:,}"},
+        {
+            "passes": lambda task, result: f"{result.get('n_passes', 0):.0f}",
+            "wall time": lambda task, result: duration(result["wall_seconds"]),
+            "CPU time": lambda task, result: duration(result["cpu_seconds"]),
+            "gap": lambda task, result: f"{gap_of(result):.0e}" if "dual_gap" in result else "",
+            "before": lambda task, result: megabytes(result["before_mb"]),
+            "peak": lambda task, result: megabytes(result["highest_mb"]),
+            "": _map_remark,
+        },
+        f"\n{N_FEATURES} float32 features from a memory map, 20 instances per bag, each fit in a "
+        "process of its own\nwith one thread; before, peak: anonymous memory before "
+        "and in the fit. Pages of the memory map\nitself are not counted: the system may take them "
+        "back.",
     ).report(),
     Series(
         "passes",

@@ -27,8 +27,8 @@ from milearn.utils import all_estimators
 
 from ..common.data import load
 from ..common.fresh import in_fresh_process, scratch_folder
-from ..common.memory import Stopwatch, anonymous, measured, resident
-from ..common.output import Table, duration, say, show
+from ..common.memory import anonymous, measured, resident
+from ..common.output import Table, say, show
 from ..common.protocol import run
 from ..common.records import RecordFile, digest, record_of, source_digest
 from ..common.reports import Report, finish
@@ -174,11 +174,6 @@ def slope(sizes: list[int], values: list[float]) -> float:
     if len(sizes) < 2 or min(values) <= 0:
         return np.nan
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
-
-
-def seconds_of(name: str = "cpu_seconds") -> Callable[[SizeTask, dict[str, Any]], str]:
-    """A column of times."""
-    return lambda task, result: duration(result[name])
 
 
 # -- data ------------------------------------------------------------------------------------------
@@ -338,10 +333,6 @@ def fit(task: dict[str, Any]) -> dict[str, Any]:
     found["warnings"] = dict(Counter(item.category.__name__ for item in caught))
     if "beside" in task:
         found |= _beside(task["beside"], bags, y)
-    if hasattr(model, "transform") and not hasattr(model, "predict"):
-        watch = Stopwatch()
-        model.transform(bags)
-        found |= watch.seconds("transform_")
     return found
 
 

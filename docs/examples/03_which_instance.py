@@ -81,6 +81,6 @@ slide = Bags(
     feature_names=X.feature_names,
     instance_data={"coords": np.column_stack([8 * columns, 8 * rows])},
 )
-_ = InstanceScoresDisplay.from_estimator(
-    model, slide, coordinates="coords", patch_size=8, background=1.0 - picture
-)
+display = InstanceScoresDisplay.from_estimator(model, slide, coordinates="coords", patch_size=8)
+display.image_.set_alpha(0.55)
+_ = display.ax_.imshow(1.0 - picture, cmap="gray", zorder=-1)

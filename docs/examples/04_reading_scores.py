@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from milearn import MISVC, InstanceMISVC, MIClassifier
 from milearn.baselines import SingleInstance
 from milearn.datasets import make_bags
+from milearn.inspection import final_step
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import BagSVC
 
@@ -45,9 +46,7 @@ models = {
 aucs = {}
 for name, model in models.items():
     model.fit(X_train, y[train])
-    last, inner = model, X_test
-    if hasattr(model, "steps"):
-        last, inner = model[-1], model[:-1].transform(X_test)
+    last, inner = final_step(model, X_test)
     aucs[name] = (
         roc_auc_score(y[test], last.decision_function(inner)),
         roc_auc_score(truth_test, last.instance_decision_function(inner)),
@@ -98,11 +97,11 @@ axes[0].get_legend().remove()
 # with the *lowest* score.
 named = np.where(y == 1, "benign growth", "normal")
 model = make_pipeline(scaler, MISVC(pos_label="benign growth")).fit(X_train, named[train])
-inner = model[:-1].transform(X_test[[0]])
-scores = model[-1].instance_decision_function(inner)
+last, inner = final_step(model, X_test[[0]])
+scores = last.instance_decision_function(inner)
 print("classes:", model.classes_)
 print("scores:", scores.round(2))
-print("witness:", model[-1].witness(inner)[0], "lowest score:", int(np.argmin(scores)))
+print("witness:", last.witness(inner)[0], "lowest score:", int(np.argmin(scores)))
 
 # %%
 # Calibration

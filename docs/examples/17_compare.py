@@ -68,14 +68,10 @@ print(found)
 print(found.ranks())
 
 # %%
-# A bar joins methods without a significant difference. Wilcoxon's test looks at each pair alone; Nemenyi's test compares the
-# ranks, and its critical difference depends on the number of methods in the table.
+# A bar joins methods without a significant difference by Wilcoxon's test, which looks at each pair alone.
 from milearn.inspection import CriticalDifferenceDisplay
 
-display = CriticalDifferenceDisplay.from_comparison(found)
-
-# %%
-display = CriticalDifferenceDisplay.from_comparison(found, test="nemenyi")
+display = CriticalDifferenceDisplay(ranks=found.ranks()).plot()
 
 # %%
 # Ten data sets are few. A difference that is not significant may exist nevertheless. And these ten are of one kind: conclude

@@ -160,16 +160,16 @@ def bag_columns(columns: Any) -> dict[str, Any]:
 
 
 def constant_data(
-    data: Any, order: np.ndarray | None, offsets: np.ndarray, names: Sequence[Any]
+    data: Any, rows: Any, offsets: np.ndarray, names: Sequence[Any]
 ) -> dict[str, np.ndarray]:
     """One entry per bag of columns with one entry per instance, or an error.
 
-    ``order`` contains the rows bag by bag, None if they are in this order.
+    ``rows`` are the instances bag by bag.
     """
     found = {}
     codes, first = segment_index(offsets), offsets[:-1]
     for name, given in canonical_data(data, int(offsets[-1]), "bag_data", "instance").items():
-        values = given if order is None else given[order]
+        values = given[rows]
         row = differing_row(values, codes, first)
         if row is not None:
             start = first[codes[row]]
@@ -184,6 +184,8 @@ def constant_data(
 def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> int | None:
     """The first row whose entry differs from that of the first row of its group, if any.
 
+    Missing entries are equal.
+
     Parameters
     ----------
     values : ndarray of shape (n_rows, ...)
@@ -192,9 +194,12 @@ def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> i
     first : ndarray of shape (n_groups,)
         First row of each group.
     """
+    if values.dtype.kind == "O":
+        # pandas.NA cannot be compared.
+        values = np.array([None if is_missing(entry) else entry for entry in values], dtype=object)
     expected = values[first][codes]
-    same = values == expected
-    if values.dtype.kind == "f":
-        same |= np.isnan(values) & np.isnan(expected)
+    same = np.asarray(values == expected)
+    if values.dtype.kind in "fmM":
+        same |= (values != values) & (expected != expected)
     rows = np.flatnonzero(~same.reshape(len(values), -1).all(axis=1))
     return int(rows[0]) if len(rows) else None

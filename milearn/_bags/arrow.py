@@ -92,7 +92,12 @@ def read_nested(
     check_columns("table", [*scalars, *names], table.column_names)
     table = _without_empty(table, names, bag, empty)
     ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
-    _check_ids(ids.tolist(), bag)
+    keys = ids.tolist()
+    missing = next((row for row, key in enumerate(keys) if is_missing(key)), None)
+    if missing is not None:
+        raise ValueError(f"The column {bag!r} names no bag in row {missing}: name every bag.")
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
     offsets, columns = _flat_columns(table, names, ids)
     feature_names = noted.get("feature_names") if len(features) == 1 else None
     matrices = [_matrix(columns[name], name) for name in features]
@@ -147,14 +152,6 @@ def _without_empty(table: Any, names: Sequence[str], bag: str | None, empty: str
     return table.filter(full)
 
 
-def _check_ids(ids: list[Any], bag: str | None) -> None:
-    missing = next((row for row, key in enumerate(ids) if is_missing(key)), None)
-    if missing is not None:
-        raise ValueError(f"The column {bag!r} names no bag in row {missing}: name every bag.")
-    if len(set(ids)) < len(ids):
-        raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
-
-
 def _flat_columns(
     table: Any, names: Sequence[str], ids: np.ndarray
 ) -> tuple[np.ndarray, dict[str, Any]]:
@@ -169,12 +166,10 @@ def _flat_columns(
                 f"Bag {ids.tolist()[row]!r} has {sizes[row]} instances in {names[0]!r} but "
                 f"{found[row]} in {name!r}: all lists of a bag must have one length."
             )
-    return offsets_of(sizes), {name: _one_chunk(table.column(name)).flatten() for name in names}
-
-
-def _one_chunk(column: Any) -> Any:
+    columns = [table.column(name) for name in names]
     # combine_chunks copies a single chunk, too.
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    lists = [each.chunk(0) if each.num_chunks == 1 else each.combine_chunks() for each in columns]
+    return offsets_of(sizes), {n: each.flatten() for n, each in zip(names, lists, strict=True)}
 
 
 def _matrix(values: Any, name: str) -> np.ndarray:

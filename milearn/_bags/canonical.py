@@ -148,12 +148,6 @@ def canonical_names(names: Any, n_features: int) -> np.ndarray | None:
     return array
 
 
-def same_names(left: np.ndarray | None, right: np.ndarray | None) -> bool:
-    if left is None or right is None:
-        return left is right
-    return np.array_equal(left, right)
-
-
 def frame_names(X: Any) -> list[str] | None:
     """Column names of a data frame if all of them are strings, as in scikit-learn."""
     columns = getattr(X, "columns", None)
@@ -241,12 +235,6 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-def same_label(left: Any, right: Any) -> bool:
-    if is_missing(left) or is_missing(right):
-        return is_missing(left) and is_missing(right)
-    return bool(left == right)
-
-
 def id_array(ids: list[Hashable]) -> np.ndarray:
     """Identifiers as an array of their common type if this does not change any of them."""
     if len({type(key) for key in ids}) == 1 and not isinstance(ids[0], Sequence | bytes):
@@ -272,7 +260,7 @@ def block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
         sparse.csr_array((size, size)) if graph is None else graph
         for graph, size in zip(graphs, sizes, strict=True)
     ]
-    return sparse.block_diag(blocks, format="csr")
+    return canonical_csr(sparse.block_diag(blocks, format="csr"))
 
 
 def row_range(matrix: Any, first: int, last: int) -> Any:

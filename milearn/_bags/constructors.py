@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from .annotations import (
     bag_columns,
     canonical_data,
     constant_data,
     data_of_blocks,
+    differing_row,
     frame_data,
+    joined_data,
     taken_rows,
 )
 from .arrow import arrow_table, has_lists, need_module, read_nested
-from .canonical import canonical_matrix, frame_names, id_array
+from .canonical import (
+    block_diagonal,
+    canonical_csr,
+    canonical_matrix,
+    check_columns,
+    frame_column,
+    frame_names,
+    id_array,
+    is_missing,
+    listed,
+)
 from .cutting import RawConstructors
 from .rows_on_disk import holds_text
+from .segments import group_by_id, offsets_of
 from .stack import (
-    frame_features,
-    frame_labels,
     has_list_cells,
-    joined_parts,
-    rows_by_bag,
     stack_blocks,
+    stack_matrices,
 )
 
 
@@ -134,15 +146,27 @@ default=None
         if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
-        order, offsets, names = rows_by_bag(bag_ids, matrix.shape[0])
-        data = canonical_data(instance_data, matrix.shape[0])
-        columns = constant_data(bag_data, order, offsets, names)
+        names, codes, order, offsets = group_by_id(bag_ids)
+        for position, key in enumerate(names):
+            if is_missing(key):
+                raise ValueError(
+                    f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
+                    "instance the identifier of its bag."
+                )
+        if len(codes) != matrix.shape[0]:
+            raise ValueError(
+                f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
+                "identifier per instance."
+            )
+        rows: Any = order
+        if np.array_equal(order, np.arange(len(order))):
+            rows = slice(None)  # nothing is copied
         bags = cls(
-            matrix if order is None else matrix[order],
+            matrix[rows],
             offsets,
             feature_names=feature_names,
-            instance_data=data if order is None else taken_rows(data, order),
-            bag_data=columns,
+            instance_data=taken_rows(canonical_data(instance_data, matrix.shape[0]), rows),
+            bag_data=constant_data(bag_data, rows, offsets, names),
         )
         if not return_ids:
             return bags
@@ -229,19 +253,34 @@ default=None
             raise ValueError("bag=None is for columns of lists: name the column of the bags.")
         data = frame_data(df, instance_data, "instance_data")
         of_bags = frame_data(df, columns, "bag_data")
-        values, feature_names = frame_features(
-            df, bag, label, features, [*(instance_data or {}).values(), *columns.values()]
-        )
+        named = list(df.columns)
+        taken = [(instance_data or {}).values(), columns.values()]
+        reserved = [bag, label, *chain.from_iterable(map(listed, chain(*taken)))]
+        chosen = [n for n in named if n not in reserved] if features is None else [*features]
+        check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
+        if not chosen:
+            raise ValueError("The frame has no feature columns: bags need at least one.")
         keys = df[bag].to_list()
         bags, ids = cls.from_ids(
-            values,
+            np.column_stack([frame_column(df, name) for name in chosen]),
             keys,
             return_ids=True,
-            feature_names=feature_names,
+            feature_names=chosen if all(isinstance(name, str) for name in chosen) else None,
             instance_data=data,
             bag_data=of_bags,
         )
-        labels = None if label is None else frame_labels(df, label, keys)
+        labels = None
+        if label is not None:
+            values = df[label].to_numpy()
+            names, codes, order, offsets = group_by_id(keys)
+            first = order[offsets[:-1]]
+            row = differing_row(values, codes, first)
+            if row is not None:
+                raise ValueError(
+                    f"Bag {names[codes[row]]!r} has two labels ({values[first[codes[row]]]!s} and "
+                    f"{values[row]!s}): a bag has one label."
+                )
+            labels = values[first]
         return _given(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
@@ -382,7 +421,7 @@ default=None
         )
 
     @classmethod
-    def concatenate(cls, parts: Iterable[Self]) -> Self:
+    def concatenate(cls, parts: Iterable[Any]) -> Self:
         """All bags of several containers, in order; graphs become diagonal blocks.
 
         Parameters
@@ -412,14 +451,25 @@ default=None
                 raise TypeError(
                     f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
                 )
-        joined = joined_parts(parts)
-        if not any(map(holds_text, parts)):
-            return cls(**joined)
-        if not all(map(holds_text, parts)):
+        if len({holds_text(part) for part in parts}) > 1:
             raise ValueError("Bags of text and bags of numbers cannot be joined: encode the text.")
-        numbers = {"instances": np.empty(joined["instances"].shape), "feature_names": None}
-        kept = {name: joined[name] for name in ("instances", "feature_names")}
-        return cls(**joined | numbers)._changed(**kept)  # type: ignore[attr-defined]
+        widths = [part.shape[1] for part in parts]
+        if len(set(widths)) > 1:
+            raise ValueError(
+                f"The parts have {widths} features: every part must have the same features."
+            )
+        names = [None if p.feature_names is None else p.feature_names.tolist() for p in parts]
+        matrix = stack_matrices([part.instances for part in parts])
+        sizes, n_instances = [len(part) for part in parts], [part.n_instances for part in parts]
+        return parts[0]._changed(
+            instances=canonical_csr(matrix) if sparse.issparse(matrix) else matrix,
+            offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
+            bag_graph=block_diagonal([part.bag_graph for part in parts], sizes),
+            instance_graph=block_diagonal([part.instance_graph for part in parts], n_instances),
+            feature_names=parts[0].feature_names if names.count(names[0]) == len(names) else None,
+            instance_data=joined_data([part.instance_data for part in parts], "instance_data"),
+            bag_data=joined_data([part.bag_data for part in parts], "bag_data"),
+        )
 
 
 def _given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:

@@ -266,8 +266,10 @@ class Bags(BagConstructors, BagMerging, BagExports):
         """
         return self._changed(bag_data=canonical_data(bag_data, len(self), "bag_data", "bag"))
 
-    def _changed(self, **parts: Any) -> Bags:
-        kept = {
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """The arguments of ``_keep``, of which instances in a file are not read."""
+        return {
             "instances": self._stored,
             "offsets": self.offsets,
             "bag_graph": self.bag_graph,
@@ -276,8 +278,10 @@ class Bags(BagConstructors, BagMerging, BagExports):
             "instance_data": self._instance_data,
             "bag_data": self._bag_data,
         }
+
+    def _changed(self, **parts: Any) -> Bags:
         made = object.__new__(type(self))
-        made._keep(**(kept | parts))
+        made._keep(**(self._parts | parts))
         return made
 
     @property
@@ -481,17 +485,14 @@ class Bags(BagConstructors, BagMerging, BagExports):
     def _derived(self, instances: Any, offsets: np.ndarray, bags: Any, rows: Any) -> Bags:
         """The bags at the positions ``bags``, whose instances are at the positions ``rows``."""
         bag_graph, links = self.bag_graph, self.instance_graph
-        made = object.__new__(type(self))
-        made._keep(
-            canonical_matrix(instances) if sparse.issparse(instances) else instances,
-            offsets,
-            None if bag_graph is None else canonical_csr(bag_graph[bags][:, bags]),
-            None if links is None else canonical_csr(links[rows][:, rows]),
-            self.feature_names,
-            taken_rows(self._instance_data, rows),
-            taken_rows(self._bag_data, bags),
+        return self._changed(
+            instances=canonical_matrix(instances) if sparse.issparse(instances) else instances,
+            offsets=offsets,
+            bag_graph=None if bag_graph is None else canonical_csr(bag_graph[bags][:, bags]),
+            instance_graph=None if links is None else canonical_csr(links[rows][:, rows]),
+            instance_data=taken_rows(self._instance_data, rows),
+            bag_data=taken_rows(self._bag_data, bags),
         )
-        return made
 
     def _take_columns(self, columns: Any) -> Bags:
         columns = column_key(columns, self.feature_names)
@@ -523,28 +524,10 @@ class Bags(BagConstructors, BagMerging, BagExports):
         raise TypeError(f"numpy.{func.__name__} does not take Bags. {_ADVICE}")
 
     def __getstate__(self) -> dict[str, Any]:
-        # CSR as bare arrays: SciPy sets flags lazily on its matrices, and joblib.hash of the
-        # same bags would change with them.
-        return {
-            "instances": packed(self._stored),
-            "offsets": packed(self.offsets),
-            "bag_graph": packed(self.bag_graph),
-            "instance_graph": packed(self.instance_graph),
-            "feature_names": self.feature_names,
-            "instance_data": {name: packed(data) for name, data in self.instance_data.items()},
-            "bag_data": {name: packed(data) for name, data in self.bag_data.items()},
-        }
+        return {name: packed(part) for name, part in self._parts.items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._keep(
-            unpacked(state["instances"]),
-            unpacked(state["offsets"]),
-            unpacked(state["bag_graph"]),
-            unpacked(state["instance_graph"]),
-            state["feature_names"],
-            {name: unpacked(data) for name, data in state["instance_data"].items()},
-            {name: unpacked(data) for name, data in state["bag_data"].items()},
-        )
+        self._keep(**{name: unpacked(part) for name, part in state.items()})
 
     def __sklearn_clone__(self) -> Bags:
         return self

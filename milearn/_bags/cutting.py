@@ -77,8 +77,34 @@ class RawConstructors:
         >>> bags.instance_data["start"]
         array([0, 2])
         """
-        windows, offsets, starts = windows_of_series(X, length, step, channels_last)
-        return cls(windows, offsets, instance_data={"start": starts})
+        length = whole_number("length", length)
+        step = length if step is None else whole_number("step", step)
+        series = [_one(values, position, channels_last) for position, values in enumerate(X)]
+        if not series:
+            raise ValueError("No series were given: pass at least one.")
+        channels = series[0].shape[0]
+        for position, values in enumerate(series):
+            if values.shape[0] != channels:
+                raise ValueError(
+                    f"Series {position} has {values.shape[0]} channels but series 0 has "
+                    f"{channels}: every series must have the same channels."
+                )
+            if values.shape[1] < length:
+                turned = "" if channels_last or len(values) < length else _TURNED
+                raise ValueError(
+                    f"Series {position} has {values.shape[1]} time points, fewer than "
+                    f"length={length}: choose shorter windows, or leave the series out.{turned}"
+                )
+        starts = [np.arange(0, values.shape[1] - length + 1, step) for values in series]
+        offsets = offsets_of([len(first) for first in starts])
+        windows = np.empty(
+            (int(offsets[-1]), channels * length), np.result_type(*{v.dtype for v in series})
+        )
+        for at, values in enumerate(series):
+            cut = np.lib.stride_tricks.sliding_window_view(values, length, axis=1)[:, ::step]
+            rows = windows[offsets[at] : offsets[at + 1]]
+            rows.reshape(len(rows), channels, length)[...] = cut.transpose(1, 0, 2)
+        return cls(windows, offsets, instance_data={"start": np.concatenate(starts)})
 
     @classmethod
     def from_images(
@@ -139,7 +165,30 @@ class RawConstructors:
         >>> bags[:1].instance_data["coords"].tolist()
         [[0, 0], [2, 0], [0, 2], [2, 2]]
         """
-        blocks, corners = patches_of_images(images, patch_size, step, features)
+        height, width = _pair("patch_size", patch_size)
+        down, right = _pair("step", patch_size if step is None else step)
+        blocks, corners, first = [], [], None
+        for position, image in enumerate(images):
+            pixels = _pixels(image, position, (height, width))
+            channels = pixels.shape[2:]
+            if first is None:
+                first = channels
+            elif channels != first:
+                raise ValueError(
+                    f"Image {position} has {_named(channels)} but image 0 has {_named(first)}: "
+                    "convert all images to the same channels."
+                )
+            windows = np.lib.stride_tricks.sliding_window_view(pixels, (height, width), axis=(0, 1))
+            windows = windows[::down, ::right]
+            rows, columns = windows.shape[:2]
+            if channels:
+                windows = np.moveaxis(windows, 2, -1)
+            patches = windows.reshape(rows * columns, height, width, *channels)
+            blocks.append(_features_of(patches, features, position))
+            column, row = np.meshgrid(np.arange(columns) * right, np.arange(rows) * down)
+            corners.append(np.column_stack([column.ravel(), row.ravel()]))
+        if not blocks:
+            raise ValueError("No images were given: pass at least one.")
         stacked, offsets, names = stack_blocks(blocks)
         data = {"coords": np.concatenate(corners)}
         return cls(stacked, offsets, feature_names=names, instance_data=data)
@@ -204,56 +253,35 @@ class RawConstructors:
         >>> InstanceTransformer(TfidfVectorizer()).fit_transform(bags).shape
         (2, 7)
         """
-        texts, offsets, starts = parts_of_documents(documents, split)
-        data = None if starts is None else {"start": starts}
+        if isinstance(documents, (str, bytes)):
+            raise TypeError("documents is a string: pass a list of documents.")
+        if not (split is None or callable(split) or split in ("sentences", "paragraphs")):
+            raise ValueError(
+                f"split={split!r} is unknown: use 'sentences', 'paragraphs', a function, or None "
+                "for documents that are divided already."
+            )
+        texts: list[str] = []
+        starts: list[int] = []
+        sizes: list[int] = []
+        for position, document in enumerate(documents):
+            before = len(texts)
+            for start, part in _parts(document, position, split):
+                stripped = part.strip()
+                if stripped:
+                    texts.append(str(stripped))
+                    starts.append(start + len(part) - len(part.lstrip()))
+            sizes.append(len(texts) - before)
+            if not sizes[-1]:
+                raise ValueError(f"Document {position} has no text: leave it out.")
+        if not sizes:
+            raise ValueError("No documents were given: pass at least one.")
+        data = {"start": np.array(starts)} if isinstance(split, str) else None
         rows, names = np.zeros((len(texts), 1)), ["text"]
-        made = cls(rows, offsets, feature_names=names, instance_data=data)
+        made = cls(rows, offsets_of(sizes), feature_names=names, instance_data=data)
         return bags_of_texts(made, texts)
 
 
 # -- time series ---------------------------------------------------------------------------------
-
-
-def windows_of_series(
-    X: Iterable[Any], length: Any, step: Any, channels_last: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The windows of all series as rows, the offsets of the series, and where the windows start.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See :meth:`milearn.Bags.from_series`.
-    """
-    length, step = (
-        whole_number("length", length),
-        whole_number("step", length if step is None else step),
-    )
-    series = [_one(values, position, channels_last) for position, values in enumerate(X)]
-    if not series:
-        raise ValueError("No series were given: pass at least one.")
-    channels = series[0].shape[0]
-    for position, values in enumerate(series):
-        if values.shape[0] != channels:
-            raise ValueError(
-                f"Series {position} has {values.shape[0]} channels but series 0 has {channels}: "
-                "every series must have the same channels."
-            )
-        if values.shape[1] < length:
-            turned = "" if channels_last or len(values) < length else _TURNED
-            raise ValueError(
-                f"Series {position} has {values.shape[1]} time points, fewer than length={length}: "
-                f"choose shorter windows, or leave the series out.{turned}"
-            )
-    starts = [np.arange(0, values.shape[1] - length + 1, step) for values in series]
-    offsets = offsets_of([len(first) for first in starts])
-    windows = np.empty(
-        (int(offsets[-1]), channels * length), np.result_type(*{v.dtype for v in series})
-    )
-    for at, values in enumerate(series):
-        cut = np.lib.stride_tricks.sliding_window_view(values, length, axis=1)[:, ::step]
-        rows = windows[offsets[at] : offsets[at + 1]]
-        rows.reshape(len(rows), channels, length)[...] = cut.transpose(1, 0, 2)
-    return windows, offsets, np.concatenate(starts)
 
 
 def whole_number(name: str, value: Any) -> int:
@@ -286,43 +314,6 @@ def _one(values: Any, position: int, channels_last: bool) -> np.ndarray:
 
 
 # -- images ----------------------------------------------------------------------------------------
-
-
-def patches_of_images(
-    images: Iterable[Any], patch_size: Any, step: Any, features: Callable[[np.ndarray], Any] | None
-) -> tuple[list[Any], list[np.ndarray]]:
-    """A block of instances for each image, and the corners (column, row) of their patches.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See :meth:`milearn.Bags.from_images`.
-    """
-    height, width = _pair("patch_size", patch_size)
-    down, right = _pair("step", patch_size if step is None else step)
-    blocks, corners, first = [], [], None
-    for position, image in enumerate(images):
-        pixels = _pixels(image, position, (height, width))
-        channels = pixels.shape[2:]
-        if first is None:
-            first = channels
-        elif channels != first:
-            raise ValueError(
-                f"Image {position} has {_named(channels)} but image 0 has {_named(first)}: convert "
-                "all images to the same channels."
-            )
-        windows = np.lib.stride_tricks.sliding_window_view(pixels, (height, width), axis=(0, 1))
-        windows = windows[::down, ::right]
-        rows, columns = windows.shape[:2]
-        if channels:
-            windows = np.moveaxis(windows, 2, -1)
-        patches = windows.reshape(rows * columns, height, width, *channels)
-        blocks.append(_features_of(patches, features, position))
-        column, row = np.meshgrid(np.arange(columns) * right, np.arange(rows) * down)
-        corners.append(np.column_stack([column.ravel(), row.ravel()]))
-    if not blocks:
-        raise ValueError("No images were given: pass at least one.")
-    return blocks, corners
 
 
 def _pair(name: str, value: Any) -> tuple[int, int]:
@@ -382,54 +373,12 @@ def _named(channels: tuple[int, ...]) -> str:
 # -- texts -----------------------------------------------------------------------------------------
 
 
-def column_of_texts(texts: list[str]) -> np.ndarray:
-    """A matrix of one column of Python strings.
-
-    Strings of NumPy would have the memory of the longest one.
-    """
-    column = np.empty((len(texts), 1), dtype=object)
-    column[:, 0] = texts
-    return column
-
-
 def bags_of_texts(bags: Any, texts: list[str]) -> Any:
     """The bags with texts in the place of their instances, as their only feature."""
-    return bags._changed(instances=column_of_texts(texts))
-
-
-def parts_of_documents(
-    documents: Iterable[Any], split: str | Callable[[str], Iterable[str]] | None
-) -> tuple[list[str], np.ndarray, np.ndarray | None]:
-    """The parts of all documents, the offsets, and where the parts start in their document.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See :meth:`milearn.Bags.from_documents`.
-    """
-    if isinstance(documents, (str, bytes)):
-        raise TypeError("documents is a string: pass a list of documents.")
-    if not (split is None or callable(split) or split in ("sentences", "paragraphs")):
-        raise ValueError(
-            f"split={split!r} is unknown: use 'sentences', 'paragraphs', a function, or None for "
-            "documents that are divided already."
-        )
-    texts: list[str] = []
-    starts: list[int] = []
-    sizes: list[int] = []
-    for position, document in enumerate(documents):
-        before = len(texts)
-        for start, part in _parts(document, position, split):
-            stripped = part.strip()
-            if stripped:
-                texts.append(str(stripped))
-                starts.append(start + len(part) - len(part.lstrip()))
-        sizes.append(len(texts) - before)
-        if not sizes[-1]:
-            raise ValueError(f"Document {position} has no text: leave it out.")
-    if not sizes:
-        raise ValueError("No documents were given: pass at least one.")
-    return texts, offsets_of(sizes), np.array(starts) if isinstance(split, str) else None
+    # Python strings: strings of NumPy would have the memory of the longest one.
+    column = np.empty((len(texts), 1), dtype=object)
+    column[:, 0] = texts
+    return bags._changed(instances=column)
 
 
 def _parts(document: Any, position: int, split: Any) -> Iterator[tuple[int, str]]:

@@ -66,7 +66,9 @@ def _mixed(z: np.ndarray) -> np.ndarray:
 
 
 def distinct_points(X: Matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct rows of a matrix, in the order of their hashes and, if these are equal, values.
+    """Distinct rows of a matrix, in the order of their hashes.
+
+    The probability that two of n different rows are taken for one is about n^2 / 2^65.
 
     Returns
     -------
@@ -75,33 +77,7 @@ def distinct_points(X: Matrix) -> tuple[np.ndarray, np.ndarray]:
     point_of : ndarray of shape (n_rows,)
     """
     _, rows, point_of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
-    point_of = point_of.ravel()
-    collided = np.unique(point_of[_differing_rows(X, rows[point_of])])
-    if not len(collided):
-        return rows, point_of
-    # Different rows with the same hash are separated by a second key.
-    rank = np.zeros(len(point_of), dtype=np.intp)
-    for point in collided.tolist():
-        mine = np.flatnonzero(point_of == point)
-        values = X[mine].toarray() if sparse.issparse(X) else X[mine]
-        rank[mine] = np.unique(values, axis=0, return_inverse=True)[1].ravel()
-    keys = np.column_stack([point_of, rank])
-    _, rows, point_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     return rows, point_of.ravel()
-
-
-def _differing_rows(X: Matrix, partners: np.ndarray) -> np.ndarray:
-    """Rows i whose values differ from those of the row ``partners[i]``."""
-    suspects = np.flatnonzero(partners != np.arange(len(partners)))
-    if not len(suspects):
-        return suspects
-    width = max(1, X.nnz // X.shape[0] if sparse.issparse(X) else X.shape[1])
-    found = []
-    for part in gen_batches(len(suspects), rows_per_block(3 * 8 * width)):
-        here = suspects[part]
-        unequal = X[here] != X[partners[here]]
-        found.append(here[np.asarray(unequal.sum(axis=1)).ravel() > 0])
-    return np.concatenate(found)
 
 
 def row_ranks(X: Matrix) -> np.ndarray:

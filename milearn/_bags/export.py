@@ -11,7 +11,6 @@ from scipy import sparse
 from .arrow import need_module, table_of
 
 _NAMES = 8  # maximum number of feature names
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 class BagExports:
@@ -154,7 +153,7 @@ def bags_html(bags: Any) -> str:
         )
     layout = ", CSR" if bags.is_sparse else ""
     rows.append(("dtype", f"{bags.dtype}{layout}"))
-    rows.append(("memory", _memory(bags.nbytes)))
+    rows.append(("memory", f"{bags.nbytes / 1e6:,.3g} MB"))
     for name in ("bag_graph", "instance_graph"):
         graph = getattr(bags, name)
         if graph is not None:
@@ -177,12 +176,3 @@ def bags_html(bags: Any) -> str:
         for name, value in rows
     )
     return f"<table><caption>Bags</caption><tbody>{body}</tbody></table>"
-
-
-def _memory(n_bytes: int) -> str:
-    value = float(n_bytes)
-    for unit in _UNITS:
-        if value < 1000 or unit == _UNITS[-1]:
-            break
-        value /= 1000
-    return f"{value:,.3g} {unit}"

@@ -120,7 +120,30 @@ class BagMerging:
                 f"instance_data[{clash[0]!r}] exists already: pass another name by source=, or "
                 "rename the column of bag_data."
             )
-        merged = _merged(bags, order, ends, {**bags.instance_data, **moved}, columns)
+        in_order = bool((np.diff(order) == 1).all())
+        rows, offsets = gather_rows(bags.offsets, order)
+        stored, graph, links = bags._stored, bags.bag_graph, bags.instance_graph
+        data = {**bags.instance_data, **moved}
+        if not in_order or isinstance(stored, LazyRows):
+            # Rows in a file are not read.
+            stored = stored[rows] if bags._rows is None else bags._rows.merged(order, ends)
+        if not in_order:
+            data = taken_rows(data, rows)
+            links = None if links is None else canonical_csr(links[rows][:, rows])
+        if graph is not None:
+            sums = pooling_matrix(ends, weights=1.0)
+            added = (sums @ graph[order][:, order] @ sums.T).tocoo()
+            kept = added.row != added.col
+            entries = added.data[kept], (added.row[kept], added.col[kept])
+            graph = canonical_csr(sparse.coo_array(entries, shape=added.shape))
+        merged = bags._changed(
+            instances=canonical_csr(stored) if sparse.issparse(stored) else stored,
+            offsets=offsets[ends],
+            bag_graph=graph,
+            instance_graph=links,
+            instance_data=data,
+            bag_data=columns,
+        )
         parts = [merged]
         if y is not None:
             parts.append(group_labels(np.asarray(y), how, (names, codes, order, ends)))
@@ -152,44 +175,6 @@ def grouped(groups: Any, n_bags: int) -> tuple[list[Any], np.ndarray, np.ndarray
     if missing is not None:
         raise ValueError(f"groups is missing for bag {missing}: give every bag its group.")
     return group_by_id(listed)
-
-
-def _merged(
-    bags: Any,
-    order: np.ndarray,
-    ends: np.ndarray,
-    instance_data: dict[str, np.ndarray],
-    bag_data: dict[str, np.ndarray],
-) -> Any:
-    in_order = bool((np.diff(order) == 1).all())
-    rows, offsets = gather_rows(bags.offsets, order)
-    stored, graph, links = bags._stored, bags.bag_graph, bags.instance_graph
-    if not in_order or isinstance(stored, LazyRows):
-        # Rows in a file are not read.
-        stored = stored[rows] if bags._rows is None else bags._rows.merged(order, ends)
-    if graph is not None:
-        sums = pooling_matrix(ends, weights=1.0)
-        added = (sums @ graph[order][:, order] @ sums.T).tocoo()
-        kept = added.row != added.col
-        graph = canonical_csr(
-            sparse.coo_array(
-                (added.data[kept], (added.row[kept], added.col[kept])), shape=added.shape
-            )
-        )
-    if not in_order:
-        instance_data = taken_rows(instance_data, rows)
-        links = None if links is None else canonical_csr(links[rows][:, rows])
-    made = object.__new__(type(bags))
-    made._keep(
-        canonical_csr(stored) if sparse.issparse(stored) else stored,
-        offsets[ends],
-        graph,
-        links,
-        bags.feature_names,
-        instance_data,
-        bag_data,
-    )
-    return made
 
 
 # -- labels ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .blocks import BLOCK_BYTES, Block, PassSource, stacked
+from .blocks import Block, PassSource, stacked
 from .container import Bags
 from .index import bag_positions, is_full
 
@@ -43,34 +43,19 @@ class RemoteBags:
     is_sparse: bool
     feature_names: np.ndarray | None
 
-    def source(
-        self, *, block_bytes: int = BLOCK_BYTES, dtype: Any = None, n_jobs: int = 1
-    ) -> PassSource:
-        """The instances as blocks of whole bags, for algorithms that pass over them."""
-        raise NotImplementedError
-
-    def mapped(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """``function(block, *arguments)`` for blocks in other processes, also of a few bags."""
-        raise NotImplementedError
-
-    def transformed(self, function: Callable[..., Bags], *arguments: Any) -> Any:
-        """Remote bags that are the results of ``function(bags, *arguments)`` for each part."""
-        raise NotImplementedError
-
-    def local(self) -> Any:
-        """These bags, or as :class:`~milearn.Bags` if they are small enough for this process."""
-        raise NotImplementedError
-
-    def unnamed(self) -> Any:
-        """The same bags without the names of their features."""
-        raise NotImplementedError
-
-    def compute(self) -> Bags:
-        """The bags as :class:`~milearn.Bags` in the memory of this process."""
-        raise NotImplementedError
-
-    def _selected(self, positions: np.ndarray) -> Any:
-        raise NotImplementedError
+    # Blocks in this process or of the workers, see PassSource: ``source(block_bytes, dtype)``.
+    source: Callable[..., PassSource]
+    # ``mapped(function, *arguments)``: ``function(block, *arguments)`` for blocks of the workers.
+    mapped: Callable[..., list[Any]]
+    # ``transformed(function, *arguments)``: remote bags of the results for each part.
+    transformed: Callable[..., Any]
+    # These bags, or as Bags if they are small enough for this process.
+    local: Callable[[], Any]
+    # The same bags without the names of their features.
+    unnamed: Callable[[], Any]
+    # The bags as Bags in the memory of this process.
+    compute: Callable[[], Bags]
+    _selected: Callable[[np.ndarray], Any]
 
     @property
     def sizes(self) -> np.ndarray:

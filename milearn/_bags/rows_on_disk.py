@@ -128,7 +128,13 @@ def note_file(array: np.ndarray) -> None:
 
 
 def packed(part: Any) -> Any:
-    """What is pickled of an array, a CSR matrix or rows: references to mapped arrays."""
+    """What is pickled of arrays, a CSR matrix or rows: references to mapped arrays.
+
+    CSR matrices are tuples of arrays: SciPy sets flags lazily on its matrices, and joblib.hash of
+    the same bags would change with them.
+    """
+    if isinstance(part, dict):
+        return {name: packed(each) for name, each in part.items()}
     if sparse.issparse(part):
         return packed(part.data), packed(part.indices), packed(part.indptr), part.shape
     if isinstance(part, LazyRows):
@@ -137,6 +143,8 @@ def packed(part: Any) -> Any:
 
 
 def unpacked(stored: Any) -> Any:
+    if isinstance(stored, dict):
+        return {name: unpacked(each) for name, each in stored.items()}
     if isinstance(stored, tuple):
         *parts, shape = stored
         return sparse.csr_array(tuple(unpacked(part) for part in parts), shape=shape)

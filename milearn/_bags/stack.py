@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .annotations import joined_data
 from .canonical import (
-    block_diagonal,
     canonical_block,
-    check_columns,
-    frame_column,
     frame_names,
     is_missing,
-    listed,
-    same_label,
-    same_names,
 )
-from .segments import group_by_id, offsets_of
+from .segments import offsets_of
 
 
 def stack_matrices(matrices: Sequence[Any]) -> Any:
@@ -65,77 +58,11 @@ def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | No
     return stack_matrices(arrays), offsets_of([array.shape[0] for array in arrays]), columns
 
 
-def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
-    """The arguments of a container with the bags of several containers in order."""
-    widths = [part.shape[1] for part in parts]
-    if len(set(widths)) > 1:
-        raise ValueError(
-            f"The parts have {widths} features: every part must have the same features."
-        )
-    names = parts[0].feature_names
-    return {
-        "instances": stack_matrices([part.instances for part in parts]),
-        "offsets": offsets_of(np.concatenate([part.sizes for part in parts])),
-        "bag_graph": block_diagonal([p.bag_graph for p in parts], [len(p) for p in parts]),
-        "instance_graph": block_diagonal(
-            [part.instance_graph for part in parts], [part.n_instances for part in parts]
-        ),
-        "feature_names": names
-        if all(same_names(names, part.feature_names) for part in parts)
-        else None,
-        "instance_data": joined_data([part.instance_data for part in parts], "instance_data"),
-        "bag_data": joined_data([part.bag_data for part in parts], "bag_data"),
-    }
-
-
 def stack_features(matrices: Sequence[Any]) -> Any:
     """Concatenated columns of several matrices, as CSR if one of them is sparse."""
     if any(sparse.issparse(matrix) for matrix in matrices):
         return sparse.hstack(matrices, format="csr")
     return np.hstack(matrices)
-
-
-def rows_by_bag(
-    bag_ids: Iterable[Hashable], n_rows: int
-) -> tuple[np.ndarray | None, np.ndarray, list[Any]]:
-    """The rows bag by bag (None if they are in this order), the offsets, and the identifiers."""
-    names, codes, order, offsets = group_by_id(bag_ids)
-    for position, key in enumerate(names):
-        if is_missing(key):
-            raise ValueError(
-                f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
-                "instance the identifier of its bag."
-            )
-    if len(codes) != n_rows:
-        raise ValueError(
-            f"bag_ids has {len(codes)} entries for {n_rows} instances: give one bag "
-            "identifier per instance."
-        )
-    in_order = np.array_equal(order, np.arange(len(order)))
-    return None if in_order else order, offsets, names
-
-
-def frame_features(
-    df: Any,
-    bag: Any,
-    label: Any,
-    features: Sequence[Any] | None,
-    others: Sequence[Any] = (),
-) -> tuple[np.ndarray, list[Any] | None]:
-    """The feature columns of a long data frame as a matrix, and their names if all are strings.
-
-    ``others`` are columns, or lists of columns, that are not features.
-    """
-    columns = list(df.columns)
-    reserved = [bag, label]
-    for taken in others:
-        reserved.extend(listed(taken))
-    chosen = [name for name in columns if name not in reserved] if features is None else [*features]
-    check_columns("frame", [bag, *([] if label is None else [label]), *chosen], columns)
-    if not chosen:
-        raise ValueError("The frame has no feature columns: bags need at least one.")
-    values = np.column_stack([frame_column(df, name) for name in chosen])
-    return values, chosen if all(isinstance(name, str) for name in chosen) else None
 
 
 def has_list_cells(df: Any) -> bool:
@@ -152,42 +79,6 @@ def _first_cell(column: Any) -> Any:
 
 def _is_list(cell: Any) -> bool:
     return hasattr(cell, "__len__") and not isinstance(cell, (str, bytes, dict))
-
-
-def frame_labels(df: Any, label: Any, keys: Sequence[Hashable]) -> np.ndarray:
-    """The label of each bag, which must be constant over the rows of the bag."""
-    labels = df[label].to_numpy()
-    names, codes, order, offsets = group_by_id(keys)
-    first = order[offsets[:-1]]
-    conflict = first_conflict(labels, codes, first)
-    if conflict is not None:
-        start, row = conflict
-        raise ValueError(
-            f"Bag {names[codes[row]]!r} has two labels ({labels[start]!s} and {labels[row]!s}): a "
-            "bag has one label."
-        )
-    return labels[first]
-
-
-def first_conflict(labels: Any, codes: np.ndarray, first: np.ndarray) -> tuple[int, int] | None:
-    """The first row whose label differs from the first row of its bag; missing labels are equal.
-
-    Parameters
-    ----------
-    labels : sequence of n_rows labels
-    codes : ndarray of shape (n_rows,)
-        Bag of each row.
-    first : ndarray of shape (n_bags,)
-        First row of each bag.
-
-    Returns
-    -------
-    (first row of the bag, row), or None without a conflict
-    """
-    for row, start in enumerate(first[codes].tolist()):
-        if not same_label(labels[row], labels[start]):
-            return start, row
-    return None
 
 
 def _series_advice(blocks: Sequence[Any]) -> str:

@@ -41,29 +41,11 @@ class ComponentLimits:
     fewest: int = 30
 
 
-@dataclass(frozen=True)
-class BagLimits(ComponentLimits):
-    """Sizes up to which a kernel between bags is exact, and the landmarks beyond."""
-
-    instances: int = 20_000
-    bags: int = 1_000
-    pairs: float = 1e9
-
-
-@dataclass(frozen=True)
-class RelaxationLimits(ComponentLimits):
-    """Limits of a relaxation, whose time grows with the square of the landmarks."""
-
-    instances: int = 6_600
-    bags: int = 500
-    landmarks: int = 100
-
-
-@dataclass(frozen=True)
-class StoredLimits(ComponentLimits):
-    """Limits where the features of all instances are in memory, in several copies."""
-
-    entries: float = 2**25
+# Of a kernel between bags; of a relaxation, whose time grows with the square of the landmarks; and
+# where the features of all instances are in memory, in several copies.
+BAG_LIMITS = ComponentLimits(instances=20_000, bags=1_000, pairs=1e9)
+RELAXATION_LIMITS = ComponentLimits(instances=6_600, bags=500, landmarks=100)
+STORED_LIMITS = ComponentLimits(entries=2**25)
 
 
 def auto_components(

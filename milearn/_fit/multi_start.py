@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -28,16 +30,17 @@ class MultiStart:
     tie : float, default=1e-9
         Relative difference up to which two objectives count as the same minimum. The first start
         that reached it is kept, so that the choice does not depend on rounding.
+
+    Attributes
+    ----------
+    start_objectives : ndarray of shape (n_starts,), or (n_problems, n_starts) for several problems
+        Objectives of all starts, after :meth:`best`.
     """
 
     def __init__(self, estimator: Any, max_iter: int | None, *, tie: float = 1e-9) -> None:
-        self.estimator = estimator
-        self.name = type(estimator).__name__
+        self.estimator, self.name = estimator, type(estimator).__name__
         self.n_jobs = getattr(estimator, "n_jobs", None)
-        self.verbose = bool(estimator.verbose)
-        self.max_iter = max_iter
-        self.tie = tie
-        self._start_objectives: list[np.ndarray] = []
+        self.max_iter, self.tie = max_iter, tie
 
     def n_workers(self, n_runs: int) -> int:
         """Number of simultaneous runs."""
@@ -73,84 +76,56 @@ class MultiStart:
         task : FitTask
             The task of ``fit``, which has to be ended when the estimator is fitted.
         """
-        runs = [start for starts in problems for start in starts]
-        workers, n_threads = self.n_workers(len(runs)), self.n_threads(len(runs))
-        task = self.estimator._start_task(len(runs), parallel=workers > 1, **data)
-        parts = [
-            _Part(task, self.name, number, len(runs), self.verbose, self.max_iter)
-            for number in range(len(runs))
-        ]
-        if workers > 1:
-            for number, part in enumerate(parts):
-                part.open(number)
-            results = Parallel(n_jobs=self.n_jobs)(
-                delayed(_run)(solve, run, part, n_threads)
-                for run, part in zip(runs, parts, strict=True)
-            )
-        else:
-            results = []
-            for run, part in zip(runs, parts, strict=True):
-                part.open(None)
-                results.append(_run(solve, run, part, n_threads))
-        ends = np.cumsum([len(starts) for starts in problems])
-        groups = [
-            results[end - len(starts) : end] for starts, end in zip(problems, ends, strict=True)
-        ]
-        self._start_objectives = [
-            np.array([result.objective for result in group]) for group in groups
-        ]
-        return [self._lowest(group) for group in groups], task
+        runs = list(chain.from_iterable(problems))
+        parallel, n_threads = self.n_workers(len(runs)) > 1, self.n_threads(len(runs))
+        task = self.estimator._start_task(len(runs), parallel=parallel, **data)
+        # In sequence, the part of a run begins after the run before it.
+        results = Parallel(n_jobs=self.n_jobs if parallel else 1, pre_dispatch="all")(
+            delayed(_run)(solve, run, self._report(task, number, len(runs), parallel), n_threads)
+            for number, run in enumerate(runs)
+        )
+        remaining, best, objectives = iter(results), [], []
+        for starts in problems:
+            group = list(islice(remaining, len(starts)))
+            values = np.array([result.objective for result in group])
+            near = values <= values.min() + self.tie * abs(values.min())
+            best.append(group[int(np.argmax(near))])
+            if any(result.stopped == "callback" for result in group):
+                best[-1].stopped = "callback"
+            objectives.append(values)
+        self.start_objectives = objectives[0] if len(problems) == 1 else np.array(objectives)
+        return best, task
 
-    @property
-    def start_objectives(self) -> np.ndarray:
-        """Objectives of all starts, shape (n_starts,) for one problem or (n_problems, n_starts)."""
-        found = self._start_objectives
-        return found[0] if len(found) == 1 else np.array(found)
-
-    def _lowest(self, results: list[Any]) -> Any:
-        lowest = min(result.objective for result in results)
-        near = lowest + self.tie * abs(lowest)
-        best = next(result for result in results if result.objective <= near)
-        if any(result.stopped == "callback" for result in results):
-            best.stopped = "callback"
-        return best
+    def _report(self, task: FitTask, number: int, n_runs: int, parallel: bool) -> _Report:
+        """Begin the part of the task for a run."""
+        task_id = number if parallel else None
+        part = task.part("run", max_steps=self.max_iter, task_id=task_id)
+        shown = bool(self.estimator.verbose)
+        return _Report(part, f"[{self.name}] run {number + 1}/{n_runs}" if shown else "")
 
 
-class _Part:
-    """Reports of one run: lines of ``verbose``, and a part of the callbacks' task."""
+@dataclass(frozen=True)
+class _Report:
+    """Steps of a run, for callbacks and, with a ``title``, as lines of ``verbose``."""
 
-    def __init__(
-        self,
-        task: FitTask,
-        name: str,
-        number: int,
-        n_runs: int,
-        verbose: bool,
-        max_iter: int | None,
-    ) -> None:
-        self.task, self.name, self.max_iter = task, name, max_iter
-        self.number, self.n_runs, self.verbose = number, n_runs, verbose
-
-    def open(self, task_id: int | None) -> None:
-        self.task = self.task.part("run", max_steps=self.max_iter, task_id=task_id)
+    task: FitTask
+    title: str
 
     def __call__(self, iteration: int, objective: float, **facts: float) -> bool:
-        if self.verbose:
+        if self.title:
             more = "".join(f", {name} {value:.6g}" for name, value in facts.items())
             # Write the line with its newline, so that lines of several threads do not mix.
-            print(
-                f"[{self.name}] run {self.number + 1}/{self.n_runs}, iteration {iteration}: "
-                f"objective {objective:.6g}{more}\n",
-                end="",
-                flush=True,
-            )
+            line = f"{self.title}, iteration {iteration}: objective {objective:.6g}{more}\n"
+            print(line, end="", flush=True)
         return self.task.step()
 
 
-def _run(solve: Callable[..., Any], arguments: tuple[Any, ...], part: _Part, n_threads: int) -> Any:
+def _run(
+    solve: Callable[..., Any], arguments: tuple[Any, ...], report: _Report, n_threads: int
+) -> Any:
     with working_threads(n_threads):
-        result = solve(*arguments, part)
-    part.task.end()
+        result = solve(*arguments, report)
+    report.task.end()
     return result
 
 
@@ -214,30 +189,23 @@ def relative_gap(result: Any) -> float:
 
 def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str = "") -> None:
     """Warn if a run stopped before convergence, with the reason."""
-    stopped = [result.stopped for result in results if not result.converged]
-    where = f"in {{}} of {len(results)} problem(s)"
-    limited = stopped.count("max_iter")
-    if limited:
-        warn_user(
-            f"{name} stopped at max_iter={max_iter} before convergence {where.format(limited)}: "
-            f"{remedy or 'raise max_iter or tol'}.",
-            ConvergenceWarning,
-        )
-    if "max_passes" in stopped:
-        n_passes = max(result.n_passes for result in results if result.stopped == "max_passes")
-        warn_user(
-            f"{name} stopped after {n_passes} passes over the instances, before convergence "
-            f"{where.format(stopped.count('max_passes'))}: scale the features, lower C, or raise "
-            "tol.",
-            ConvergenceWarning,
-        )
-    asked = stopped.count("callback")
-    if asked:
-        warn_user(
-            f"{name} stopped before convergence {where.format(asked)} because a callback asked "
-            "for it.",
-            ConvergenceWarning,
-        )
+    n_passes = max((each.n_passes for each in results if each.stopped == "max_passes"), default=0)
+    for reason, where, why in (
+        ("max_iter", f" at max_iter={max_iter}", f": {remedy or 'raise max_iter or tol'}"),
+        (
+            "max_passes",
+            f" after {n_passes} passes over the instances,",
+            ": scale the features, lower C, or raise tol",
+        ),
+        ("callback", "", " because a callback asked for it"),
+    ):
+        count = sum(not result.converged and result.stopped == reason for result in results)
+        if count:
+            warn_user(
+                f"{name} stopped{where} before convergence in {count} of {len(results)} "
+                f"problem(s){why}.",
+                ConvergenceWarning,
+            )
 
 
 def warn_of_gaps(name: str, results: Sequence[Any], tol: float) -> None:

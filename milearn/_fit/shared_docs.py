@@ -161,10 +161,6 @@ ConvergenceWarning
     If the procedure has not converged after ``max_iter`` steps, or a convex step misses its
     precision.
 
-EfficiencyWarning
-    Before a fit over kernel values that is estimated to take more than half an hour. The estimate
-    depends only on the sizes and may be wrong by a factor of 10.
-
 rows_or_dual = With the linear kernel the problem is solved over rows, by Newton's method in blocks
 and without a copy of the instances, if these are distributed, if there are more than 20,000 of them
 or more than 5,000 in more than 500 bags, or if there are more than two bags per feature and more
@@ -176,9 +172,6 @@ Multiple-Instance Learning. NIPS 15, 2003.
 
 cheung2006 = .. [{}] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance
 Learning. ICML 2006.
-
-gehler2007 = .. [{}] P. V. Gehler, O. Chapelle. Deterministic Annealing for Multiple-Instance
-Learning. AISTATS 2007.
 """
 _PLACEHOLDER = re.compile(r"^( *)\{(\w+)(?:: (.+))?\}$", re.MULTILINE)
 _WIDTH = 100

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -16,13 +15,6 @@ from .._bags.threads import controller, one_blas_thread
 _FEW_INSTANCES = 3_000
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread of BLAS, and one of OpenMP, whose number belongs to the calling thread."""
-    with one_blas_thread(), controller().limit(limits=1, user_api="openmp"):
-        yield
-
-
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
     """scikit-learn's ``_fit_context``, with one thread of BLAS and OpenMP for few instances."""
     validated = _compat.fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
@@ -32,7 +24,8 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
         def with_few_threads(estimator: Any, *args: Any, **kwargs: Any) -> Any:
             if _n_instances(args[0] if args else kwargs.get("X")) > _FEW_INSTANCES:
                 return fit(estimator, *args, **kwargs)
-            with _one_thread():
+            # The number of threads of OpenMP belongs to the calling thread.
+            with one_blas_thread(), controller().limit(limits=1, user_api="openmp"):
                 return fit(estimator, *args, **kwargs)
 
         return validated(with_few_threads)

@@ -1,28 +1,34 @@
-"""Validation of bags, labels and weights."""
+"""Validation of bags, labels, weights and scores."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite, check_array
+from sklearn import get_config
+from sklearn.metrics import check_scoring
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
+from .._bags.blocks import Block
 from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, is_missing
 from .._bags.remote import RemoteBags, check_takes_remote
-from .._bags.rows_on_disk import converted, holds_text
-from .finite import check_finite
-from .label_errors import check_label_types, unknown_label
+from .._bags.rows_on_disk import converted, holds_text, pieces_of
+from .warn import warn_user
 
 _FLOATS = (np.float64, np.float32)
 # For estimators that read the instances in blocks, where float16 is converted.
 STORED_FLOATS = (np.float64, np.float32, np.float16)
+# Bits of infinity and of the sign of a float16.
+_HALF_INFINITY, _HALF_SIGN = 0x7C00, 0x8000
 
 
 # -- input -------------------------------------------------------------------------------------
@@ -104,19 +110,7 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
     TypeError
         For a string.
     """
-    kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
-    bags = as_bags(X)
-    if bags is None:
-        with _advice_on_text(X):
-            matrix = check_array(X, accept_sparse="csr", dtype=kinds, order="C")
-        return Bags.singletons(matrix, feature_names=frame_names(X))
-    if bags.is_remote:
-        check_takes_remote(None)
-    _check_numbers(bags, "this function")
-    if bags.dtype not in kinds:
-        bags = converted(bags, _target_dtype(bags, kinds))
-    check_finite(bags, allow_nan=False)
-    return bags
+    return validate_bags(None, X, dtype=dtype)
 
 
 @contextlib.contextmanager
@@ -197,7 +191,7 @@ def validate_bags(
 
     Parameters
     ----------
-    estimator : estimator instance
+    estimator : estimator instance or None
         The estimator that the bags are for.
     X : Bags, 3-D array, sequence of 2-D blocks, or matrix
         The input of one of its methods.
@@ -230,24 +224,25 @@ def validate_bags(
         For a string, sparse instances with ``accept_sparse=False``, or distributed bags if the
         estimator needs all instances in one place.
     """
-    kinds = dtype if isinstance(dtype, (tuple, list)) else (dtype,)
+    kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
     bags = as_bags(X)
     if bags is None:
+        options: dict[str, Any] = {
+            "dtype": kinds,
+            "accept_sparse": "csr" if accept_sparse else False,
+            "ensure_all_finite": ensure_all_finite,
+            "ensure_min_samples": min_bags,
+            "order": "C",
+        }
         with _advice_on_text(X):
-            matrix = validate_data(
-                estimator,
-                X,
-                reset=reset,
-                dtype=list(kinds),
-                accept_sparse="csr" if accept_sparse else False,
-                ensure_all_finite=ensure_all_finite,
-                ensure_min_samples=min_bags,
-                order="C",
-            )
+            if estimator is None:
+                matrix = check_array(X, **options)
+            else:
+                matrix = validate_data(estimator, X, reset=reset, **options)
         return Bags.singletons(matrix, feature_names=frame_names(X))
     if bags.is_remote:
         check_takes_remote(estimator)
-    name = type(estimator).__name__
+    name = "this function" if estimator is None else type(estimator).__name__
     n_bags, n_features = bags.shape
     if n_bags < min_bags:
         raise ValueError(
@@ -262,24 +257,68 @@ def validate_bags(
         )
     if not reset:
         _check_features(estimator, bags, reset)
-    if not accept_text:
-        _check_numbers(bags, name)
-    is_text = holds_text(bags)
-    if bags.dtype not in kinds and not is_text:
-        bags = converted(bags, _target_dtype(bags, kinds))
-    if not is_text and (ensure_all_finite is True or ensure_all_finite == "allow-nan"):
-        check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
-    if reset:  # last, so that invalid bags do not change the estimator
-        _check_features(estimator, bags, reset)
-    return bags
-
-
-def _check_numbers(bags: Any, name: str) -> None:
-    if holds_text(bags):
+    if not holds_text(bags):
+        if bags.dtype not in kinds:
+            half = bags.dtype == np.float16 and np.float32 in kinds
+            bags = converted(bags, np.float32 if half else kinds[0])
+        if ensure_all_finite is True or ensure_all_finite == "allow-nan":
+            check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
+    elif not accept_text:
         raise ValueError(
             f"The instances are text: {name} needs numbers; encode the text in an earlier step of "
             "the pipeline, such as InstanceTransformer(TfidfVectorizer())."
         )
+    if reset and estimator is not None:  # last, so that invalid bags do not change the estimator
+        _check_features(estimator, bags, reset)
+    return bags
+
+
+def check_finite(bags: Bags, allow_nan: bool) -> None:
+    """Raise a ValueError for infinity, and for NaN unless it is allowed; it names the bag."""
+    if get_config()["assume_finite"]:
+        return
+    parts = bags.source(dtype=bags.dtype).map(_first_wrong, allow_nan, in_parts=True)
+    for row, value in filter(None, parts):
+        bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
+        what, remedy = "infinity", "remove or clip it"
+        if np.isnan(value):
+            what, remedy = (
+                "NaN",
+                (
+                    "impute it with milearn.preprocessing.InstanceTransformer(SimpleImputer()) or "
+                    "remove the instance"
+                ),
+            )
+        raise ValueError(f"Bag {bag} contains {what} (instance row {row}): {remedy}.")
+
+
+def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
+    """Row and value of the first entry that is not finite."""
+    stored, entry = block.stored, 0
+    is_sparse = sparse.issparse(stored)
+    for values in (stored.data,) if is_sparse else pieces_of(stored, block.dtype):
+        if not _is_finite(values):
+            wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
+            if wrong.any():
+                first = int(np.argmax(wrong))
+                entry += first
+                row = entry // stored.shape[1]
+                if is_sparse:
+                    row = int(np.searchsorted(stored.indptr, entry, side="right")) - 1
+                return block.first_row + row, values.flat[first]
+        entry += values.size
+    return None
+
+
+def _is_finite(values: np.ndarray) -> bool:
+    """Whether a quick test shows that all values are finite; sums of finite values may overflow."""
+    if values.size and values.dtype == np.float16:
+        # A sum would overflow, and integers are compared faster: infinity is the largest without
+        # a sign, and NaN is above it.
+        negative = values.view(np.uint16).max() >= _HALF_INFINITY | _HALF_SIGN
+        return bool(not negative and values.view(np.int16).max() < _HALF_INFINITY)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.sum(values)))
 
 
 def warn_of_matrix(estimator: Any, X: Any, bags: Bags, mean_size: float) -> None:
@@ -338,11 +377,6 @@ def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
 def _short(names: np.ndarray) -> str:
     shown = ", ".join(str(name) for name in names[:3])
     return f"{len(names)} names ({shown}{', ...' if len(names) > 3 else ''})"
-
-
-def _target_dtype(bags: Bags, kinds: Any) -> Any:
-    """The type to convert to: the first allowed type, except for float16."""
-    return np.float32 if bags.dtype == np.float16 and np.float32 in kinds else kinds[0]
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
@@ -428,6 +462,49 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
 
 
 # -- labels ------------------------------------------------------------------------------------
+
+
+def check_label_types(y: Any) -> None:
+    """Raise an error for missing labels, and for labels that are only partly strings."""
+    missing = [label for label in y if is_missing(label)]
+    if missing:
+        raise ValueError(
+            f"y holds {len(missing)} missing label(s) ({missing[0]!r}): leave these bags out, or "
+            "fit an estimator that learns from bags without a label, such as MILSD."
+        )
+    texts = sum(isinstance(label, str) for label in y)
+    if texts == len(y):
+        return
+    types = ", ".join(sorted({type(label).__name__ for label in y}))
+    if texts:
+        raise ValueError(
+            f"y holds labels of mixed types ({types}): give every bag a label of the same type, a "
+            "string or a whole number."
+        )
+    if all(isinstance(label, Real) for label in y):
+        raise ValueError(
+            f"Unknown label type: y is an array of Python objects ({types}); convert it to an "
+            "array of whole numbers, as in np.array(y.tolist())."
+        )
+
+
+def unknown_label(named: str, label: Any, classes: np.ndarray) -> ValueError:
+    """The error for a parameter that names a label which is not in y."""
+    return ValueError(
+        f"{named} not a label in y: the labels are {classes.tolist()}."
+        f"{numbered_advice(classes, label)}"
+    )
+
+
+def numbered_advice(classes: np.ndarray, label: Any) -> str:
+    """Advice for a parameter that names a class by a word where the classes are numbers."""
+    numbered = classes.tolist() == list(range(len(classes)))
+    if not (numbered and isinstance(label, str)):
+        return ""
+    return (
+        " StackingClassifier, VotingClassifier and cross_val_predict of scores replace labels by "
+        "their numbers in sorted order: name the class by its number there."
+    )
 
 
 def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
@@ -549,3 +626,216 @@ def bag_weights(
         if (factors < 0).any() or not np.isfinite(factors).all():
             raise ValueError("class_weight must hold finite numbers that are not negative.")
     return sample_weight * factors[codes]
+
+
+def warn_of_unnamed_positive(estimator: Any, classes: np.ndarray, positive: int) -> None:
+    """Warn if two classes have names and ``pos_label`` is None."""
+    named = all(isinstance(label, str) for label in classes.tolist())
+    if named and positive >= 0 and getattr(estimator, "pos_label", "") is None:
+        last, first = repr(str(classes[1])), repr(str(classes[0]))
+        warn_user(
+            f"The positive class is {last}, the last one in alphabetical order: an instance of it "
+            f"makes a bag positive. Pass pos_label={last}, or pos_label={first} if it is the other "
+            "one.",
+            UserWarning,
+        )
+
+
+@dataclass(frozen=True)
+class TrainingLabels:
+    """Validated labels and weights of the bags in a fit.
+
+    Bags of weight zero are ignored.
+    """
+
+    # Labels of all bags that were passed, of shape (n_bags,).
+    all_labels: np.ndarray
+    # Positions of the bags with a weight above zero, of shape (n_used,).
+    used: np.ndarray
+    # Positions of their classes in ``classes``, of shape (n_used,).
+    codes: np.ndarray
+    # Their sample weights times the weights of their classes, of shape (n_used,).
+    weights: np.ndarray
+    # Their sample weights, of shape (n_used,).
+    sample_weights: np.ndarray
+    # Sorted classes, of shape (n_classes,).
+    classes: np.ndarray
+    # Position of the positive class of two; -1 if each class is positive in turn.
+    positive: int
+
+    @classmethod
+    def of(cls, estimator: Any, y: Any, bags: Bags, sample_weight: Any) -> TrainingLabels:
+        """Validate labels and weights by the parameters ``pos_label`` and ``class_weight``.
+
+        An estimator does not need to have these parameters. If it has ``pos_label`` and both
+        classes are not treated alike, two classes with names need one: their alphabetical order
+        means nothing.
+
+        Raises
+        ------
+        ValueError
+            For invalid labels and weights, for fewer than two classes, and for a
+            ``class_weight`` that leaves a class without weight.
+        """
+        labels = validate_labels(estimator, y, bags)
+        sample_weights = validate_sample_weight(sample_weight, bags)
+        weighted = np.flatnonzero(sample_weights > 0)
+        classes, codes, positive = encode_classes(
+            labels[weighted], getattr(estimator, "pos_label", None)
+        )
+        if not getattr(estimator, "_treats_classes_alike", False):
+            warn_of_unnamed_positive(estimator, classes, positive)
+        class_weight = getattr(estimator, "class_weight", None)
+        if isinstance(class_weight, dict):
+            # A class whose bags all have a weight of zero is ignored with them.
+            ignored = set(labels.tolist()) - set(classes.tolist())
+            class_weight = {key: class_weight[key] for key in class_weight if key not in ignored}
+        weights = bag_weights(class_weight, classes, codes, sample_weights[weighted])
+        left = weights > 0
+        if len(np.unique(codes[left])) < len(classes):
+            raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
+        used = weighted[left]
+        return cls(
+            labels, used, codes[left], weights[left], sample_weights[used], classes, positive
+        )
+
+    @property
+    def sign(self) -> int:
+        """1, or -1 if ``classes[0]`` is the positive class of two."""
+        return -1 if self.positive == 0 else 1
+
+    @property
+    def tasks(self) -> list[int]:
+        """Classes that are positive in turn: one of two classes, otherwise all."""
+        return [self.positive] if self.positive >= 0 else list(range(len(self.classes)))
+
+
+# -- outcomes of survival analysis ---------------------------------------------------------------
+
+
+def survival_outcomes(event: Any, time: Any) -> np.ndarray:
+    """Outcomes of bags as estimators of survival expect them.
+
+    Parameters
+    ----------
+    event : array-like of bool of shape (n_bags,)
+        Whether the event was observed; otherwise the bag is censored. Zeros and ones are allowed.
+    time : array-like of shape (n_bags,)
+        Time of the event or of censoring.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        A structured array with the fields "event" and "time", as
+        ``sksurv.util.Surv.from_arrays`` of scikit-survival makes them.
+
+    Raises
+    ------
+    ValueError
+        If ``event`` has other values, times are not finite, or the lengths differ.
+
+    Examples
+    --------
+    >>> from milearn.survival import survival_outcomes
+    >>> y = survival_outcomes([True, False], [12.5, 60.0])
+    >>> y["time"]
+    array([12.5, 60. ])
+    """
+    events = column_or_1d(event)
+    if events.dtype != bool:
+        odd = [value for value in events.tolist() if value not in (0, 1)]
+        if odd:
+            raise ValueError(
+                f"event holds {odd[0]!r}: pass True for an observed event and False for a "
+                "censored bag."
+            )
+    times = check_array(column_or_1d(time), ensure_2d=False, dtype=np.float64, input_name="time")
+    check_consistent_length(events, times)
+    found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
+    found["event"], found["time"] = events.astype(bool), times
+    return found
+
+
+def outcome_fields(y: np.ndarray) -> tuple[str, str] | None:
+    """Names of the fields of events and times of structured outcomes; None for other targets."""
+    fields: dict[str, Any] = dict(y.dtype.fields or {})
+    kinds = {name: field[0].kind for name, field in fields.items()}
+    events = [name for name, kind in kinds.items() if kind == "b"]
+    times = [name for name, kind in kinds.items() if kind in "iuf"]
+    return (events[0], times[0]) if len(events) == len(times) == len(fields) - 1 == 1 else None
+
+
+def has_outcomes(y: Any) -> bool:
+    """Whether targets are outcomes of survival analysis."""
+    return isinstance(y, np.ndarray) and outcome_fields(y) is not None
+
+
+def validate_outcomes(estimator: Any, y: Any, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+    """Events and times, one per bag.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that the outcomes are for; named in error messages.
+    y : structured array of shape (n_bags,)
+        A field of bool, the events, and a field of numbers, the times.
+    bags : Bags
+
+    Returns
+    -------
+    events : ndarray of bool of shape (n_bags,)
+    times : ndarray of shape (n_bags,)
+
+    Raises
+    ------
+    ValueError
+        For other targets, another number of them than bags, or times that are not finite.
+    """
+    y = y if y is None else np.asarray(y)
+    if y is not None and outcome_fields(y) is None:
+        raise _not_outcomes()
+    return events_and_times(validate_labels(estimator, y, bags))
+
+
+def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Events and times of structured outcomes; times have to be finite."""
+    y = np.asarray(y)
+    names = outcome_fields(y)
+    if names is None:
+        raise _not_outcomes()
+    times = check_array(y[names[1]], ensure_2d=False, dtype=np.float64, input_name="y")
+    return y[names[0]].astype(bool), times
+
+
+def _not_outcomes() -> ValueError:
+    return ValueError(
+        "y must be a structured array with a field of bool (whether the event was observed) and a "
+        "field of numbers (the time): make it with milearn.survival.survival_outcomes(event, time)."
+    )
+
+
+# -- scores ------------------------------------------------------------------------------------
+
+
+def single_scorer(estimator: Any, scoring: Any) -> Any:
+    """The callable ``scorer(estimator, X, y)`` of one score, or an error.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+    scoring : str, callable or None
+        None for the ``score`` of the estimator.
+
+    Raises
+    ------
+    TypeError
+        For several scores.
+    ValueError
+        For an unknown score, or a metric in place of a scorer.
+    """
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(
+            f"scoring is a {type(scoring).__name__}: pass the name of one score or a callable, and "
+            "call the function once for each of several scores."
+        )
+    return check_scoring(estimator, scoring)

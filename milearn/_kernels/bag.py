@@ -10,6 +10,8 @@ After Gaertner, Flach, Kowalczyk & Smola (2002), with s(A, B) the sum of k(x, z)
 The first three are inner products of scaled sums of images, t_B sum_x phi(x). They only need the
 scales t_B and sums over rows of the kernel matrix of the instances, which is computed in blocks and
 not stored.
+
+Other kernels between bags compare one vector of each bag, with medians as their widths.
 """
 
 from __future__ import annotations
@@ -20,14 +22,36 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances
+from sklearn.preprocessing import normalize
 
-from .._bags.segments import bag_ranges, segment_index, segment_max, segment_min
-from .memory import block_bytes as default_block_bytes
+from .._bags.blocks import BLOCK_BYTES
+from .._bags.canonical import canonical_csr
+from .._bags.distinct import row_ranks
+from .._bags.segments import (
+    bag_ranges,
+    pooling_matrix,
+    segment_index,
+    segment_max,
+    segment_mean,
+    segment_min,
+)
+from .memory import block_bytes as cached_bytes
+from .pairs import bags_of_rows, block_shape, side_of, squares
 
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
 # Number of rows of a block for the self-similarities of bags.
 _SELF_ROWS = 256
+# Above these numbers of bags and of instances, medians are computed from the pairs of a sample. For
+# bags, unlike instances, all distances are already known.
+_SAMPLE = 1000
+_SAMPLE_ROWS = 500
+# Distances below this fraction of the largest one are zero up to rounding.
+_NEGLIGIBLE = 1e-14
+# Offsets of rows that are not bags.
+_ALONE = np.zeros(1, dtype=np.intp)
 
 Kernel = Callable[[Any, Any], np.ndarray]
 
@@ -55,12 +79,18 @@ def row_sums(
     -------
     ndarray of shape (n_bags, n_right)
     """
-    block_bytes = block_bytes or default_block_bytes()
+    block_bytes = block_bytes or cached_bytes()
     sums = np.zeros((len(offsets) - 1, right.shape[0]))
     width = _width(right.shape[0], block_bytes)
+    height = max(1, block_bytes // (8 * width))
     for column in range(0, right.shape[0], width):
-        part = right[column : column + width]
-        _add_row_sums(sums[:, column : column + width], left, offsets, part, kernel, block_bytes)
+        columns = slice(column, column + width)
+        for start in range(0, left.shape[0], height):
+            rows = slice(start, min(start + height, left.shape[0]))
+            # A large bag is summed in several blocks.
+            bags, starts = bags_of_rows(offsets, rows)
+            values = kernel(left[rows], right[columns])
+            sums[bags, columns] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
     return sums
 
 
@@ -89,24 +119,17 @@ def symmetric_row_sums(
         for start in range(0, n, rows_at_once)
     ]
     for number, (rows, left) in enumerate(parts):
-        mine, starts = _bags_of_rows(offsets, rows)
+        mine, starts = bags_of_rows(offsets, rows)
         for columns, right in parts[: number + 1]:
             values = kernel(left, right)
             sums[mine, columns] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
             if columns == rows:
                 own[rows] = np.diagonal(values)
                 continue
-            other, starts_of_other = _bags_of_rows(offsets, columns)
+            other, starts_of_other = bags_of_rows(offsets, columns)
             by_row = np.add.reduceat(values, starts_of_other, axis=1, dtype=np.float64)
             sums[other, rows] += by_row.T
     return sums, own
-
-
-def _bags_of_rows(offsets: np.ndarray, rows: slice) -> tuple[slice, np.ndarray]:
-    """The bags that contain some of the rows, and the first of these rows in each bag."""
-    first = int(np.searchsorted(offsets, rows.start, side="right")) - 1
-    last = int(np.searchsorted(offsets, rows.stop, side="left"))
-    return slice(first, last), np.maximum(offsets[first:last], rows.start) - rows.start
 
 
 def pair_sums(
@@ -135,7 +158,7 @@ def pair_sums(
     -------
     ndarray of shape (n_left_bags, n_right_bags)
     """
-    block_bytes = block_bytes or default_block_bytes()
+    block_bytes = block_bytes or cached_bytes()
     symmetric = right is None or right_offsets is None
     other, other_offsets = (left, left_offsets) if symmetric else (right, right_offsets)
     assert other_offsets is not None
@@ -149,12 +172,9 @@ def pair_sums(
         inner = other_offsets[first:last] - start
         # By symmetry, only pairs with bags up to the last one of the range are needed.
         top = last if symmetric else n_left
-        rows = left[: int(left_offsets[top])]
-        partial = np.zeros((top, stop - start))
-        _add_row_sums(
-            partial, rows, left_offsets[: top + 1], other[start:stop], kernel, block_bytes
-        )
-        sums[:top, first:last] = np.add.reduceat(partial, inner, axis=1)
+        rows, offsets = left[: int(left_offsets[top])], left_offsets[: top + 1]
+        by_row = row_sums(rows, offsets, other[start:stop], kernel, block_bytes=block_bytes)
+        sums[:top, first:last] = np.add.reduceat(by_row, inner, axis=1)
 
     Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
         delayed(fill)(first, last) for first, last in bag_ranges(other_offsets, width)
@@ -168,19 +188,11 @@ def pair_sums(
 def self_sums(instances: Any, offsets: np.ndarray, kernel: Kernel) -> np.ndarray:
     """s(B, B) of each bag, shape (n_bags,)."""
     sums = np.zeros(len(offsets) - 1)
-    sizes = np.diff(offsets)
     for first, last in bag_ranges(offsets, _SELF_ROWS):
-        start = int(offsets[first])
-        if last == first + 1 and sizes[first] > _SELF_ROWS:
-            block = instances[start : int(offsets[last])]
-            one = np.array([0, block.shape[0]])
-            sums[first] = row_sums(block, one, block, kernel).sum()
-            continue
-        block = instances[start : int(offsets[last])]
-        inner = offsets[first:last] - start
-        by_row = np.add.reduceat(kernel(block, block), inner, axis=0, dtype=np.float64)
-        by_pair = np.add.reduceat(by_row, inner, axis=1)
-        sums[first:last] = np.diagonal(by_pair)
+        block = instances[int(offsets[first]) : int(offsets[last])]
+        inner = offsets[first : last + 1] - offsets[first]
+        by_row = row_sums(block, inner, block, kernel)
+        sums[first:last] = np.diagonal(np.add.reduceat(by_row, inner[:-1], axis=1))
     return sums
 
 
@@ -279,23 +291,149 @@ def _sparse_extremes(instances: Any, offsets: np.ndarray) -> Any:
     return sparse.hstack(parts, format="csr")
 
 
-def _add_row_sums(
-    sums: np.ndarray,
-    left: Any,
-    offsets: np.ndarray,
-    right: Any,
-    kernel: Kernel,
-    block_bytes: int,
-) -> None:
-    """Add sums over the rows of each bag to ``sums``; a large bag is summed in several blocks."""
-    height = max(1, block_bytes // (8 * max(right.shape[0], 1)))
-    for start in range(0, left.shape[0], height):
-        stop = min(start + height, left.shape[0])
-        bags, starts = _bags_of_rows(offsets, slice(start, stop))
-        values = kernel(left[start:stop], right)
-        sums[bags] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
-
-
 def _width(n_columns: int, block_bytes: int) -> int:
     """Number of columns of a square block of ``block_bytes``."""
     return max(1, min(n_columns, int(np.sqrt(block_bytes / 8))))
+
+
+# -- one vector for each bag -----------------------------------------------------------------------
+
+
+def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
+    """A vector for each bag: its means, its extremes, or four statistics of each feature.
+
+    Parameters
+    ----------
+    name : {"mean", "minmax", "statistics"}
+        "minmax" is minimum and maximum, "statistics" minimum, maximum, mean and standard
+        deviation, in this order.
+    instances : ndarray, CSR or rows of a file, of shape (n_instances, n_features)
+        Rows that are not in memory are read in blocks of bags.
+    offsets : ndarray of shape (n_bags + 1,)
+
+    Returns
+    -------
+    ndarray or CSR of shape (n_bags, k * n_features), float64
+        CSR for CSR instances.
+    """
+    if not (sparse.issparse(instances) or isinstance(instances, np.ndarray)):
+        at_once = max(1, BLOCK_BYTES // (8 * max(1, instances.shape[1])))
+        parts = [
+            bag_vectors(
+                name,
+                instances[int(offsets[first]) : int(offsets[last])],
+                offsets[first : last + 1] - offsets[first],
+            )
+            for first, last in bag_ranges(offsets, at_once)
+        ]
+        return np.concatenate(parts)
+    if name == "minmax":
+        return minmax_vectors(instances, offsets, keep_sparse=True)
+    if sparse.issparse(instances):
+        means = _pooled(instances, offsets)
+        if name == "mean":
+            return means
+        # For sparse rows, the mean of squares minus the squared mean does not lose digits.
+        variance = _pooled(instances.power(2), offsets) - means.power(2)
+        variance.data = np.maximum(variance.data, 0.0)
+        extremes = minmax_vectors(instances, offsets, keep_sparse=True)
+        return sparse.hstack([extremes, means, variance.sqrt()], format="csr")
+    means = segment_mean(instances.astype(np.float64, copy=False), offsets)
+    if name == "mean":
+        return means
+    deviations = instances - means[segment_index(offsets)]
+    deviations *= deviations
+    spread = np.sqrt(segment_mean(deviations, offsets))
+    return np.concatenate([minmax_vectors(instances, offsets), means, spread], axis=1)
+
+
+def _pooled(instances: Any, offsets: np.ndarray) -> Any:
+    return sparse.csr_array(pooling_matrix(offsets) @ sparse.csr_array(instances, dtype=np.float64))
+
+
+def unit_rows(matrix: Any) -> Any:
+    """Rows divided by their Euclidean lengths; rows of zeros stay."""
+    return normalize(matrix.astype(np.float64), copy=False)
+
+
+def cosines(left: Any, right: Any) -> np.ndarray:
+    """Cosines of the angles between rows, zero for a row of zeros."""
+    product = unit_rows(left) @ unit_rows(right).T
+    values = product.toarray() if sparse.issparse(product) else np.asarray(product)
+    # Rounding depends on the side.
+    return 0.5 * (values + values.T) if left is right else values
+
+
+def squared_distances(left: Any, right: Any) -> np.ndarray:
+    """Squared Euclidean distances between rows, exactly zero where they are equal."""
+    out = np.empty((left.shape[0], right.shape[0]))
+    # In float64: that of float16 rows would have three digits.
+    centre = None if sparse.issparse(right) else right.mean(axis=0, dtype=np.float64)
+    height, width = block_shape()
+    for top in range(0, out.shape[0], height):
+        of = slice(top, min(top + height, out.shape[0]))
+        rows = side_of(left[of], _ALONE, centre)
+        for start in range(top if left is right else 0, out.shape[1], width):
+            to = slice(start, min(start + width, out.shape[1]))
+            # Recomputed for each block, which is fast and saves the memory of a copy.
+            columns = side_of(right[to], _ALONE, centre, right=True)
+            out[of, to] = squares(rows, columns, slice(0, None), slice(0, None))
+        if left is right:
+            out[of, of] = 0.5 * (out[of, of] + out[of, of].T)
+            out[of.stop :, of] = out[of, of.stop :].T
+    return out
+
+
+def l1_distances(left: Any, right: Any, n_jobs: int | None = None) -> np.ndarray:
+    """Distances between rows by the sum of absolute differences."""
+    if sparse.issparse(left) or sparse.issparse(right):
+        # scikit-learn requires 32-bit indices here.
+        return manhattan_distances(canonical_csr(left), canonical_csr(right))
+    step = max(1, cached_bytes() // (8 * max(1, len(right))))
+    parts = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
+        delayed(cdist)(left[first : first + step], right, "cityblock")
+        for first in range(0, len(left), step)
+    )
+    return np.concatenate(parts)
+
+
+def median_of_rows(
+    rows: Any, laplacian: bool, random_state: Any, *, sample: int = _SAMPLE_ROWS
+) -> float:
+    """Median over pairs of rows of their squared distance, or of the 1-norm of their difference.
+
+    For many rows, only the pairs of a sample are used; see :func:`median_of_pairs`.
+    """
+    n = rows.shape[0]
+    if n > sample:
+        # Sample by contents, so that the result does not depend on the order of instances.
+        ranked = np.argsort(row_ranks(rows), kind="stable")
+        rows = rows[ranked[random_state.choice(n, sample, replace=False)]]
+    distances = l1_distances(rows, rows) if laplacian else squared_distances(rows, rows)
+    return median_of_pairs(distances, random_state)
+
+
+def median_of_pairs(distances: np.ndarray, random_state: Any, *, sample: int = _SAMPLE) -> float:
+    """Median over the pairs of different objects, from the symmetric matrix of their distances.
+
+    If it is zero, because most pairs are equal, the median of positive distances is returned, or
+    one if all objects are equal.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n, n)
+    random_state : RandomState
+        Determines the sample of objects if there are many.
+    """
+    n = len(distances)
+    if n > sample:
+        drawn = random_state.choice(n, sample, replace=False)
+        distances, n = distances[np.ix_(drawn, drawn)], sample
+    if n < 2:
+        return 1.0
+    values = np.concatenate([distances[i, i + 1 :] for i in range(n)])
+    middle, negligible = float(np.median(values)), _NEGLIGIBLE * float(values.max())
+    if middle <= negligible:
+        positive = values[values > negligible]
+        middle = float(np.median(positive)) if len(positive) else 1.0
+    return middle

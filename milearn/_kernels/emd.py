@@ -9,9 +9,8 @@ from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 
 from .._bags.segments import bag_ranges
-from .centring import exact_factors
 from .memory import require_memory
-from .squares import Side, block_shape, squares
+from .pairs import Side, block_shape, squares
 
 # Maximum number of pivots of the network simplex, far more than bags of thousands need.
 _MAX_PIVOTS = 10_000_000
@@ -102,16 +101,15 @@ def _transport(ot: Any, costs: np.ndarray) -> float:
     if n_left == n_right and n_left <= 64:
         # A permutation is optimal, and computing it is three times as fast for small bags.
         return float(costs[linear_sum_assignment(costs)].mean())
-    # The tolerances of the solver are absolute.
-    factors = exact_factors(np.atleast_1d(costs.max()).astype(np.float64))
-    factor = 1.0 if factors is None else float(factors[0])
+    # The tolerances of the solver are absolute. A power of two changes no digit.
+    exponent = int(np.frexp(costs.max())[1])
     # The dual variables, which centring would concern, are not used.
     cost = ot.emd2(
         np.full(n_left, 1.0 / n_left),
         np.full(n_right, 1.0 / n_right),
-        np.ascontiguousarray(costs if factors is None else costs * factor, dtype=np.float64),
+        np.ldexp(costs, -exponent, dtype=np.float64),
         numItermax=_MAX_PIVOTS,
         center_dual=False,
         check_marginals=False,
     )
-    return float(cost) / factor
+    return float(np.ldexp(cost, exponent))

@@ -82,29 +82,15 @@ def graph_kernel(left: WeightedBags, right: WeightedBags, scale: float) -> np.nd
     out = np.empty((len(left.offsets) - 1, len(right.offsets) - 1))
     side = max(1, int(np.sqrt(block_bytes() / 8)))
     for first, last in bag_ranges(left.offsets, side):
+        of = slice(left.offsets[first], left.offsets[last])
         for start, stop in bag_ranges(right.offsets, side):
-            out[first:last, start:stop] = _block(left, right, (first, last), (start, stop), scale)
+            to = slice(right.offsets[start], right.offsets[stop])
+            values = euclidean_distances(left.instances[of], right.instances[to], squared=True)
+            values *= -1.0 / scale
+            np.exp(values, out=values)
+            values *= left.weights[of, None]
+            values *= right.weights[to]
+            by_bag = np.add.reduceat(values, left.offsets[first:last] - of.start, axis=0)
+            columns = right.offsets[start:stop] - to.start
+            out[first:last, start:stop] = np.add.reduceat(by_bag, columns, axis=1)
     return out
-
-
-def _block(
-    left: WeightedBags,
-    right: WeightedBags,
-    rows: tuple[int, int],
-    columns: tuple[int, int],
-    scale: float,
-) -> np.ndarray:
-    top, bottom = left.offsets[rows[0]], left.offsets[rows[1]]
-    start, stop = right.offsets[columns[0]], right.offsets[columns[1]]
-    values = euclidean_distances(
-        left.instances[top:bottom], right.instances[start:stop], squared=True
-    )
-    values *= -1.0 / scale
-    np.exp(values, out=values)
-    values *= left.weights[top:bottom, None]
-    values *= right.weights[start:stop]
-    by_bag = np.add.reduceat(values, left.offsets[rows[0] : rows[1]] - top, axis=0)
-    found: np.ndarray = np.add.reduceat(
-        by_bag, right.offsets[columns[0] : columns[1]] - start, axis=1
-    )
-    return found

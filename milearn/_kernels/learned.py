@@ -1,4 +1,4 @@
-"""Kernels between bags whose scales and widths are learnt on the training bags.
+"""Kernels between bags whose scales and widths are learnt on the training bags, and averages.
 
 With d the Euclidean distance between instances, and medians over pairs of training bags (over
 pairs of training instances for the scale s), times ``width``:
@@ -27,17 +27,17 @@ of its kind and orthogonal to those with entries. Nothing is centred, and CSR in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from .bag_vectors import (
+from .bag import (
     bag_vectors,
     cosines,
     l1_distances,
@@ -49,14 +49,15 @@ from .bag_vectors import (
 from .emd import earth_movers
 from .graph import graph_kernel, weighted_bags
 from .memory import block_bytes, require_memory
-from .pairs import PairSums, own_sums, pair_reductions
-from .squares import BLOCKS_HELD, Side, columns_of, rows_of
+from .pairs import BLOCKS_HELD, PairSums, Side, own_sums, pair_reductions, side_of
 
 # Standardised rows of distances are clipped at this value. A bag that is far from all training bags
 # differs from them in every column, and its kernel would vanish. Similarities are already bounded.
 _ROW_CLIP = 3.0
 # Scale of exp(-d^2 / s) between rows of unit length.
 _COSINE_SCALE = 0.5
+# A centred matrix is zero up to rounding if its trace is below this fraction of the trace before.
+_CONSTANT = 1e-12
 
 
 # -- bags and training instances -------------------------------------------------------------------
@@ -80,8 +81,14 @@ class _Bags:
 
     @cached_property
     def compared(self) -> Any:
-        """Rows between which distances are computed."""
-        return _directions(self.scaled) if self.cosine else self.raw
+        """Rows between which distances are computed; those of zeros have their own direction."""
+        if not self.cosine:
+            return self.raw
+        lengths = np.asarray(abs(self.scaled).sum(axis=1)).ravel()
+        empty = (lengths == 0).astype(np.float64)[:, None]
+        if sparse.issparse(self.scaled):
+            return sparse.hstack([self.scaled, sparse.csr_array(empty)], format="csr")
+        return np.hstack([self.scaled, empty])
 
     @cached_property
     def _statistics(self) -> np.ndarray:
@@ -98,238 +105,114 @@ class _Bags:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def range(self, first: int, last: int) -> tuple[Any, np.ndarray]:
-        """Instances and offsets of some of the bags."""
-        start, stop = self.offsets[first], self.offsets[last]
-        return self.raw[start:stop], self.offsets[first : last + 1] - start
-
-
-def _directions(unit: Any) -> Any:
-    """Unit rows with an additional column, which is one for rows of zeros."""
-    lengths = abs(unit).sum(axis=1)
-    empty = (np.asarray(lengths).ravel() == 0).astype(np.float64)[:, None]
-    if sparse.issparse(unit):
-        return sparse.hstack([unit, sparse.csr_array(empty)], format="csr")
-    return np.hstack([unit, empty])
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """Fitted values that kernels between instances share."""
-
-    # Training instances.
-    columns: Side | None = None
-    # Mean of dense training instances, which is subtracted from them.
-    centre: np.ndarray | None = None
-    # Scale s of "set_median" and "graph".
-    scale: float = 1.0
-    # Scale of "miles_rows"; None for cosines.
-    row_scale: float | None = None
-    n_jobs: int | None = None
-
-    def compare(self, bags: _Bags, kernels: Sequence[_Kernel], symmetric: bool) -> None:
-        """One pass over pairs of instances, for all kernels."""
-        if self.columns is None:
-            return
-        bags.rows = rows_of(bags.compared, bags.offsets, self.centre, self.columns.factor.dtype)
-        wanted = {kernel.pairs for kernel in kernels} - {""}
-        if not wanted:
-            return
-        bags.found = pair_reductions(
-            bags.rows,
-            self.columns,
-            symmetric=symmetric,
-            means="means" in wanted,
-            nearest="nearest" in wanted,
-            scale=self.scale if "sums" in wanted else None,
-            n_jobs=self.n_jobs,
-        )
-
 
 # -- kernels ---------------------------------------------------------------------------------------
 
-
-class _Kernel:
-    """exp(-distance / scale), where the scale is the median distance of the training bags.
-
-    ``between`` is true if distances or similarities of instances are needed, ``scaled`` if these
-    have a scale, and ``pairs`` names the required result of a pass over their pairs.
-    """
-
-    between, scaled, pairs = True, False, ""
-
-    def __init__(self, name: str, cosine: bool) -> None:
-        self.name, self.cosine = name, cosine
-
-    def learn(self, bags: _Bags, shared: _Shared, width: float, seed: int) -> np.ndarray:
-        """Learn on the training bags; returns their kernel matrix."""
-        distances = self._distances(bags, shared, training=True)
-        self.scale = width * median_of_pairs(distances, np.random.RandomState(seed))
-        return np.exp(distances / -self.scale)
-
-    def matrix(self, bags: _Bags, shared: _Shared) -> np.ndarray:
-        """Kernel of new bags with the training bags."""
-        return np.exp(self._distances(bags, shared, training=False) / -self.scale)
-
-    def _distances(self, bags: _Bags, shared: _Shared, *, training: bool) -> np.ndarray:
-        raise NotImplementedError
-
-
-class _VectorKernel(_Kernel):
-    """A kernel between vectors, one for each bag."""
-
-    between = False
-    _LAPLACIAN = ("minmax_laplacian", "statistics")
-
-    def _vectors(self, bags: _Bags, shared: _Shared) -> Any:
-        source = bags.raw if self.name == "mean" else bags.scaled
-        if self.name == "unit_mean" and not bags.cosine:
-            source = unit_rows(source)
-        return bags.vectors(_VECTORS[self.name], source)
-
-    def _scaler(self) -> StandardScaler | None:
-        # Distances do not depend on the origin, so centring is not needed without clipping.
-        return StandardScaler(with_mean=False) if self.name == "statistics" else None
-
-    def _scale_vectors(self, vectors: Any) -> Any:
-        return vectors if self.standard is None else self.standard.transform(vectors)
-
-    def _distances(self, bags: _Bags, shared: _Shared, *, training: bool) -> np.ndarray:
-        vectors = self._vectors(bags, shared)
-        if training:
-            scaler = self._scaler()
-            self.standard = None if scaler is None else scaler.fit(vectors)
-        vectors = self._scale_vectors(vectors)
-        if training:
-            self.training = vectors
-        if self.name in self._LAPLACIAN:
-            return l1_distances(vectors, self.training, shared.n_jobs)
-        return squared_distances(vectors, self.training)
-
-
-class _CosineKernel(_VectorKernel):
-    """Cosines between vectors."""
-
-    def learn(self, bags: _Bags, shared: _Shared, width: float, seed: int) -> np.ndarray:
-        self.training = self._vectors(bags, shared)
-        return cosines(self.training, self.training)
-
-    def matrix(self, bags: _Bags, shared: _Shared) -> np.ndarray:
-        return cosines(self._vectors(bags, shared), self.training)
-
-
-class _MindRows(_VectorKernel):
-    """A kernel between standardised rows of distances to the training bags."""
-
-    between, pairs = True, "means"
-
-    def _vectors(self, bags: _Bags, shared: _Shared) -> Any:
-        return bags.found.there
-
-    def _scaler(self) -> StandardScaler | None:
-        return StandardScaler()
-
-    def _scale_vectors(self, vectors: Any) -> Any:
-        rows = super()._scale_vectors(vectors)
-        return np.clip(rows, -_ROW_CLIP, _ROW_CLIP, out=rows)
-
-
-class _MilesRows(_VectorKernel):
-    """A kernel between rows of largest similarities to training instances."""
-
-    between, scaled, pairs = True, True, "nearest"
-
-    def _vectors(self, bags: _Bags, shared: _Shared) -> Any:
-        # The nearest instance has the largest similarity.
-        nearest = bags.found.nearest
-        assert nearest is not None
-        if shared.row_scale is None:
-            return 1.0 - 0.5 * nearest
-        values = nearest / -shared.row_scale
-        return np.exp(values, out=values)
-
-    def _scaler(self) -> StandardScaler | None:
-        return None if self.cosine else StandardScaler(with_mean=False)
-
-
-class _Mind(_Kernel):
-    pairs = "means"
-
-    def _distances(self, bags: _Bags, shared: _Shared, *, training: bool) -> np.ndarray:
-        assert bags.found.there is not None
-        assert bags.found.back is not None
-        return 0.5 * (bags.found.there + bags.found.back)
-
-
-class _EarthMover(_Kernel):
-    def _distances(self, bags: _Bags, shared: _Shared, *, training: bool) -> np.ndarray:
-        assert shared.columns is not None
-        return earth_movers(bags.rows, shared.columns, symmetric=training, n_jobs=shared.n_jobs)
-
-
-class _SetMedian(_Kernel):
-    """The normalised sum over all pairs of instances."""
-
-    scaled, pairs = True, "sums"
-
-    def learn(self, bags: _Bags, shared: _Shared, width: float, seed: int) -> np.ndarray:
-        sums = bags.found.sums
-        assert sums is not None
-        self.own = np.diagonal(sums).copy()
-        return sums / np.sqrt(self.own[:, None] * self.own)
-
-    def matrix(self, bags: _Bags, shared: _Shared) -> np.ndarray:
-        dtype = bags.rows.factor.dtype
-        columns = columns_of(bags.compared, bags.offsets, shared.centre, dtype)
-        own = own_sums(bags.rows, columns, shared.scale)
-        return np.asarray(bags.found.sums / np.sqrt(own[:, None] * self.own))
-
-
-class _Graph(_Kernel):
-    """The kernel between bags as graphs, in which similar instances count as one."""
-
-    scaled = True
-
-    def learn(self, bags: _Bags, shared: _Shared, width: float, seed: int) -> np.ndarray:
-        self.training = weighted_bags(bags.compared, bags.offsets, shared.centre)
-        values = graph_kernel(self.training, self.training, shared.scale)
-        return 0.5 * (values + values.T)
-
-    def matrix(self, bags: _Bags, shared: _Shared) -> np.ndarray:
-        new = weighted_bags(bags.compared, bags.offsets, shared.centre)
-        return graph_kernel(new, self.training, shared.scale)
-
-
-# Kernels of one vector per bag, and the vector.
-_VECTORS = {
-    "mean": "mean",
-    "unit_mean": "mean",
-    "minmax_laplacian": "minmax",
-    "statistics": "statistics",
-}
-_KERNELS: dict[str, type[_Kernel]] = {
-    **dict.fromkeys(_VECTORS, _VectorKernel),
-    "set_median": _SetMedian,
-    "mind": _Mind,
-    "mind_rows": _MindRows,
-    "miles_rows": _MilesRows,
-    "emd": _EarthMover,
-    "graph": _Graph,
+# By name: what is compared, the distance between its vectors, and whether similarities of instances
+# have the scale s. Compared are a vector of each bag; reductions of one pass over the pairs of
+# instances ("means", "nearest" and "sums", see :mod:`.pairs`); or the instances themselves.
+_VECTORS = ("mean", "minmax", "statistics")
+_KERNELS = {
+    "mean": ("mean", "squared", False),
+    "unit_mean": ("mean", "squared", False),
+    "minmax_laplacian": ("minmax", "l1", False),
+    "statistics": ("statistics", "l1", False),
+    "set_median": ("sums", None, True),
+    "mind": ("means", None, False),
+    "mind_rows": ("means", "squared", False),
+    "miles_rows": ("nearest", "squared", True),
+    "emd": ("instances", None, False),
+    "graph": ("instances", None, True),
 }
 LEARNED_KERNELS = tuple(_KERNELS)
 
 
 def compares_instances(name: str) -> bool:
     """Whether a kernel needs distances between instances, and not only a vector for each bag."""
-    return _KERNELS[name].between
+    return _KERNELS[name][0] not in _VECTORS
 
 
-def _kernel(name: str, cosine: bool) -> _Kernel:
-    if name not in _KERNELS:
-        known = ", ".join(map(repr, LEARNED_KERNELS))
-        raise ValueError(f"The bag kernel {name!r} is unknown: choose from {known}.")
-    kind = _CosineKernel if cosine and name in _VECTORS else _KERNELS[name]
-    return kind(name, cosine)
+class _Kernel:
+    """A learnt kernel: similarities of bags, or exp(-distance / scale) with a median distance."""
+
+    def __init__(self, name: str, cosine: bool) -> None:
+        if name not in _KERNELS:
+            known = ", ".join(map(repr, LEARNED_KERNELS))
+            raise ValueError(f"The bag kernel {name!r} is unknown: choose from {known}.")
+        self.name, self.cosine = name, cosine
+        self.needs, self.metric, self.scaled = _KERNELS[name]
+        self.is_cosine = cosine and self.needs in _VECTORS
+        self.is_similarity = self.is_cosine or name in ("set_median", "graph")
+        self.standard: StandardScaler | None = None
+        # Distances do not depend on the origin, so centring is not needed without clipping.
+        if name == "mind_rows":
+            self.standard = StandardScaler()
+        elif name in ("statistics", "miles_rows") and not cosine:
+            self.standard = StandardScaler(with_mean=False)
+
+    def learn(self, bags: _Bags, fitted: LearnedBagKernels, width: float, seed: int) -> np.ndarray:
+        """Learn on the training bags; returns their kernel matrix."""
+        values = self._compared(bags, fitted, training=True)
+        if self.is_similarity:
+            return values
+        self.scale = width * median_of_pairs(values, np.random.RandomState(seed))
+        return np.exp(values / -self.scale)
+
+    def matrix(self, bags: _Bags, fitted: LearnedBagKernels) -> np.ndarray:
+        """Kernel of new bags with the training bags."""
+        values = self._compared(bags, fitted, training=False)
+        return values if self.is_similarity else np.exp(values / -self.scale)
+
+    def _compared(self, bags: _Bags, fitted: LearnedBagKernels, *, training: bool) -> np.ndarray:
+        """Similarities to, or distances from, the training bags."""
+        if self.name == "mind":
+            return np.asarray(0.5 * (bags.found.there + bags.found.back))
+        if self.name == "emd":
+            assert fitted.columns is not None
+            return earth_movers(bags.rows, fitted.columns, symmetric=training, n_jobs=fitted.n_jobs)
+        if self.name == "graph":
+            new = weighted_bags(bags.compared, bags.offsets, fitted.centre)
+            if training:
+                self.training = new
+            values = graph_kernel(new, self.training, fitted.scale)
+            return 0.5 * (values + values.T) if training else values
+        if self.name == "set_median":
+            if training:
+                own = self.own = np.diagonal(bags.found.sums).copy()
+            else:
+                dtype = bags.rows.factor.dtype
+                columns = side_of(bags.compared, bags.offsets, fitted.centre, dtype, right=True)
+                own = own_sums(bags.rows, columns, fitted.scale)
+            return np.asarray(bags.found.sums / np.sqrt(own[:, None] * self.own))
+        vectors = self._vectors(bags, fitted.row_scale)
+        if self.standard is not None:
+            if training:
+                self.standard.fit(vectors)
+            vectors = self.standard.transform(vectors)
+        if self.name == "mind_rows":
+            np.clip(vectors, -_ROW_CLIP, _ROW_CLIP, out=vectors)
+        if training:
+            self.training = vectors
+        if self.is_cosine:
+            return cosines(vectors, self.training)
+        if self.metric == "l1":
+            return l1_distances(vectors, self.training, fitted.n_jobs)
+        return squared_distances(vectors, self.training)
+
+    def _vectors(self, bags: _Bags, row_scale: float | None) -> Any:
+        """A vector for each bag."""
+        if self.needs == "means":
+            return bags.found.there
+        if self.needs == "nearest":
+            # The nearest instance has the largest similarity.
+            if row_scale is None:
+                return 1.0 - 0.5 * bags.found.nearest
+            values = bags.found.nearest / -row_scale
+            return np.exp(values, out=values)
+        rows = bags.raw if self.name == "mean" else bags.scaled
+        if self.name == "unit_mean" and not bags.cosine:
+            rows = unit_rows(rows)
+        return bags.vectors(self.needs, rows)
 
 
 # -- learning --------------------------------------------------------------------------------------
@@ -340,11 +223,34 @@ class LearnedBagKernels:
     """Several kernels on the same training bags, which share one pass over pairs of instances."""
 
     kernels: list[_Kernel]
-    shared: _Shared
     cosine: bool
     is_sparse: bool
     n_train: int
     n_features: int
+    n_jobs: int | None = None
+    # Training instances, if instances are compared, and the mean subtracted from dense ones.
+    columns: Side | None = None
+    centre: np.ndarray | None = None
+    # Scale s of "set_median" and "graph", and of "miles_rows", which is None for cosines.
+    scale: float = 1.0
+    row_scale: float | None = None
+
+    def compare(self, bags: _Bags, symmetric: bool) -> None:
+        """One pass over pairs of instances, for all kernels."""
+        if self.columns is None:
+            return
+        bags.rows = side_of(bags.compared, bags.offsets, self.centre, self.columns.factor.dtype)
+        needs = {kernel.needs for kernel in self.kernels}
+        if needs & {"means", "nearest", "sums"}:
+            bags.found = pair_reductions(
+                bags.rows,
+                self.columns,
+                symmetric=symmetric,
+                means="means" in needs,
+                nearest="nearest" in needs,
+                scale=self.scale if "sums" in needs else None,
+                n_jobs=self.n_jobs,
+            )
 
     def matrices(
         self, instances: Any, offsets: np.ndarray, row_bytes: int = 2**27
@@ -362,32 +268,29 @@ class LearnedBagKernels:
         sparsely = sparse.issparse(instances)
         _check_memory(self.kernels, new, self.n_train, 0)
         out = [np.empty((len(new), self.n_train)) for _ in self.kernels]
-        step = max(1, row_bytes // (8 * self._width(new)))
+        # Values per new bag that are in memory at the same time.
+        width = self.n_train
+        if self.columns is not None and any(kernel.needs == "nearest" for kernel in self.kernels):
+            width = max(width, len(self.columns.norms))
+        if sparsely and not self.is_sparse:
+            width = max(width, int(np.diff(new.offsets).max(initial=1)) * self.n_features)
+        step = max(1, row_bytes // (8 * width))
         for first in range(0, len(new), step):
             last = min(first + step, len(new))
-            rows, inner = new.range(first, last)
+            inner = new.offsets[first : last + 1]
+            rows, inner = new.raw[inner[0] : inner[-1]], inner - inner[0]
             if sparsely != self.is_sparse:
                 # Use the same format as for the training bags.
                 rows = rows.toarray() if sparsely else sparse.csr_array(rows)
             part = _Bags(rows, inner, self.cosine)
-            self.shared.compare(part, self.kernels, symmetric=False)
+            self.compare(part, symmetric=False)
             for values, kernel in zip(out, self.kernels, strict=True):
-                values[first:last] = kernel.matrix(part, self.shared)
+                values[first:last] = kernel.matrix(part, self)
         return out
 
     def matrix(self, instances: Any, offsets: np.ndarray) -> np.ndarray:
         """The matrix of the first kernel."""
         return self.matrices(instances, offsets)[0]
-
-    def _width(self, new: _Bags) -> int:
-        """Number of values per new bag in memory while its kernel values are computed."""
-        width = self.n_train
-        if any(kernel.pairs == "nearest" for kernel in self.kernels):
-            assert self.shared.columns is not None
-            width = max(width, len(self.shared.columns.norms))
-        if sparse.issparse(new.raw) and not self.is_sparse:
-            width = max(width, int(np.diff(new.offsets).max(initial=1)) * new.raw.shape[1])
-        return width
 
 
 def learn_bag_kernel(
@@ -445,46 +348,44 @@ def learn_bag_kernels(
     ValueError
         If a name is unknown, or the width is not positive.
     """
-    kernels = [_kernel(name, cosine) for name in names]
+    kernels = [_Kernel(name, cosine) for name in names]
     if not width > 0:
         raise ValueError(f"width={width!r} is not positive: it multiplies the median distance.")
     seed = check_random_state(random_state).randint(2**31 - 1)
     bags = _Bags(instances, offsets, cosine)
     _check_memory(kernels, bags, len(bags), bags.raw.shape[0])
-    shared = _shared(bags, kernels, width, n_jobs, seed)
-    shared.compare(bags, kernels, symmetric=True)
-    matrices = [kernel.learn(bags, shared, width, seed) for kernel in kernels]
+    shared: dict[str, Any] = {}
+    if any(map(compares_instances, names)):
+        centre = None
+        if not sparse.issparse(bags.compared):
+            centre = bags.compared.mean(axis=0, dtype=np.float64)
+        dtype = np.float32 if bags.raw.dtype == np.float32 else np.float64
+        columns = side_of(bags.compared, bags.offsets, centre, dtype, right=True)
+        shared = {"columns": columns, "centre": centre, "scale": width * _COSINE_SCALE}
+        if not cosine and any(kernel.scaled for kernel in kernels):
+            scale = median_of_rows(bags.compared, False, np.random.RandomState(seed))
+            shared |= {"scale": width * scale, "row_scale": scale}
     fitted = LearnedBagKernels(
-        kernels, shared, cosine, sparse.issparse(instances), len(bags), instances.shape[1]
+        kernels,
+        cosine,
+        sparse.issparse(instances),
+        len(bags),
+        instances.shape[1],
+        n_jobs,
+        **shared,
     )
-    return fitted, matrices
-
-
-def _shared(
-    bags: _Bags, kernels: Sequence[_Kernel], width: float, n_jobs: int | None, seed: int
-) -> _Shared:
-    if not any(kernel.between for kernel in kernels):
-        return _Shared(n_jobs=n_jobs)
-    centre = row_scale = None
-    if not sparse.issparse(bags.compared):
-        centre = bags.compared.mean(axis=0, dtype=np.float64)
-    dtype = np.float32 if bags.raw.dtype == np.float32 else np.float64
-    columns = columns_of(bags.compared, bags.offsets, centre, dtype)
-    scale = width * _COSINE_SCALE
-    if not bags.cosine and any(kernel.scaled for kernel in kernels):
-        row_scale = median_of_rows(bags.compared, False, np.random.RandomState(seed))
-        scale = width * row_scale
-    return _Shared(columns, centre, scale, row_scale, n_jobs)
+    fitted.compare(bags, symmetric=True)
+    return fitted, [kernel.learn(bags, fitted, width, seed) for kernel in kernels]
 
 
 def _check_memory(kernels: Sequence[_Kernel], left: _Bags, n_right: int, n_instances: int) -> None:
     """Raise an error if the matrices do not fit; the training bags hold ``n_instances``."""
     cells = (len(kernels) + 4) * len(left) * n_right
-    if any(kernel.between for kernel in kernels) and n_instances:
+    if n_instances and not {kernel.needs for kernel in kernels} <= set(_VECTORS):
         width = left.raw.shape[1] + 2
         copies = 4 if left.cosine else 2
         cells += copies * (left.raw.nnz if sparse.issparse(left.raw) else n_instances * width)
-    if any(kernel.pairs == "nearest" for kernel in kernels):
+    if any(kernel.needs == "nearest" for kernel in kernels):
         # Distances, similarities, standardised similarities, and a copy to compute variances.
         cells += 5 * len(left) * n_instances
     require_memory(
@@ -494,3 +395,102 @@ def _check_memory(kernels: Sequence[_Kernel], left: _Bags, n_right: int, n_insta
         "learn them on fewer bags, as n_components= of an estimator does, or leave out the kernel "
         "miles_rows, which compares each bag with each training instance",
     )
+
+
+# -- averages --------------------------------------------------------------------------------------
+
+
+class FittedKernels(Protocol):
+    """One or several kernels between bags that were fitted on the same training bags."""
+
+    def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
+        """Kernels of new bags with the training bags, each of shape (n_new, n_train)."""
+        ...
+
+
+@dataclass(frozen=True)
+class ScaledKernels:
+    """Kernels of scaled instances as kernels of the instances before scaling."""
+
+    # A fitted transformer and not its bound method, which skops cannot load.
+    scaler: Any
+    kernels: FittedKernels
+
+    def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
+        """See :class:`FittedKernels`."""
+        return self.kernels.matrices(self.scaler.transform(instances), offsets)
+
+
+@dataclass(frozen=True)
+class AverageKernel:
+    r"""Weighted average of kernels, each centred with the training bags' means and scaled.
+
+    With :math:`m(B)` the mean of :math:`k(B, T)` over the training bags :math:`T`, and
+    :math:`\bar m` the mean of :math:`m` over them,
+
+    .. math::
+
+        \sum_q w_q \frac{n}{\operatorname{tr} \tilde K_q} \tilde k_q(A, B), \qquad
+        \tilde k(A, B) = k(A, B) - m(A) - m(B) + \bar m,
+
+    where :math:`\tilde K` is the centred matrix of the n training bags: each kernel is an inner
+    product of images whose training mean is zero and whose mean squared length is one.
+    """
+
+    kernels: Sequence[FittedKernels]
+    # Of shape (n_kernels, n_train). m of the training bags, by each kernel.
+    means: np.ndarray
+    # Of shape (n_kernels,). Weight times n over the trace; zero for a kernel that is the same for
+    # all training bags.
+    factors: np.ndarray
+
+    def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
+        """The average as the only one of :class:`FittedKernels`."""
+        out = np.zeros((len(offsets) - 1, self.means.shape[1]))
+        given = (
+            values for kernels in self.kernels for values in kernels.matrices(instances, offsets)
+        )
+        for values, means, factor in zip(given, self.means, self.factors, strict=True):
+            centred = values - values.mean(axis=1)[:, None]
+            centred -= means - means.mean()
+            centred *= factor
+            out += centred
+        return [out]
+
+
+def average_kernel(
+    kernels: Sequence[FittedKernels], train: Iterable[np.ndarray], weights: Sequence[float]
+) -> tuple[AverageKernel, np.ndarray]:
+    """Average fitted kernels.
+
+    Parameters
+    ----------
+    kernels : sequence of FittedKernels
+    train : iterable of ndarray of shape (n_train, n_train)
+        Matrices of the training bags by each kernel, those of the first of ``kernels`` first. They
+        are taken one after the other and not changed.
+    weights : sequence of float
+        One for each matrix, above zero; divided by their sum.
+
+    Returns
+    -------
+    average : AverageKernel
+    train : ndarray of shape (n_train, n_train)
+        The average of the training bags; its rows have the mean zero, its trace is n_train.
+    """
+    proportions = np.asarray(weights, dtype=np.float64) / np.sum(weights)
+    means, factors = [], []
+    out: Any = 0.0
+    for values, share in zip(train, proportions, strict=True):
+        row_means = values.mean(axis=0)
+        centred = values - row_means
+        centred -= row_means[:, None]
+        centred += row_means.mean()
+        trace = float(np.trace(centred))
+        # A centred constant kernel is zero up to rounding.
+        constant = trace <= _CONSTANT * float(np.trace(values))
+        means.append(row_means)
+        factors.append(0.0 if constant else share * len(values) / trace)
+        centred *= factors[-1]
+        out = centred if len(means) == 1 else np.add(out, centred, out=out)
+    return AverageKernel(kernels, np.array(means), np.array(factors)), out

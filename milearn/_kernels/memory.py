@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -21,14 +20,21 @@ def block_bytes() -> int:
     return max(1, min(_CACHED_BYTES, int(get_config()["working_memory"] * 2**20)))
 
 
-def available_memory(groups: Path = Path("/sys/fs/cgroup")) -> float:
+def available_memory(group: Path = Path("/sys/fs/cgroup")) -> float:
     """Memory that can be allocated without swapping, in bytes.
 
     This is the available memory of the system, including reclaimable page cache, limited by the
-    control group of the process (a container), whose files are in ``groups``.
+    control group (version 2) of the process (a container), whose files are in ``group``.
     """
-    limits = [float(psutil.virtual_memory().available), *_left_in_groups(groups)]
-    return min(limits)
+    available = float(psutil.virtual_memory().available)
+    try:
+        limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+        statistics = dict(map(str.split, (group / "memory.stat").read_text().splitlines()))
+    except (OSError, ValueError):
+        return available
+    # Page cache counts as usage, but is reclaimed if memory is low.
+    left = limit - used + int(statistics.get("inactive_file", 0))
+    return min(available, max(0.0, float(left)))
 
 
 def require_memory(needed: float, what: str, remedy: str) -> None:
@@ -56,21 +62,3 @@ def require_memory(needed: float, what: str, remedy: str) -> None:
             f"{what} takes {needed / 2**20:.0f} MiB and {available / 2**20:.0f} MiB are "
             f"available: {remedy}."
         )
-
-
-def _left_in_groups(groups: Path) -> Iterator[float]:
-    """Available memory in the control groups of the process, for versions 2 and 1."""
-    for limit, usage, cache in (
-        ("memory.max", "memory.current", "inactive_file"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        try:
-            most = (groups / limit).read_text().strip()
-            used = int((groups / usage).read_text())
-            lines = (groups / limit).with_name("memory.stat").read_text().splitlines()
-        except (OSError, ValueError):
-            continue
-        if most.isdigit():
-            # Page cache counts as usage, but is reclaimed if memory is low.
-            returned = sum(int(line.split()[1]) for line in lines if line.split()[0] == cache)
-            yield max(0.0, float(int(most) - used + returned))

@@ -6,7 +6,7 @@ With d the Euclidean distance, for the bags A on the left and B on the right:
     nearest to the left    min_{a in A} d(a, b)^2   for each bag A and each instance b
     sums of an RBF         sum_{a in A} sum_{b in B} exp(-d(a, b)^2 / s)
 
-The squared distances are computed block by block and not stored.
+The squared distances are computed block by block, without cancellation, and not stored.
 """
 
 from __future__ import annotations
@@ -17,12 +17,132 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy import sparse
+from sklearn.utils import gen_batches
 
 from .._bags.segments import bag_ranges, segment_mean
-from .squares import Side, block_shape, squares
+from .memory import block_bytes
 
+# Ratio of rows to columns of a block of pairs of instances.
+_COLUMNS_PER_ROW = 4
+# A block is in memory several times: as squares, and as the values they are compared with.
+BLOCKS_HELD = 4
+
+# A squared distance below this fraction of the squared norms is inaccurate as |a|^2 + |b|^2 - 2ab
+# and is computed again from a - b.
+_CANCELLED = {np.dtype(np.float64): 1e-5, np.dtype(np.float32): 1e-3}
+_PAIRS_AT_ONCE = 4096
 # Number of instances of a block of bags whose pairs within each bag are computed.
 _OWN_ROWS = 64
+
+
+# -- squared distances -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Side:
+    """Instances of one side of a matrix of distances.
+
+    ``rows.factor @ columns.factor.T`` is the matrix of squared distances of dense instances: norms
+    and ones are two more columns, so that the product adds them. ``scaling`` times the first
+    columns of ``factor`` are the instances.
+    """
+
+    factor: Any
+    norms: np.ndarray
+    offsets: np.ndarray
+    scaling: float = 1.0
+
+    @property
+    def is_sparse(self) -> bool:
+        return bool(sparse.issparse(self.factor))
+
+    def take(self, rows: np.ndarray) -> Any:
+        """Some of the instances, centred."""
+        if self.is_sparse:
+            return self.factor[rows]
+        return self.scaling * self.factor[rows, :-2]
+
+
+def side_of(
+    instances: Any,
+    offsets: np.ndarray,
+    centre: np.ndarray | None = None,
+    dtype: Any = np.float64,
+    *,
+    right: bool = False,
+) -> Side:
+    """Instances on the side of the rows, or of the columns if ``right``.
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+    offsets : ndarray of shape (n_bags + 1,)
+    centre : ndarray of shape (n_features,), default=None
+        Point that is subtracted from dense instances on both sides, because distances are
+        inaccurate if instances are far from the origin.
+    dtype : dtype, default=float64
+        Type of the squared distances of dense instances, the same on both sides.
+    right : bool, default=False
+    """
+    if sparse.issparse(instances):
+        matrix = sparse.csr_array(instances, dtype=np.float64)
+        return Side(matrix, np.asarray(matrix.power(2).sum(axis=1)), offsets)
+    n, n_features = instances.shape
+    factor = np.empty((n, n_features + 2), dtype=dtype)
+    lines = factor[:, :-2]
+    np.subtract(instances, 0.0 if centre is None else centre, out=lines, casting="same_kind")
+    norms = np.einsum("ij,ij->i", lines, lines)
+    if not right:
+        factor[:, -2], factor[:, -1] = norms, 1.0
+        return Side(factor, norms, offsets)
+    lines *= -2.0
+    factor[:, -2], factor[:, -1] = 1.0, norms
+    return Side(factor, norms, offsets, scaling=-0.5)
+
+
+def block_shape() -> tuple[int, int]:
+    """Numbers of rows and columns of a block of pairs that fits into a core's cache."""
+    pairs = block_bytes() // (8 * BLOCKS_HELD)
+    height = max(1, int((pairs / _COLUMNS_PER_ROW) ** 0.5))
+    return height, _COLUMNS_PER_ROW * height
+
+
+def squares(rows: Side, columns: Side, of: slice, to: slice, *, exact: bool = True) -> np.ndarray:
+    """Squared distances between two ranges of instances.
+
+    They are exactly zero for equal instances, and small ones are accurate; with ``exact=False``
+    they have the errors of |a|^2 + |b|^2 - 2ab and may be negative.
+    """
+    if rows.is_sparse:
+        values = -2.0 * (rows.factor[of] @ columns.factor[to].T).toarray()
+        values += rows.norms[of, None]
+        values += columns.norms[to]
+    else:
+        values = rows.factor[of] @ columns.factor[to].T
+    if not exact:
+        return values
+    # First by one bound for the block; the norms of pairs are only computed for the candidates.
+    lost_below = _CANCELLED[values.dtype]
+    most = lost_below * (rows.norms[of].max() + columns.norms[to].max())
+    near = np.flatnonzero(values <= most)
+    if len(near):
+        i, j = np.divmod(near, values.shape[1])
+        norms = rows.norms[of][i] + columns.norms[to][j]
+        lost = values.ravel()[near] <= lost_below * norms
+        i, j = i[lost], j[lost]
+        for first in range(0, len(i), _PAIRS_AT_ONCE):
+            part = slice(first, first + _PAIRS_AT_ONCE)
+            step = rows.take(of.start + i[part]) - columns.take(to.start + j[part])
+            values[i[part], j[part]] = (
+                step.power(2).sum(axis=1)
+                if sparse.issparse(step)
+                else np.einsum("ij,ij->i", step, step)
+            )
+    return values
+
+
+# -- reductions ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -36,9 +156,9 @@ class Block:
 
     row_offsets: np.ndarray
     column_offsets: np.ndarray
-    to_columns: np.ndarray | None
-    to_rows: np.ndarray | None
-    sums: np.ndarray | None
+    to_columns: Any
+    to_rows: Any
+    sums: Any
 
 
 @dataclass(frozen=True)
@@ -47,7 +167,7 @@ class Wanted:
 
     to_columns: bool = False
     to_rows: bool = False
-    scale: float | None = None
+    scale: Any = None
 
 
 def over_blocks(
@@ -107,37 +227,38 @@ def _block(
     to_columns = np.full((n_rows, n_right), np.inf) if wanted.to_columns else None
     to_rows = np.full((n_left, n_columns), np.inf) if wanted.to_rows else None
     sums = np.zeros((n_left, n_right)) if wanted.scale is not None else None
-    for a, b in _tiles(row_offsets, limits[0]):
-        for c, d in _tiles(column_offsets, limits[1]):
-            of, to = slice(top + a, top + b), slice(left + c, left + d)
+    # A range of several bags has one part; one large bag may have more.
+    for of in gen_batches(n_rows, limits[0]):
+        row_bags, row_starts = bags_of_rows(row_offsets, of)
+        for to in gen_batches(n_columns, limits[1]):
+            column_bags, column_starts = bags_of_rows(column_offsets, to)
             # Exponentials do not require precise small squares.
-            values = squares(rows, columns, of, to, exact=wanted.to_columns or wanted.to_rows)
+            values = squares(
+                rows,
+                columns,
+                slice(top + of.start, top + of.stop),
+                slice(left + to.start, left + to.stop),
+                exact=wanted.to_columns or wanted.to_rows,
+            )
             if to_columns is not None:
-                nearest = np.minimum.reduceat(values, _starts(column_offsets), axis=1)
-                np.minimum(to_columns[a:b], nearest, out=to_columns[a:b])
+                part = to_columns[of, column_bags]
+                np.minimum(part, np.minimum.reduceat(values, column_starts, axis=1), out=part)
             if to_rows is not None:
-                nearest = _over_rows(np.minimum, values, _starts(row_offsets), values.dtype)
-                np.minimum(to_rows[:, c:d], nearest, out=to_rows[:, c:d])
+                part = to_rows[row_bags, to]
+                np.minimum(part, _over_rows(np.minimum, values, row_starts, values.dtype), out=part)
             if sums is not None:
-                assert wanted.scale is not None
                 values *= -1.0 / wanted.scale
                 np.exp(values, out=values)
-                by_bag = _over_rows(np.add, values, _starts(row_offsets), np.float64)
-                sums += np.add.reduceat(by_bag, _starts(column_offsets), axis=1)
+                by_bag = _over_rows(np.add, values, row_starts, np.float64)
+                sums[row_bags, column_bags] += np.add.reduceat(by_bag, column_starts, axis=1)
     return Block(row_offsets, column_offsets, to_columns, to_rows, sums)
 
 
-def _tiles(offsets: np.ndarray, limit: int) -> list[tuple[int, int]]:
-    """A range of several bags, or the parts of one large bag."""
-    size = int(offsets[-1])
-    if len(offsets) > 2:
-        return [(0, size)]
-    return [(first, min(first + limit, size)) for first in range(0, size, limit)]
-
-
-def _starts(offsets: np.ndarray) -> np.ndarray:
-    # A part of one large bag is one segment.
-    return offsets[:-1] if len(offsets) > 2 else np.zeros(1, dtype=np.intp)
+def bags_of_rows(offsets: np.ndarray, rows: slice) -> tuple[slice, np.ndarray]:
+    """The bags that contain some of the rows, and the first of these rows in each bag."""
+    first = int(np.searchsorted(offsets, rows.start, side="right")) - 1
+    last = int(np.searchsorted(offsets, rows.stop, side="left"))
+    return slice(first, last), np.maximum(offsets[first:last], rows.start) - rows.start
 
 
 def _over_rows(ufunc: Any, values: np.ndarray, starts: np.ndarray, dtype: Any) -> np.ndarray:
@@ -154,15 +275,15 @@ class PairSums:
 
     # Of shape (n_left_bags, n_right_bags). Mean over the instances of the left bag of the smallest
     # squared distance to the right one.
-    there: np.ndarray | None = None
+    there: Any = None
     # Of shape (n_left_bags, n_right_bags). The same from the instances of the right bag to the left
     # one.
-    back: np.ndarray | None = None
+    back: Any = None
     # Of shape (n_left_bags, n_right_instances). Squared distance of each instance on the right to
     # the nearest of each bag on the left.
-    nearest: np.ndarray | None = None
+    nearest: Any = None
     # Of shape (n_left_bags, n_right_bags). Sums of the RBF.
-    sums: np.ndarray | None = None
+    sums: Any = None
 
 
 def pair_reductions(
@@ -203,15 +324,11 @@ def pair_reductions(
         np.empty((n_left, n_right)) if scale is not None else None,
     )
 
-    instances_left, instances_right = rows.offsets, columns.offsets
-
     def keep(block: Block, group: tuple[int, int], other: tuple[int, int]) -> None:
         left, right = slice(*group), slice(*other)
         if found.sums is not None:
             found.sums[left, right] = block.sums
-        if found.there is not None and found.back is not None:
-            assert block.to_columns is not None
-            assert block.to_rows is not None
+        if means:
             to_columns, to_rows = block.to_columns, block.to_rows
             if root:
                 to_columns, to_rows = np.sqrt(to_columns), np.sqrt(to_rows)
@@ -220,11 +337,9 @@ def pair_reductions(
             found.there[left, right] = segment_mean(to_columns, block.row_offsets)
             found.back[left, right] = back
         if found.nearest is not None:
-            own = slice(instances_left[group[0]], instances_left[group[1]])
-            theirs = slice(instances_right[other[0]], instances_right[other[1]])
+            own, theirs = slice(*rows.offsets[list(group)]), slice(*columns.offsets[list(other)])
             found.nearest[left, theirs] = block.to_rows
             if symmetric:
-                assert block.to_columns is not None
                 found.nearest[right, own] = block.to_columns.T
 
     wanted = Wanted(means or (nearest and symmetric), means or nearest, scale)
@@ -233,7 +348,7 @@ def pair_reductions(
         lower = np.tril_indices(n_left, -1)
         if found.sums is not None:
             found.sums[lower] = found.sums.T[lower]
-        if found.there is not None and found.back is not None:
+        if means:
             found.there[lower] = found.back.T[lower]
             found.back = found.there.T
     return found
@@ -245,6 +360,5 @@ def own_sums(rows: Side, columns: Side, scale: float) -> np.ndarray:
     out = np.empty(len(rows.offsets) - 1)
     for group in bag_ranges(rows.offsets, _OWN_ROWS):
         block = _block(rows, columns, group, group, Wanted(scale=scale), limits)
-        assert block.sums is not None
         out[slice(*group)] = np.diagonal(block.sums)
     return out

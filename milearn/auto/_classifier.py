@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._bags import Bags
 from .._bags.distinct import merge_bags
 from .._bags.remote import over_blocks
-from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
-from .._fit.label_errors import unknown_label
+from .._compat import Interval, StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import (
-    STORED_FLOATS,
     encode_classes,
+    unknown_label,
     validate_labels,
     validate_sample_weight,
 )
 from ..base import BagClassifier
-from ..svm import MISVC
-from ._calibration import Calibration, probabilities
-from ._candidates import CandidateName, ScoreFunction, in_parts
-from ._judgement import (
-    Folds,
-    Judge,
-    Scored,
-    class_judge,
-    class_without,
-    judge_candidates,
-    positive_class,
-)
-from ._plan import SizeLimits, prepared
-from ._run import INSTANCE, LINEAR, TREES, Search, checked_groups, class_folds
+from ._candidates import CandidateName, in_parts
+from ._judgement import best_candidate, probabilities
+from ._plan import prepared
+from ._run import INSTANCE, LINEAR, TREES, Automatic, Search, checked_groups, class_folds
 
 
-class MIClassifier(CallbackSupport, BagClassifier):
+class MIClassifier(Automatic, BagClassifier):
     """Classifier of bags that does not require any settings.
 
     These models are fitted and compared:
@@ -196,12 +184,6 @@ class MIClassifier(CallbackSupport, BagClassifier):
         "verbose": ["verbose"],
     }
 
-    # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
-    _dtypes = STORED_FLOATS
-    _size_limits: ClassVar[SizeLimits] = SizeLimits()
-    _function: ScoreFunction
-    _calibration: Calibration
-
     def __init__(
         self,
         *,
@@ -257,18 +239,14 @@ class MIClassifier(CallbackSupport, BagClassifier):
         seed = int(rng.randint(2**31 - 1))
         folds = class_folds(merged, codes, rng)
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
-        run = Search(self, task, merged, codes, 1 if len(classes) == 2 else len(classes), seed)
-        candidates = self._candidates(run, given, compared=bool(folds))
-        folds = folds[: run.size.n_scored_folds]
-        judge = class_judge(run.training, self.scoring)
-        judged = run.judged(candidates, folds, judge, partial(self._wanted, run, folds, judge))
-        otherwise = positive if given.positive is None else given.positive
-        positive = positive_class(judged, otherwise=otherwise)
-        negative = given.without
+        n_columns = 1 if len(classes) == 2 else len(classes)
+        run = Search(self, task, merged, codes, n_columns, seed, folds)
+        judged = run.judged(self._candidates(run, given))
+        assumed = best_candidate(judged, (LINEAR, INSTANCE)) or given
+        negative = assumed.without
         if len(classes) == 2:
+            positive = positive if assumed.positive is None else assumed.positive
             negative = 1 - positive
-        elif negative is None:
-            negative = class_without(judged, (LINEAR, INSTANCE))
         fitted = run.fitted(judged)
         self._replace_fitted(
             {
@@ -301,48 +279,25 @@ class MIClassifier(CallbackSupport, BagClassifier):
             )
         return CandidateName("", 1 - int(hits[0]))
 
-    def _candidates(
-        self, run: Search, given: CandidateName, *, compared: bool
-    ) -> dict[CandidateName, Any]:
-        """The candidates and how to prepare them, cheap ones first; one if none is compared."""
-        size, n_columns = run.size, run.training.n_columns
-        kernels = {
-            CandidateName(name): partial(run.bag_candidate, kernels)
-            for name, kernels in size.bag_models.items()
-        }
-        if not compared and kernels:
-            return dict(list(kernels.items())[:1])
-        highest: dict[str, Any] = {LINEAR: run.linear_candidate, INSTANCE: run.instance_candidate}
+    def _candidates(self, run: Search, given: CandidateName) -> list[CandidateName]:
+        """The candidates, cheap ones first; one without inner folds."""
+        size, n_columns = run.size, run.data.n_columns
         if n_columns > 1:
             codes = (None, *range(n_columns)) if given.without is None else (given.without,)
-            assumed = [{"without": code} for code in codes]
+            assumed = [CandidateName("", None, code) for code in codes]
         else:
-            codes = (1, 0) if given.positive is None else (given.positive,)
-            assumed = [{"positive": code} for code in codes]
-        found = {
-            name: {CandidateName(name, **each): partial(make, MISVC, **each) for each in assumed}
-            for name, make in highest.items()
-        }
-        last = found[INSTANCE] if size.instance_kernel else {}
-        if not compared:
-            return dict(list((last or found[LINEAR]).items())[:1])
-        if size.text:
-            return kernels | last
-        return {CandidateName(TREES): run.trees_candidate} | found[LINEAR] | kernels | last
-
-    def _wanted(
-        self, run: Search, folds: Folds, judge: Judge, candidate: CandidateName, scored: Scored
-    ) -> bool:
-        """Whether to score a candidate: "instance" only as "linear" leaves it open."""
-        linear = {other: scores for other, scores in scored.items() if other.name == LINEAR}
-        if candidate.name != INSTANCE or len(linear) < 2:
-            return True
-        left = [other for other in linear if other not in run.dropped]
-        many = run.size.instance_components is not None or run.training.n_columns > 1
-        if many or len(left) == 1:
-            left = [judge_candidates(linear, folds, judge, run.dropped)[LINEAR].candidate]
-        assumed = {(other.positive, other.without) for other in left}
-        return not left or (candidate.positive, candidate.without) in assumed
+            both = (1, 0) if given.positive is None else (given.positive,)
+            assumed = [CandidateName("", code) for code in both]
+        kernels = [CandidateName(name) for name in size.bag_models]
+        linear = [replace(each, name=LINEAR) for each in assumed]
+        instance = [replace(each, name=INSTANCE) for each in assumed if size.instance_kernel]
+        if not run.folds:
+            return (kernels or instance or linear)[:1]
+        return (
+            kernels + instance
+            if size.text
+            else [CandidateName(TREES)] + linear + kernels + instance
+        )
 
     # -- prediction ---------------------------------------------------------------------------
 
@@ -364,15 +319,6 @@ class MIClassifier(CallbackSupport, BagClassifier):
         scores = in_parts(self._function.bag_scores, bags)
         return probabilities(self._calibration.calibrated(scores))
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._signed(in_parts(self._function.bag_scores, bags))
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._signed(in_parts(self._function.instance_scores, bags))
-
-    def _signed(self, scores: np.ndarray) -> np.ndarray:
+    def _stated(self, scores: np.ndarray) -> np.ndarray:
         decisions = self._calibration.decisions(scores)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions

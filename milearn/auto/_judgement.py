@@ -1,28 +1,160 @@
-"""Evaluation of models on inner folds, and the combination of the better ones."""
+"""Calibration and evaluation of models on inner folds, and the combination of the better ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from .._bags import Bags
-from ._calibration import (
-    Calibration,
-    calibrate,
-    calibrate_values,
-    class_measures,
-    probabilities,
-)
-from ._candidates import CandidateName, ScoreFunction, Training
+from ..base import highest_class
+from ._candidates import CandidateName, FitData, FittedModels
 
 COMBINED = "combined"
 # Models are combined if they are worse than the best one by at most this number of standard errors.
 _WITHIN = 2.0
 # Fewer test bags do not drop a model.
 _FEWEST_TEST_BAGS = 20
+# Out-of-fold scores with a smaller slope are considered uninformative.
+_SMALLEST_SLOPE = 1e-6
+_LARGEST_C = 1e6
+
+
+# -- calibration -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Log odds of each class, or values, as an affine function of the scores."""
+
+    # Of shape (n_columns,).
+    slope: np.ndarray
+    constant: np.ndarray
+    # Subtracted from the log odds for decisions: zero to predict the most likely class, or the log
+    # odds of the class in the training bags if classes are weighted equally.
+    shift: np.ndarray
+
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """Log odds or values for scores of shape (n, n_columns)."""
+        return scores * self.slope + self.constant
+
+    def decisions(self, scores: np.ndarray) -> np.ndarray:
+        """Log odds minus the shift; the sign or the highest value determines the class."""
+        return self.calibrated(scores) - self.shift
+
+
+def not_calibrated(n_columns: int) -> Calibration:
+    """The scores themselves."""
+    zeros = np.zeros(n_columns)
+    return Calibration(np.ones(n_columns), zeros, zeros)
+
+
+def calibrate_values(
+    predicted: np.ndarray, targets: np.ndarray, weights: np.ndarray
+) -> Calibration:
+    """Regress the targets on out-of-fold predictions by weighted least squares.
+
+    A slope below 1 shrinks predictions of a model that overfits. It is not negative: predictions
+    that are uninformative are replaced by the mean of the targets.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_bags, 1)
+    targets, weights : ndarray of shape (n_bags,)
+    """
+    mean = np.average(predicted[:, 0], weights=weights)
+    centred, middle = predicted[:, 0] - mean, np.average(targets, weights=weights)
+    variance = np.average(centred**2, weights=weights)
+    covariance = np.average(centred * (targets - middle), weights=weights)
+    slope = max(0.0, covariance / variance) if variance > 0 else 0.0
+    return Calibration(np.array([slope]), np.array([middle - slope * mean]), np.zeros(1))
+
+
+def calibrate(
+    scores: np.ndarray, codes: np.ndarray, weights: np.ndarray, balanced: bool
+) -> Calibration:
+    """Fit a sigmoid to the scores of each class against the rest.
+
+    The targets are (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2), as proposed by Platt, so slopes are
+    finite even if scores separate the classes.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_bags, n_columns)
+        Out-of-fold scores of bags, for class 1 of two classes or for each of more classes.
+    codes : ndarray of shape (n_bags,)
+        Class numbers.
+    weights : ndarray of shape (n_bags,)
+    balanced : bool
+        Whether classes are weighted equally in decisions.
+    """
+    n_columns = scores.shape[1]
+    slope, constant, shift = np.zeros((3, n_columns))
+    for column in range(n_columns):
+        is_class = codes == (1 if n_columns == 1 else column)
+        n_positive, n_negative = weights[is_class].sum(), weights[~is_class].sum()
+        target = np.where(is_class, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+        slope[column], constant[column] = _platt(scores[:, column], target, weights)
+        if balanced:
+            shift[column] = float(logit(np.average(target, weights=weights)))
+    return Calibration(slope, constant, shift)
+
+
+def _platt(scores: np.ndarray, target: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    unit = float(np.sqrt(np.average(scores**2, weights=weights))) or 1.0
+    # A bag with a target between 0 and 1 occurs in both classes, weighted by its target.
+    model = LogisticRegression(C=_LARGEST_C, tol=1e-8, max_iter=1000, solver="newton-cholesky")
+    model.fit(
+        np.concatenate([scores, scores])[:, None] / unit,
+        np.repeat([1, 0], len(scores)),
+        sample_weight=np.concatenate([weights * target, weights * (1 - target)]),
+    )
+    slope = float(model.coef_[0, 0]) / unit
+    if slope < _SMALLEST_SLOPE / unit:
+        return _SMALLEST_SLOPE / unit, float(logit(np.average(target, weights=weights)))
+    return slope, float(model.intercept_[0])
+
+
+def probabilities(log_odds: np.ndarray) -> np.ndarray:
+    """Probabilities of the classes, normalised to a sum of 1 for three or more classes."""
+    given = expit(log_odds)
+    if log_odds.shape[1] == 1:
+        return np.hstack([1 - given, given])
+    total = given.sum(axis=1, keepdims=True)
+    return np.divide(given, total, out=np.full_like(given, 1 / given.shape[1]), where=total > 0)
+
+
+def class_measures(
+    decisions: np.ndarray, codes: np.ndarray, weights: np.ndarray
+) -> dict[str, float]:
+    """Accuracy, balanced accuracy and AUC (one-vs-rest mean) of decisions."""
+    if decisions.shape[1] == 1:
+        predicted = (decisions[:, 0] > 0).astype(np.intp)
+        columns = [(codes == 1, decisions[:, 0])]
+    else:
+        predicted = highest_class(decisions)
+        columns = [(codes == code, decisions[:, code]) for code in range(decisions.shape[1])]
+    areas = [
+        roc_auc_score(truth, scores, sample_weight=weights)
+        for truth, scores in columns
+        if truth.any() and not truth.all()
+    ]
+    return {
+        "accuracy": float(np.average(predicted == codes, weights=weights)),
+        "balanced_accuracy": float(
+            balanced_accuracy_score(codes, predicted, sample_weight=weights)
+        ),
+        "roc_auc": float(np.mean(areas)) if areas else 0.5,
+    }
+
+
+# -- evaluation ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -55,7 +187,7 @@ class CombinedFunction:
     a mean of scores or of kernels.
     """
 
-    functions: list[ScoreFunction]
+    functions: list[FittedModels]
     calibrations: list[Calibration]
     # Of shape (n_functions,).
     weights: np.ndarray
@@ -85,11 +217,11 @@ Scored = dict[CandidateName, list[np.ndarray]]
 Judge = Callable[[CandidateName, np.ndarray, np.ndarray, int], Judged]
 
 
-def class_judge(training: Training, scoring: str) -> Judge:
+def class_judge(data: FitData, scoring: str) -> Judge:
     """The judge of classifiers, by the sum of ``scoring`` and the AUC."""
 
     def judge(candidate: CandidateName, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
-        codes, weights = training.targets[rows], training.weights[rows]
+        codes, weights = data.targets[rows], data.weights[rows]
         calibration = calibrate(values, codes, weights, scoring == "balanced_accuracy")
         decisions = calibration.decisions(values[:n])
         measures = class_measures(decisions, codes[:n], weights[:n])
@@ -105,11 +237,11 @@ def class_judge(training: Training, scoring: str) -> Judge:
     return judge
 
 
-def value_judge(training: Training) -> Judge:
+def value_judge(data: FitData) -> Judge:
     """The judge of regressors, by the mean squared error of calibrated values."""
 
     def judge(candidate: CandidateName, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
-        targets, weights = training.targets[rows], training.weights[rows]
+        targets, weights = data.targets[rows], data.weights[rows]
         calibration = calibrate_values(values, targets, weights)
         squares = (calibration.calibrated(values[:n])[:, 0] - targets[:n]) ** 2
         weights = weights[:n] / weights[:n].sum()
@@ -175,12 +307,8 @@ def clearly_worse(
         for candidate, scores in scored.items()
         if candidate not in dropped
     }
-    near = {each.candidate for each in _near_the_best(list(judged.values()))}
-    return {
-        candidate
-        for candidate in judged
-        if candidate not in near and len(scored[candidate]) == n_common
-    }
+    worse = judged.keys() - {each.candidate for each in members(judged)}
+    return {candidate for candidate in worse if len(scored[candidate]) == n_common}
 
 
 def _n_common(scored: Scored, dropped: AbstractSet[CandidateName]) -> int:
@@ -189,29 +317,24 @@ def _n_common(scored: Scored, dropped: AbstractSet[CandidateName]) -> int:
     )
 
 
-def positive_class(judged: dict[str, Judged], otherwise: int) -> int:
-    """The class of which one instance suffices in the best model that has such a class."""
-    oriented = [each for each in judged.values() if each.candidate.positive is not None]
-    best = max(oriented, key=lambda each: each.key, default=None)
-    return otherwise if best is None or best.candidate.positive is None else best.candidate.positive
-
-
-def class_without(judged: dict[str, Judged], names: Sequence[str]) -> int | None:
-    """The class without instances that decide in the best model of these names, if any."""
+def best_candidate(judged: dict[str, Judged], names: Sequence[str]) -> CandidateName | None:
+    """The candidate of the best model of these names, if any was judged."""
     named = [each for each in judged.values() if each.candidate.name in names]
-    best = max(named, key=lambda each: each.key, default=None)
-    return None if best is None else best.candidate.without
+    return max(named, key=lambda each: each.key).candidate if named else None
 
 
-def members(judged: dict[str, Judged]) -> list[Judged]:
+def members(judged: Mapping[Any, Judged]) -> list[Judged]:
     """The models that are combined: the best one, and those that may be as good.
 
     With a hundred bags, the best of a few models is often best by chance, and a mean of several
     models has a smaller variance. A model that is clearly worse only adds noise.
     """
-    return _near_the_best(
-        [each for name, each in judged.items() if name != COMBINED and not each.dropped]
-    )
+    alone = [each for name, each in judged.items() if name != COMBINED and not each.dropped]
+    best = max(alone, key=lambda each: each.criterion, default=None)
+    if best is None:
+        return []
+    lowest = best.criterion - _WITHIN * best.error
+    return [each for each in alone if each.criterion >= lowest]
 
 
 def weights_of(judged: list[Judged]) -> np.ndarray:
@@ -221,27 +344,3 @@ def weights_of(judged: list[Judged]) -> np.ndarray:
     if best.error <= 0.0:
         return (below <= 0.0).astype(np.float64)
     return np.exp(-below / best.error)
-
-
-def _near_the_best(judged: list[Judged]) -> list[Judged]:
-    best = max(judged, key=lambda each: each.criterion, default=None)
-    if best is None:
-        return []
-    lowest = best.criterion - _WITHIN * best.error
-    return [each for each in judged if each.criterion >= lowest]
-
-
-def chosen_model(judged: dict[str, Judged]) -> str:
-    """The combination, or the only model that it would have."""
-    return COMBINED if COMBINED in judged else members(judged)[0].candidate.name
-
-
-def function_of(
-    name: str, judged: dict[str, Judged], fitted: Callable[[CandidateName], ScoreFunction]
-) -> ScoreFunction:
-    """The model, or the models of the combination, fitted on all training bags."""
-    if name != COMBINED:
-        return fitted(judged[name].candidate)
-    parts = members(judged)
-    functions = [fitted(each.candidate) for each in parts]
-    return CombinedFunction(functions, [each.calibration for each in parts], weights_of(parts))

@@ -11,15 +11,11 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._bags.rows_on_disk import converted, is_read_in_blocks, read_in_blocks
-from .._kernels.memory import require_memory
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
 
 AVERAGE = "average"
 N_FOLDS = 5
 
-# Statistics of each feature of each bag that are in memory: seven of each of four scalings for bag
-# kernels, and four for trees with a copy in folds.
-_PER_FEATURE = 36
 # Kernels that compare all pairs of instances, or rows of one entry per instance.
 _PAIR_KERNELS = ("set_median", "mind", "mind_rows", "miles_rows", "emd")
 # Further operations per distance, in multiplications.
@@ -97,17 +93,13 @@ class SizePlan:
         return 1.0 if self.text else 10.0
 
     @property
-    def bag_models(self) -> dict[str, tuple[str, ...]]:
-        """Names of the classifiers of whole bags, and the kernels that each averages.
+    def bag_models(self) -> tuple[str, ...]:
+        """Names of the classifiers of whole bags.
 
         For text, each kernel is a separate model. In an average, the weight of an uninformative
         kernel does not depend on the labels, while out-of-fold scores reveal it.
         """
-        if not self.kernels:
-            return {}
-        if not self.text:
-            return {AVERAGE: self.kernels}
-        return {name: (name,) for name in self.kernels}
+        return self.kernels if self.text or not self.kernels else (AVERAGE,)
 
 
 def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
@@ -191,15 +183,6 @@ def prepared(bags: Any, limits: SizeLimits) -> Any:
     if is_held_in_blocks(bags, limits):
         return read_in_blocks(bags)
     return bags if bags.dtype == np.float64 else converted(bags, np.float64)
-
-
-def require_statistics(n_bags: int, n_features: int) -> None:
-    """Refuse bags that are held in blocks if their statistics do not fit into memory."""
-    require_memory(
-        8.0 * _PER_FEATURE * n_bags * n_features,
-        f"The statistics of {n_bags} bags with {n_features} features",
-        "reduce the features, for instance by IncrementalPCA in an InstanceTransformer",
-    )
 
 
 def _pair_cost(bags: Bags) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,21 +9,17 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from .._bags import Bags
 from .._bags.distinct import merge_bags
-from .._compat import CallbackSupport, Interval, with_callbacks
+from .._compat import Interval, with_callbacks
 from .._fit.threads import fit_context
-from .._fit.validation import STORED_FLOATS, validate_labels, validate_sample_weight
+from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
-from ..svm import CoupledMISVR
-from ._calibration import Calibration
-from ._candidates import CandidateName, ScoreFunction, in_parts
-from ._judgement import value_judge
-from ._plan import AVERAGE, SizeLimits, prepared
-from ._run import INSTANCE, RIDGE, TREES, Search, checked_groups, value_folds
+from ._candidates import CandidateName
+from ._plan import AVERAGE, prepared
+from ._run import INSTANCE, RIDGE, TREES, Automatic, Search, checked_groups, value_folds
 
 
-class MIRegressor(CallbackSupport, BagRegressor):
+class MIRegressor(Automatic, BagRegressor):
     """Regressor of bags that does not require any settings.
 
     These models are fitted and compared by the mean squared error on inner folds:
@@ -105,11 +100,6 @@ class MIRegressor(CallbackSupport, BagRegressor):
         "verbose": ["verbose"],
     }
 
-    # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
-    _dtypes = STORED_FLOATS
-    _size_limits: ClassVar[SizeLimits] = SizeLimits()
-    _function: ScoreFunction
-    _calibration: Calibration
     _unit: StandardScaler
 
     def __init__(
@@ -160,9 +150,8 @@ class MIRegressor(CallbackSupport, BagRegressor):
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)
-        run = Search(self, task, merged, scaled, 1, seed)
-        judge, candidates = value_judge(run.training), self._candidates(run, bool(folds))
-        judged = run.judged(candidates, folds[: run.size.n_scored_folds], judge)
+        run = Search(self, task, merged, scaled, 1, seed, folds)
+        judged = run.judged(self._candidates(run))
         self._replace_fitted(
             {
                 **noted,
@@ -174,33 +163,14 @@ class MIRegressor(CallbackSupport, BagRegressor):
         task.end()
         return self
 
-    def _candidates(self, run: Search, compared: bool) -> dict[CandidateName, Any]:
-        """The candidates and how to prepare them, cheap ones first; one if none is compared."""
-        size = run.size
-        average: dict[CandidateName, Any] = {}
-        if size.kernels:
-            average[CandidateName(AVERAGE)] = partial(run.bag_candidate, size.kernels)
-        rows = {
-            CandidateName(RIDGE): run.ridge_candidate,
-            CandidateName(TREES): run.trees_candidate,
-        }
-        if size.text:
-            rows = {}
-        highest = {}
-        if size.instance_kernel:
-            highest[CandidateName(INSTANCE)] = partial(run.instance_candidate, CoupledMISVR)
-        if not compared:
-            return dict(list((average | highest | rows).items())[:1])
-        return rows | average | highest
+    def _candidates(self, run: Search) -> list[CandidateName]:
+        """The candidates, cheap ones first; one without inner folds."""
+        names = [] if run.size.text else [RIDGE, TREES]
+        names += [AVERAGE] if run.size.kernels else []
+        names += [INSTANCE] if run.size.instance_kernel else []
+        if not run.folds:
+            names = [next(name for name in (AVERAGE, INSTANCE, RIDGE) if name in names)]
+        return [CandidateName(name) for name in names]
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._values(in_parts(self._function.bag_scores, bags))
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._values(in_parts(self._function.instance_scores, bags))
-
-    def _values(self, scores: np.ndarray) -> np.ndarray:
+    def _stated(self, scores: np.ndarray) -> np.ndarray:
         return self._unit.inverse_transform(self._calibration.calibrated(scores))[:, 0]

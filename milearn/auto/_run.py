@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -22,12 +22,17 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import MergedBags
 from .._bags.segments import offsets_of
-from .._compat import FitTask
+from .._compat import CallbackSupport, FitTask
+from .._fit.validation import STORED_FLOATS
 from .._fit.warn import warn_user
+from .._kernels.memory import require_memory
 from ..model_selection import StratifiedBagKFold
 from ..model_selection._problem import group_codes
+from ..preprocessing import BagStatistics
+from ..svm import MISVC, CoupledMISVR
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
 from ..svm._kernel_average import (
+    KernelAverage,
     as_kind,
     check_range,
     combined,
@@ -35,30 +40,35 @@ from ..svm._kernel_average import (
     learn_average,
     learn_scaled,
 )
-from ._calibration import not_calibrated
 from ._candidates import (
-    BagCandidate,
     Candidate,
     CandidateName,
+    FitData,
+    FittedModels,
     InstanceCandidate,
     LandmarkFeatures,
+    RowCandidate,
     ScaledStatistics,
     Scaling,
-    ScoreFunction,
-    StatisticsCandidate,
-    Training,
+    bag_model,
+    in_parts,
 )
 from ._judgement import (
+    COMBINED,
+    Calibration,
+    CombinedFunction,
     Folds,
-    Judge,
     Judged,
     Scored,
-    chosen_model,
+    class_judge,
     clearly_worse,
-    function_of,
     judge_candidates,
+    members,
+    not_calibrated,
+    value_judge,
+    weights_of,
 )
-from ._plan import N_FOLDS, require_statistics, size_plan
+from ._plan import AVERAGE, N_FOLDS, SizeLimits, size_plan
 
 INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
@@ -66,13 +76,37 @@ _LINEAR_COST = 10.0
 _STATISTICS = ("mean", "min", "max", "std")
 _SMALLEST_LEAF = 2
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
+# Statistics of each feature of each bag that are in memory: seven of each of four scalings for bag
+# kernels, and four for trees with a copy in folds.
+_PER_FEATURE = 36
 
 # Ratio of the times of a fit on all training bags and on a subset of them.
 _WHOLE_FIT = 1.5
 
 _FEW_BAGS, _FOLDS_OF_FEW = 40, 3
 
-Wanted = Callable[[CandidateName, Scored], bool]
+
+class Automatic(CallbackSupport):
+    """Prediction of both estimators, by the models that were chosen."""
+
+    # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
+    _dtypes = STORED_FLOATS
+    _size_limits: ClassVar[SizeLimits] = SizeLimits()
+    _function: FittedModels | CombinedFunction
+    _calibration: Calibration
+
+    def _takes_remote_bags(self) -> bool:
+        return True
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return self._stated(in_parts(self._function.bag_scores, bags))
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._stated(in_parts(self._function.instance_scores, bags))
+
+    def _stated(self, scores: np.ndarray) -> np.ndarray:
+        """Decisions or values for scores of shape (n, n_columns)."""
+        raise NotImplementedError
 
 
 class Search:
@@ -89,12 +123,15 @@ class Search:
     n_columns : int
         Columns of scores.
     seed : int
+    folds : list of (train, test)
 
     Attributes
     ----------
     limits : SizeLimits
     size : SizePlan
-    training : Training
+    data : FitData
+    scored : dict of list of ndarray
+        Scores of each candidate on its folds.
     skipped : list of str
         Skipped steps and the reasons.
     dropped : set of CandidateName
@@ -109,22 +146,26 @@ class Search:
         targets: np.ndarray,
         n_columns: int,
         seed: int,
+        folds: Folds,
     ) -> None:
         self.name, self.task = type(estimator).__name__, task
-        self.budget, self.n_jobs = estimator.time_limit, estimator.n_jobs
+        self.time_limit, self.n_jobs = estimator.time_limit, estimator.n_jobs
         self.verbose = bool(estimator.verbose)
         self.merged, self.seed = merged, seed
         self.limits = estimator._size_limits
         self.size = size_plan(merged.bags, self.limits)
-        self.training = Training(
-            targets, n_columns, is_regressor(estimator), merged.weights, self.size.cost
-        )
+        self.folds = folds[: self.size.n_scored_folds]
+        regression, scoring = is_regressor(estimator), getattr(estimator, "scoring", "")
+        self.data = FitData(targets, n_columns, regression, merged.weights, self.size.cost)
+        self.judge = value_judge(self.data) if regression else class_judge(self.data, scoring)
         self._check_memory()
         self.skipped = list(self.size.notes)
         self.start, self.stopped = time.perf_counter(), False
-        self._makers: dict[CandidateName, Callable[[], Candidate]] = {}
         self._prepared: dict[CandidateName, Candidate] = {}
+        self.scored: Scored = {}
         self.dropped: set[CandidateName] = set()
+        # Seconds of the last fold of each candidate.
+        self._took: dict[CandidateName, float] = {}
         # Scores of classes by kernel, see InstanceCandidate.
         self._shared: dict[str, dict[Any, np.ndarray]] = {}
 
@@ -133,13 +174,14 @@ class Search:
         if not self.size.in_blocks:
             return
         n_bags, n_features = self.merged.bags.shape
-        require_statistics(n_bags, n_features)
+        remedy = "reduce the features, for instance by IncrementalPCA in an InstanceTransformer"
+        what = f"The statistics of {n_bags} bags with {n_features} features"
+        require_memory(8.0 * _PER_FEATURE * n_bags * n_features, what, remedy)
         if self.size.left_out:
             size = 8e-9 * self.merged.bags.n_instances * n_features
             warn_user(
                 f"{self.name} leaves out {' and '.join(self.size.left_out)}, which need all "
-                f"instances in float64 in memory, {size:.2g} GB: reduce the features, for instance "
-                "by IncrementalPCA in an InstanceTransformer, to compare all.",
+                f"instances in float64 in memory, {size:.2g} GB: {remedy}, to compare all.",
                 UserWarning,
             )
 
@@ -148,8 +190,15 @@ class Search:
 
         Measures are multiplied by ``unit``.
         """
-        chosen = chosen_model(judged)
-        function = function_of(chosen, judged, self.whole)
+        parts, functions, calibrations = members(judged), [], []
+        for each in parts:
+            functions.append(self.candidate(each.candidate).whole())
+            calibrations.append(each.calibration)
+        chosen = parts[0].candidate.name
+        function: FittedModels | CombinedFunction = functions[0]
+        if len(parts) > 1:
+            chosen = COMBINED
+            function = CombinedFunction(functions, calibrations, weights_of(parts))
         self._step(f"{chosen!r} fitted on all bags")
         return {
             "paradigm_": chosen,
@@ -178,42 +227,51 @@ class Search:
 
     def _allows(self, seconds: float) -> bool:
         """Whether at least ``seconds`` remain, and no callback requested to stop."""
-        return not self.stopped and (self.budget is None or self._elapsed + seconds <= self.budget)
+        limit = np.inf if self.time_limit is None else self.time_limit
+        return not self.stopped and self._elapsed + seconds <= limit
 
     def _skip(self, what: str) -> None:
         """Record a skipped step."""
-        reason = "a callback asked to stop" if self.stopped else f"time_limit={self.budget} s"
+        reason = "a callback asked to stop" if self.stopped else f"time_limit={self.time_limit} s"
         self.skipped.append(f"{what} ({reason})")
         if self.verbose:
             print(f"[{self.name}] left out: {self.skipped[-1]}", flush=True)
 
     # -- candidates ------------------------------------------------------------------------
 
-    def bag_candidate(self, kernels: tuple[str, ...]) -> BagCandidate:
-        """The average of kernels, learnt on the distinct bags or on landmarks among them."""
+    def bag_candidate(self, name: CandidateName) -> RowCandidate:
+        """A kernel or the average, learnt on the distinct bags or on landmarks among them."""
         merged, size = self.merged, self.size
-        plan = plan_of(list(kernels), "auto", 1.0, size.text)
+        kernels = list(size.kernels) if name.name == AVERAGE else [name.name]
+        plan = plan_of(kernels, "auto", 1.0, size.text)
         distinct = merged.distinct
         if size.n_components is not None and size.n_components < len(merged.distinct_positions):
             distinct = merged.bags[random_landmarks(merged, size.n_components, self.seed)]
         distinct = as_kind(distinct, size.text)
-        if not self._one_by_one:
+        if self._one_by_one:
+            average, matrix = self._average_in_time(plan, distinct)
+        else:
             average, matrix = learn_average(plan, distinct, self.n_jobs, self.seed)
             self._step("bag kernels learnt")
-            return BagCandidate(*bag_rows(average, matrix, merged), self.training)
+        rows, values = bag_rows(average, matrix, merged)
+        is_kernel = rows.projection is None
+        model = bag_model(self.data, is_kernel=is_kernel)
+        return RowCandidate(model, rows, values, self.data, is_kernel, not self.data.regression)
+
+    def _average_in_time(self, plan: Any, distinct: Bags) -> tuple[KernelAverage, np.ndarray]:
+        """The average over as many scalings as there is time for."""
         found: list[Any] = []
-        took = 0.0
+        took, n_scalings = 0.0, len(plan.scalings)
         for number, scaling in enumerate(plan.scalings):
             # Use half of the time: folds and the final fit follow.
             if found and not self._allows(took + self._elapsed):
-                self._skip(f"scaling {number + 1} of {len(plan.scalings)}")
+                self._skip(f"scaling {number + 1} of {n_scalings}")
                 continue
             begun = self._elapsed
             found.append(learn_scaled(plan, scaling, distinct, self.n_jobs, self.seed))
             took = self._elapsed - begun
-            self._step(f"bag kernels learnt over scaling {number + 1} of {len(plan.scalings)}")
-        average, matrix = combined(plan, found)
-        return BagCandidate(*bag_rows(average, matrix, merged), self.training)
+            self._step(f"bag kernels learnt over scaling {number + 1} of {n_scalings}")
+        return combined(plan, found)
 
     @cached_property
     def _scaled(self) -> tuple[Scaling, Bags]:
@@ -235,169 +293,158 @@ class Search:
         )
         return features, features.of_scaled(bags)
 
-    def instance_candidate(
-        self,
-        kind: type,
-        *,
-        positive: int | None = None,
-        without: int | None = None,
-        **settings: Any,
-    ) -> InstanceCandidate:
+    def instance_candidate(self, name: CandidateName, **settings: Any) -> InstanceCandidate:
         """MISVC or CoupledMISVR on scaled instances."""
-        if positive is not None:
-            settings["pos_label"] = positive
         given = {"C": self.size.cost, "kernel": self.size.instance_kernel, **settings}
         parts: tuple[Any, Bags] = self._scaled
         if given["kernel"] == "rbf" and self.size.instance_components is not None:
             # The features of all inner folds; the model over them is linear.
             parts, given["kernel"] = self._featured, "linear"
+        if name.positive is not None:
+            given["pos_label"] = name.positive
+        kind = CoupledMISVR if self.data.regression else MISVC
         model = kind(random_state=self.seed, **given)
-        shared = self._shared.setdefault(given["kernel"] + type(parts[0]).__name__, {})
-        if self.training.n_columns == 1:
-            shared = {}
-        return InstanceCandidate(model, *parts, self.training, without, shared)
+        shared: dict[Any, np.ndarray] = {}
+        if self.data.n_columns > 1:
+            shared = self._shared.setdefault(given["kernel"] + type(parts[0]).__name__, shared)
+        return InstanceCandidate(model, *parts, self.data, name.without, shared)
 
-    def linear_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
+    def linear_candidate(self, name: CandidateName) -> InstanceCandidate:
         """The linear model, with a cost that means the same for any number of features."""
         bags, chosen = self._scaled[1], self.merged.distinct_positions
         distinct = bags if len(chosen) == len(bags) else bags[chosen]
         norm = sum(distinct.source().map(_squares, in_parts=True)) / distinct.n_instances
         C = _LINEAR_COST / norm if norm > 0 else _LINEAR_COST
-        return self.instance_candidate(kind, kernel="linear", C=C, **settings)
+        return self.instance_candidate(name, kernel="linear", C=C)
 
-    def trees_candidate(self) -> StatisticsCandidate:
+    def trees_candidate(self, _: CandidateName) -> RowCandidate:
         """Trees on statistics of the scaled bags."""
         settings: dict[str, Any] = {
             "n_estimators": self.limits.trees,
             "min_samples_leaf": _SMALLEST_LEAF,
             "random_state": self.seed,
         }
-        model: Any = ExtraTreesClassifier(**settings)
-        if self.training.regression:
-            n_considered = self._considered()
-            model = ExtraTreesRegressor(**settings, max_features=n_considered)
-        return self._statistics(model, _STATISTICS)
+        if self.data.regression:
+            # Splits consider all statistics of small data. Otherwise as many as
+            # ``limits.tree_values`` allows, but at least the square root, as in classification.
+            n_bags, n_features = self.merged.bags.shape
+            n_columns = len(_STATISTICS) * n_features
+            n_allowed = max(int(self.limits.tree_values / n_bags), int(n_columns**0.5))
+            if n_allowed < n_columns:
+                self.skipped.append(
+                    f"splits of trees on more than {n_allowed} of {n_columns} columns"
+                )
+            settings["max_features"] = min(n_allowed, n_columns)
+        kind = ExtraTreesRegressor if self.data.regression else ExtraTreesClassifier
+        return self._statistics(kind(**settings), _STATISTICS)
 
-    def _considered(self) -> int:
-        """Number of the statistics that a split of a regression tree considers: all of small data.
-
-        Otherwise as many as ``limits.tree_values`` allows, but at least their square root, as in
-        classification.
-        """
-        n_bags, n_features = self.merged.bags.shape
-        n_columns = len(_STATISTICS) * n_features
-        n_allowed = max(int(self.limits.tree_values / n_bags), int(n_columns**0.5))
-        if n_allowed < n_columns:
-            self.skipped.append(f"splits of trees on more than {n_allowed} of {n_columns} columns")
-        return min(n_allowed, n_columns)
-
-    def ridge_candidate(self) -> StatisticsCandidate:
+    def ridge_candidate(self, _: CandidateName) -> RowCandidate:
         """Ridge regression on the means of the scaled bags."""
         return self._statistics(RidgeCV(_PENALTIES), ("mean",))
 
-    def _statistics(self, model: Any, names: tuple[str, ...]) -> StatisticsCandidate:
+    def _statistics(self, model: Any, names: tuple[str, ...]) -> RowCandidate:
         scale, bags = self._scaled
-        rows = ScaledStatistics(scale, names)
-        return StatisticsCandidate(model, rows, rows.of_scaled(bags), self.training)
+        matrix = BagStatistics(names).fit_transform(bags)
+        return RowCandidate(model, ScaledStatistics(scale, names), matrix, self.data)
 
     # -- scores ----------------------------------------------------------------------------
-
-    def whole(self, name: CandidateName) -> ScoreFunction:
-        """A candidate, fitted on all training bags."""
-        return self.candidate(name).whole()
 
     @property
     def _one_by_one(self) -> bool:
         """Whether steps are in turn, so that the time and callbacks are asked between them."""
-        return self.budget is not None or effective_n_jobs(self.n_jobs) == 1
+        return self.time_limit is not None or effective_n_jobs(self.n_jobs) == 1
 
     def candidate(self, name: CandidateName) -> Candidate:
         """A candidate, which is prepared when it is first asked for."""
         if name not in self._prepared:
-            self._prepared[name] = self._makers[name]()
+            makers: dict[str, Callable[[CandidateName], Candidate]] = {
+                INSTANCE: self.instance_candidate,
+                LINEAR: self.linear_candidate,
+                TREES: self.trees_candidate,
+                RIDGE: self.ridge_candidate,
+            }
+            self._prepared[name] = makers.get(name.name, self.bag_candidate)(name)
         return self._prepared[name]
 
-    def judged(
-        self,
-        makers: dict[CandidateName, Callable[[], Candidate]],
-        folds: Folds,
-        judge: Judge,
-        wanted: Wanted = lambda name, scored: True,
-    ) -> dict[str, Judged]:
+    def judged(self, names: list[CandidateName]) -> dict[str, Judged]:
         """Evaluate candidates by their scores of the test bags of each fold.
 
-        A candidate that is clearly worse than another on its first folds is ``dropped``.
-        ``wanted(name, scored)`` tells whether a candidate is needed, given the scores of those
-        before it. If the time is not sufficient, candidates are skipped or have fewer folds. The
-        first candidate has at least one fold, if there are folds.
+        A candidate that is clearly worse than another on its first folds is ``dropped``. If the
+        time is not sufficient, candidates are skipped or have fewer folds. The first candidate has
+        at least one fold, if there are folds.
         """
-        self._makers = makers
         # The kernel follows the linear model.
-        highest = [name for name in makers if name.name == INSTANCE]
-        parts = [[name for name in makers if name not in highest], highest]
-        rounds = [(number, part) for part in parts for number in range(len(folds))]
-        if self.budget is not None:
+        last = [name for name in names if name.name == INSTANCE]
+        parts = [[name for name in names if name not in last], last]
+        rounds = [(number, part) for part in parts for number in range(len(self.folds))]
+        if self.time_limit is not None:
             # Each candidate has a fold before any has a second one.
             rounds.sort(key=lambda each: each[0])
-        found: Scored = {}
-        took: dict[CandidateName, float] = {}
-        asked: list[CandidateName] = []
         for number, part in rounds:
             if number == 0:
-                part[:] = [name for name in part if wanted(name, found)]
-                asked += part
-            for names in [[name] for name in part] if self._one_by_one else [part]:
-                self._score(names, number, folds, found, took)
-            self.dropped |= clearly_worse(found, folds, judge, self.dropped)
-        self._report(asked, found, len(folds))
-        if found:
-            return judge_candidates(found, folds, judge, self.dropped)
-        calibration = not_calibrated(self.training.n_columns)
-        return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in makers}
+                part[:] = [name for name in part if self._is_wanted(name)]
+            for together in [[name] for name in part] if self._one_by_one else [part]:
+                self._score(together, number)
+            self.dropped |= clearly_worse(self.scored, self.folds, self.judge, self.dropped)
+        self._report([name for part in parts for name in part])
+        if self.scored:
+            return judge_candidates(self.scored, self.folds, self.judge, self.dropped)
+        calibration = not_calibrated(self.data.n_columns)
+        return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in names}
 
-    def _score(
-        self,
-        names: list[CandidateName],
-        number: int,
-        folds: Folds,
-        found: Scored,
-        took: dict[CandidateName, float],
-    ) -> None:
+    def _is_wanted(self, candidate: CandidateName) -> bool:
+        """Whether to score a candidate: "instance" only as "linear" leaves it open."""
+        linear = {name: scores for name, scores in self.scored.items() if name.name == LINEAR}
+        if candidate.name != INSTANCE or len(linear) < 2:
+            return True
+        left = [name for name in linear if name not in self.dropped]
+        many = self.size.instance_components is not None or self.data.n_columns > 1
+        if many or len(left) == 1:
+            judged = judge_candidates(linear, self.folds, self.judge, self.dropped)
+            left = [judged[LINEAR].candidate]
+        assumed = [(name.positive, name.without) for name in left]
+        return not left or (candidate.positive, candidate.without) in assumed
+
+    def _score(self, names: list[CandidateName], number: int) -> None:
         """Score candidates on a fold, as far as there is time; the very first one in any case."""
-
-        def for_all() -> float:
-            """Seconds for the fits on all bags that follow."""
-            return _WHOLE_FIT * sum(took[name] for name in found if name not in self.dropped)
-
         due = [
             name
             for name in names
             if name not in self.dropped
-            and len(found.get(name, [])) == number
-            and self._allows(took.get(name, 0.0) + for_all())
+            and len(self.scored.get(name, [])) == number
+            and self._allows(self._took.get(name, 0.0) + self._last_fits())
         ]
-        due = due if found else due or names[:1]
+        due = due or ([] if self.scored else names[:1])
         begun = self._elapsed
+        # Prepared here: a candidate uses joblib itself, which would wait for this call.
+        steps = [self.candidate(name).fold for name in due]
         fits = Parallel(n_jobs=1 if self._one_by_one else self.n_jobs)(
-            delayed(self.candidate(name).fold)(*folds[number]) for name in due
+            delayed(step)(*self.folds[number]) for step in steps
         )
         for name, scores in zip(due, fits, strict=True):
-            took[name] = (self._elapsed - begun) / len(due)
-            self._step(f"{name} scored on fold {number + 1} of {len(folds)}")
-            if number or not found or self._allows(_WHOLE_FIT * took[name] + for_all()):
-                found.setdefault(name, []).append(scores)
+            self._took[name] = (self._elapsed - begun) / len(due)
+            self._step(f"{name} scored on fold {number + 1} of {len(self.folds)}")
+            last_fits = _WHOLE_FIT * self._took[name] + self._last_fits()
+            if number or not self.scored or self._allows(last_fits):
+                self.scored.setdefault(name, []).append(scores)
 
-    def _report(self, names: list[CandidateName], found: Scored, n_folds: int) -> None:
+    def _last_fits(self) -> float:
+        """Seconds for the fits on all bags that follow."""
+        return _WHOLE_FIT * sum(self._took[name] for name in self.scored.keys() - self.dropped)
+
+    def _report(self, names: list[CandidateName]) -> None:
         """Record what the time, or a callback, left out."""
-        for name, scores in found.items():
+        n_folds = len(self.folds)
+        for name, scores in self.scored.items():
             if len(scores) < n_folds and name not in self.dropped:
                 self._skip(f"inner folds {len(scores) + 1} to {n_folds} of {name}")
-        missing = [str(name) for name in names if found and name not in found]
+        missing = [str(name) for name in names if self.scored and name not in self.scored]
         for each in missing:
             self._skip(each)
         if missing and not self.stopped:
             warn_user(
-                f"time_limit={self.budget} left out {', '.join(missing)}: raise it to compare all.",
+                f"time_limit={self.time_limit} left out {', '.join(missing)}: raise it to compare "
+                "all.",
                 UserWarning,
             )
 
@@ -435,13 +482,13 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     offsets = offsets_of(merged.bags.sizes[order])
     shapes = Bags(np.zeros((offsets[-1], 1), dtype=np.float16), offsets)
     groups = None if merged.groups is None else merged.groups[order]
-    most = _most_folds(len(codes))
-    fewest = min(_spread(codes == code, merged.groups) for code in np.unique(codes))
+    units = np.arange(len(codes)) if merged.groups is None else merged.groups
+    fewest = min(len(np.unique(units[codes == code])) for code in np.unique(codes))
     seed = rng.randint(2**31 - 1)
     # Numbered by their first bags, so that folds do not depend on the names of the classes.
     _, first, inverse = np.unique(codes[order], return_index=True, return_inverse=True)
     classes = np.argsort(np.argsort(first))[inverse]
-    for n_splits in range(min(most, fewest), 1, -1):
+    for n_splits in range(min(_most_folds(len(codes)), fewest), 1, -1):
         splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
         try:
             found = list(splitter.split(shapes, classes, groups))
@@ -472,16 +519,10 @@ def value_folds(merged: MergedBags, rng: Any) -> Folds:
     if n_splits < 2 or len(order) < 3:
         return []
     shuffled = order[rng.permutation(len(order))]
-    if groups is None:
-        found = KFold(n_splits).split(shuffled)
-    else:
-        found = GroupKFold(n_splits).split(shuffled, groups=groups[shuffled])
+    splitter = KFold(n_splits) if groups is None else GroupKFold(n_splits)
+    found = splitter.split(shuffled, groups=None if groups is None else groups[shuffled])
     return [(shuffled[train], shuffled[test]) for train, test in found]
 
 
 def _most_folds(n_bags: int) -> int:
     return N_FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW
-
-
-def _spread(members: np.ndarray, groups: np.ndarray | None) -> int:
-    return int(members.sum()) if groups is None else len(np.unique(groups[members]))

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._bags import Bags
 from .._bags.distinct import PointBags
-from .._fit.training_labels import TrainingLabels
+from .._fit.validation import TrainingLabels
 from ..base import BagClassifier
 
 

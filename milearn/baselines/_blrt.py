@@ -20,8 +20,8 @@ from .._solvers.baselines.bag_level_trees import (
     TreeProblem,
     grow_trees,
     mean_leaf,
+    order_statistics,
 )
-from .._solvers.baselines.order_statistics import order_statistics
 from ._base import BaselineClassifier
 
 # Bags of a tree for max_samples="auto".

@@ -18,7 +18,7 @@ from .._bags import Bags
 from .._bags.distinct import bag_fingerprints
 from .._bags.remote import over_blocks
 from .._bags.segments import gather_rows, segment_max, segment_mean
-from .._fit.components import AUTO, StoredLimits, auto_components
+from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.validation import encode_classes, validate_bags, validate_labels
 from ..base import BagEstimator, decided, deciding_rows
 from ..model_selection import StratifiedBagKFold
@@ -427,7 +427,7 @@ class SingleInstance(BagEstimator):
             )
         if self.estimator is not None:
             return None
-        return auto_components(given, 1, bags.n_instances, StoredLimits())
+        return auto_components(given, 1, bags.n_instances, STORED_LIMITS)
 
     def _kind(self) -> str | None:
         tags = inner_tags(self._inner())

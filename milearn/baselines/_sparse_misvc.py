@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions
-from .._fit.components import AUTO, StoredLimits, auto_components
+from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.multi_start import attributes_of, warn_of_gaps
 from .._fit.threads import fit_context
 from .._fit.warn import warn_of_indefinite, warn_user
@@ -221,7 +221,7 @@ class SparseMISVC(BaselineClassifier):
         n_components, features = None, None
         if not (self.kernel == "linear" and self.n_components == AUTO):
             sizes = len(bags), bags.n_instances
-            n_components = auto_components(self.n_components, *sizes, StoredLimits())
+            n_components = auto_components(self.n_components, *sizes, STORED_LIMITS)
         if self.kernel != "linear" and n_components is not None:
             features = stored_features(instances, kernel, n_components)
             points = features.transform(instances)

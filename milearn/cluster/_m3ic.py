@@ -28,7 +28,7 @@ from .._fit.warn import warn_user
 from .._solvers.cluster.initial_weights import k_means_weights
 from .._solvers.cluster.margins import scores_of
 from .._solvers.cluster.max_margin import ClusterProblem, ClusterSolution, max_margin_clusters
-from .._solvers.common.options import SolverOptions
+from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.passes import STREAM_BYTES, bag_maxima, bag_means, highest, instance_scores
 from ..base import BagClusterer
 
@@ -257,9 +257,7 @@ class M3IC(CallbackSupport, BagClusterer):
         runs = MultiStart(self, self.max_iter)
         # Additional jobs share the blocks of a pass.
         source = _source(bags, runs.n_threads(len(starts)))
-        problem = ClusterProblem.of(
-            source, self.C, self.balance, margin=self.margin, smallest=smallest
-        )
+        problem = ClusterProblem(source, self.C, self.balance, self.margin, smallest)
         solve = partial(_solve, problem, SolverOptions(self.tol, self.max_iter))
         (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)
         self._replace_fitted(

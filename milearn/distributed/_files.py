@@ -214,8 +214,9 @@ def scan_bag_folder(
     """
     client = current_client(client)
     columns = {"bag": bag, "label": label, "group": group, "split": split}
-    found = survey(
-        Path(path).absolute(),
+    folder = Path(path).absolute()
+    bags, kept_dtype, dropped = survey(
+        folder,
         table,
         columns,
         arrays=(key, None),
@@ -223,29 +224,27 @@ def scan_bag_folder(
         empty=empty,
         progress=(None, False),
     )
-    all_sizes = np.array([one.size for one in found.bags])
-    row_bytes = max(1, found.dtype.itemsize * found.bags[0].width)
+    all_sizes = np.array([one.size for one in bags])
+    row_bytes = max(1, kept_dtype.itemsize * bags[0].width)
     offsets = offsets_of(all_sizes)
     ranges = list(bag_ranges(offsets, max(1, partition_bytes // row_bytes)))
     rows = max(offsets[last] - offsets[first] for first, last in ranges)
     check_memory(client, int(rows) * row_bytes)
     futures, sizes = [], []
     for first, last in ranges:
-        files = put(client, found.bags[first:last], "files")
-        futures.append(
-            client.submit(_read, str(found.path), files, found.dtype, key=name_of("bags"))
-        )
+        files = put(client, bags[first:last], "files")
+        futures.append(client.submit(_read, str(folder), files, kept_dtype, key=name_of("bags")))
         sizes.append(all_sizes[first:last])
     description = {
-        "n_features": found.bags[0].width,
-        "dtype": found.dtype,
+        "n_features": bags[0].width,
+        "dtype": kept_dtype,
         "is_sparse": False,
         "feature_names": None,
     }
     made = Partitions(client, futures, sizes, local_bytes)
     bunch = Bunch(data=DistributedBags(made, description))
-    bunch.update(labels_of(found))
-    bunch["dropped"] = found.dropped
+    bunch.update(labels_of(bags))
+    bunch["dropped"] = dropped
     return bunch
 
 

@@ -11,7 +11,7 @@ from .._bags import Bags
 from .._bags.distinct import PointBags
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
-from .._fit.training_labels import TrainingLabels
+from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_of_limit
 from .._solvers.baselines.concepts import concept_distances, learn_concepts
 from ._base import BagEmbedding

@@ -15,7 +15,7 @@ from .._bags.distinct import distinct_points
 from .._bags.segments import gather_rows, segment_argmax, segment_max
 from .._compat import CallbackSupport, Interval, StrOptions
 from .._fit.multi_start import MultiStart, attributes_of
-from .._fit.training_labels import TrainingLabels
+from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_user
 from .._solvers.ensemble.column_generation import BoostingOptions, Budget, auto_learners
 from .._solvers.ensemble.dpboost import DPResult, solve_disjunctive
@@ -29,6 +29,7 @@ _REMEDIES = {
     "n_estimators": "raise n_estimators or lower C",
     "max_nodes": "raise max_nodes",
     "callback": "a callback asked for it",
+    "size": "lower n_estimators or fit fewer bags, as no reductions were tried for the bound",
     "work": "lower C or n_estimators, or fit fewer bags, to end before the limit of work",
 }
 
@@ -126,9 +127,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         # F is a sum of few weights and is often exactly 0, which is not a positive prediction,
         # regardless of which class is positive.
         positive = self._positive_sign * scores > 0
-        return self.classes_[
-            np.where(positive, self._positive_sign > 0, self._positive_sign < 0) * 1
-        ]
+        return self.classes_[(positive == (self._positive_sign > 0)).astype(np.intp)]
 
     def _ensembles(self) -> list[WeightedEnsemble]:
         """One ensemble for two classes, otherwise one per class."""

@@ -10,7 +10,7 @@ from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.dpboost import DPResult
-from .._solvers.ensemble.points import disjunctive_problem
+from .._solvers.ensemble.problem import disjunctive_problem
 from ._base import BoostedBags
 
 
@@ -116,9 +116,10 @@ class DPBoost(BoostedBags):
     -----
     ConvergenceWarning
         If ``n_estimators``, ``max_nodes``, ``time_limit``, the limit of work of a large program
-        (two million coefficients and more) or a callback ended the search. There
-        is no warning if more than the maximum of a hundred reductions are violated: ``converged_``
-        is False in this case, and ``optimality_gap_`` bounds their effect.
+        (two million coefficients and more) or a callback ended the search, or if no reductions were
+        tried because the program is that large. There is no warning if more than the maximum of a
+        hundred reductions are violated: ``converged_`` is False in this case, and
+        ``optimality_gap_`` bounds their effect.
 
     See Also
     --------
@@ -132,8 +133,6 @@ class DPBoost(BoostedBags):
     * The weights are copied only for instances that need a copy. The other instances of a bag share
       one disjunct, whose hull is known in closed form. The value of the linear program does not
       change. Constraints of single instances are kept, as in [1]_.
-    * In a large problem, constraints of single instances that are far from tight at an interior
-      solution are added only when a solution violates them. This does not change the value.
     * A reduction is violated if it is not covered by the slack that all instances of its bag share;
       score (10) of [1]_ ignores slacks.
     * Up to twenty learners and a hundred reductions are added at a time. Learners without weight

@@ -7,7 +7,7 @@ from typing import Any
 from .._compat import with_callbacks
 from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
-from .._solvers.ensemble.points import inherited_problem
+from .._solvers.ensemble.problem import inherited_problem
 from ._base import BoostedBags
 
 

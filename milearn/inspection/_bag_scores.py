@@ -126,20 +126,18 @@ class BagScoresDisplay(Display):
                 f"response_method={response_method!r} is unknown: use 'auto', 'decision_function' "
                 "or 'predict_proba'."
             )
-        tuned = getattr(estimator, "best_threshold_", None)
         order = ["decision_function", "predict_proba"]
+        tuned = getattr(estimator, "best_threshold_", None)
         if tuned is not None:
             # scikit-learn's order for "auto" in the tuning of thresholds.
             given = getattr(estimator, "response_method", "auto")
-            order = ["predict_proba", "decision_function"] if given == "auto" else [given]
-        tuned_on = next((name for name in order if hasattr(estimator, name)), None)
-        if response_method != "auto":
-            order = [response_method]
-        name = next((name for name in order if hasattr(estimator, name)), None)
-        if name is None:
+            order = order[::-1] if given == "auto" else [given]
+        tuned_on = next((name for name in order if hasattr(estimator, name)), " or ".join(order))
+        name = tuned_on if response_method == "auto" else response_method
+        if not hasattr(estimator, name):
             raise TypeError(
-                f"{type(estimator).__name__} has no method {' or '.join(order)}: there are no "
-                "scores of bags to draw."
+                f"{type(estimator).__name__} has no method {name}: there are no scores of bags to "
+                "draw."
             )
         values = np.asarray(getattr(estimator, name)(X), dtype=np.float64)
         if not hasattr(estimator, "classes_"):
@@ -163,8 +161,9 @@ class BagScoresDisplay(Display):
                 threshold = float(tuned)
                 if column == 0:
                     threshold = -threshold if name == "decision_function" else 1.0 - threshold
-        spoken = classes[column]
-        what = "score of the bag" if name == "decision_function" else f"probability of {spoken}"
+        what = "score of the bag"
+        if name == "predict_proba":
+            what = f"probability of {classes[column]}"
         display = cls(scores=values, labels=y, threshold=threshold, score_name=what)
         return display.plot(ax, bins=bins, density=density)
 

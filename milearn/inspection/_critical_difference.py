@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..model_selection import Comparison, Ranks, rank_methods
+from ..model_selection import Ranks
 from ._plotting import COLORS, LINE, Display
 
 _ROW = 0.62  # distance of two names, in heights of the rank axis' labels
@@ -21,16 +21,15 @@ class CriticalDifferenceDisplay(Display):
     """Average ranks of methods over data sets, as a critical difference diagram.
 
     The axis has the average ranks, and 1 is the best. A bar joins methods that are next to each
-    other in the ranking, and of which no pair is significantly different. It is recommended to use
-    :meth:`from_comparison` or :meth:`from_scores`.
+    other in the ranking, and of which no pair is significantly different by Wilcoxon's signed-rank
+    test with Holm's correction.
 
     Parameters
     ----------
     ranks : Ranks
-        Ranks and p-values, see :func:`~milearn.model_selection.rank_methods`.
-    test : {"wilcoxon", "nemenyi"}, default="wilcoxon"
-        Test of the pairs: Wilcoxon's signed-rank test with Holm's correction, or Nemenyi's test,
-        whose critical difference is then plotted.
+        Ranks and p-values: ``comparison.ranks()`` of the result of
+        :func:`~milearn.model_selection.compare`, or the result of
+        :func:`~milearn.model_selection.rank_methods` for a table of scores.
     titles : mapping of str to str, default=None
         Names of methods in the plot, by their names in ``ranks``.
 
@@ -61,83 +60,14 @@ class CriticalDifferenceDisplay(Display):
     --------
     >>> import numpy as np
     >>> from milearn.inspection import CriticalDifferenceDisplay
+    >>> from milearn.model_selection import rank_methods
     >>> scores = np.random.default_rng(0).uniform(size=(10, 3)) + [0.0, 0.4, 0.5]
-    >>> display = CriticalDifferenceDisplay.from_scores(
-    ...     scores, ["mean", "kernel", "MI-SVM"]
-    ... )  # doctest: +SKIP
+    >>> ranks = rank_methods(scores, ["mean", "kernel", "MI-SVM"])
+    >>> display = CriticalDifferenceDisplay(ranks=ranks).plot()  # doctest: +SKIP
     """
 
     ranks: Ranks
-    test: str = "wilcoxon"
     titles: Mapping[str, str] | None = None
-
-    @classmethod
-    def from_comparison(
-        cls,
-        comparison: Comparison,
-        score: str | None = None,
-        *,
-        alpha: float = 0.05,
-        test: str = "wilcoxon",
-        titles: Mapping[str, str] | None = None,
-        ax: Any = None,
-    ) -> CriticalDifferenceDisplay:
-        """Plot the ranks of a comparison.
-
-        Parameters
-        ----------
-        comparison : Comparison
-            The result of :func:`~milearn.model_selection.compare`.
-        score : str, default=None
-            Name of the score; by default, the first.
-        alpha : float, default=0.05
-            Level of the tests.
-        test : {"wilcoxon", "nemenyi"}, default="wilcoxon"
-            Test of the pairs.
-        titles : mapping of str to str, default=None
-            Names in the plot, by the names of the estimators.
-        ax : matplotlib Axes, default=None
-            Axes to plot on. If None, a new figure and axes are created.
-
-        Returns
-        -------
-        CriticalDifferenceDisplay
-            The display with the plot.
-        """
-        ranks = comparison.ranks(score, alpha=alpha)
-        return cls(ranks=ranks, test=test, titles=titles).plot(ax)
-
-    @classmethod
-    def from_scores(
-        cls,
-        scores: Any,
-        methods: Sequence[str],
-        *,
-        alpha: float = 0.05,
-        test: str = "wilcoxon",
-        ax: Any = None,
-    ) -> CriticalDifferenceDisplay:
-        """Plot the ranks of a table of scores.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n_datasets, n_methods)
-            Larger is better.
-        methods : sequence of n_methods str
-            Names of the columns.
-        alpha : float, default=0.05
-            Level of the tests.
-        test : {"wilcoxon", "nemenyi"}, default="wilcoxon"
-            Test of the pairs.
-        ax : matplotlib Axes, default=None
-            Axes to plot on. If None, a new figure and axes are created.
-
-        Returns
-        -------
-        CriticalDifferenceDisplay
-            The display with the plot.
-        """
-        return cls(ranks=rank_methods(scores, methods, alpha=alpha), test=test).plot(ax)
 
     def plot(self, ax: Any = None) -> CriticalDifferenceDisplay:
         """Plot the ranks.
@@ -153,9 +83,10 @@ class CriticalDifferenceDisplay(Display):
             This display.
         """
         ranks, k = self.ranks.ranks, len(self.ranks.methods)
-        cliques = self.ranks.cliques(self.test)
+        cliques = self.ranks.cliques()
+        rows = _rows(cliques)
         half = (k + 1) // 2  # methods with their names on the left
-        top = 1.0 + _BAR * (1 + self._rows_of_bars(cliques))
+        top = 1.0 + _BAR * (2 + max(rows, default=-1))
         ax = self._open(ax, (8.0, 1.3 + 0.27 * (top + _ROW * half)))
         self._plot_axis(ax, k)
         self.points_ = ax.scatter(
@@ -167,7 +98,7 @@ class CriticalDifferenceDisplay(Display):
             row = place if left else k - 1 - place
             self.texts_.append(self._plot_name(ax, name, float(rank), top + _ROW * row, left))
         self.bars_ = []
-        for row, (first, last) in zip(self._rows(cliques), cliques, strict=True):
+        for row, (first, last) in zip(rows, cliques, strict=True):
             span = (float(ranks[first]) - 0.03, float(ranks[last]) + 0.03)
             height = -(0.6 + _BAR * row)
             self.bars_ += ax.plot(
@@ -185,10 +116,9 @@ class CriticalDifferenceDisplay(Display):
         ax.xaxis.tick_top()
         ax.set_xticks(np.arange(1, k + 1, -(-k // _TICKS)))
         ax.yaxis.set_visible(False)
-        name = "Wilcoxon and Holm" if self.test == "wilcoxon" else "Nemenyi"
         title = (
             f"average rank over {self.ranks.n_datasets} data sets; bars join methods that do not "
-            f"differ\nsignificantly ({name}, level {self.ranks.alpha:g})"
+            f"differ\nsignificantly (Wilcoxon and Holm, level {self.ranks.alpha:g})"
         )
         ax.set_title(title, fontsize=10, loc="left", pad=18)
 
@@ -207,15 +137,13 @@ class CriticalDifferenceDisplay(Display):
             transform=ax.get_yaxis_transform(),
         )
 
-    def _rows(self, cliques: list[tuple[int, int]]) -> list[int]:
-        """The first row below the axis in which each bar does not touch another one."""
-        ends: list[int] = []
-        rows = []
-        for first, last in cliques:
-            row = next((row for row, end in enumerate(ends) if end < first), len(ends))
-            ends[row : row + 1] = [last]
-            rows.append(row)
-        return rows
 
-    def _rows_of_bars(self, cliques: list[tuple[int, int]]) -> int:
-        return max(self._rows(cliques), default=-1) + 1
+def _rows(cliques: list[tuple[int, int]]) -> list[int]:
+    """The first row below the axis in which each bar does not touch another one."""
+    ends: list[int] = []
+    rows = []
+    for first, last in cliques:
+        row = next((row for row, end in enumerate(ends) if end < first), len(ends))
+        ends[row : row + 1] = [last]
+        rows.append(row)
+    return rows

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from sklearn.utils import Bunch, check_random_state
 
 from .._bags import Bags
 from .._bags.index import column_key
-from .._fit.scoring import single_scorer
-from .._fit.validation import check_bags
+from .._fit.validation import single_scorer, validate_bags
+from ..model_selection._problem import check_count
 from ._plotting import COLORS, LINE, Display
 
 
@@ -95,17 +96,18 @@ def permutation_importance(
     >>> found.importances.shape, found.feature_names.tolist()
     ((2, 5), ['first', 'last'])
     """
-    whole = isinstance(n_repeats, (int, np.integer)) and not isinstance(n_repeats, bool)
-    if not whole or n_repeats < 1:
-        raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}.")
-    bags = check_bags(X, dtype=(np.float64, np.float32))
+    n_repeats = check_count("n_repeats", n_repeats, 1)
+    # Values that are missing are the matter of the estimator, which may impute them.
+    bags = validate_bags(None, X, ensure_all_finite="allow-nan")
     labels = np.asarray(y)
     if labels.ndim == 0 or len(labels) != len(bags):
         raise ValueError(
             f"y has shape {labels.shape} for {len(bags)} bags: pass one label per bag."
         )
     names, columns = _groups(bags, features)
-    score = _Score(single_scorer(estimator, scoring), estimator, labels, sample_weight)
+    scorer = single_scorer(estimator, scoring)
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    score = partial(_score, scorer, estimator, labels, weights)
     baseline = score(bags)
     seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=len(columns))
     found = Parallel(n_jobs=n_jobs)(
@@ -120,20 +122,6 @@ def permutation_importance(
         feature_names=np.array(names, dtype=str),
         baseline_score=baseline,
     )
-
-
-@dataclass(frozen=True)
-class _Score:
-    """The score of bags."""
-
-    scorer: Any
-    estimator: Any
-    y: np.ndarray
-    sample_weight: Any
-
-    def __call__(self, bags: Bags) -> float:
-        more = {} if self.sample_weight is None else {"sample_weight": self.sample_weight}
-        return float(self.scorer(self.estimator, bags, self.y, **more))
 
 
 def _groups(bags: Bags, features: Any) -> tuple[list[str], list[np.ndarray]]:
@@ -153,8 +141,14 @@ def _groups(bags: Bags, features: Any) -> tuple[list[str], list[np.ndarray]]:
     return names, columns
 
 
+def _score(
+    scorer: Any, estimator: Any, y: np.ndarray, weights: dict[str, Any], bags: Bags
+) -> float:
+    return float(scorer(estimator, bags, y, **weights))
+
+
 def _permuted_scores(
-    score: _Score, bags: Bags, columns: np.ndarray, seed: int, n_repeats: int
+    score: Callable[[Bags], float], bags: Bags, columns: np.ndarray, seed: int, n_repeats: int
 ) -> list[float]:
     rng = np.random.RandomState(seed)
     # Memory maps are read once.

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ._plotting import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below
-from ._scores import instance_scores, local_bags
+from ._scores import local_bags, scored_instances
 
 _MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
-_MAX_POINTS = 2000  # maximum number of points of a map with full size and an edge
+_MAX_POINTS = 2000  # if a map has more points, they are smaller
 _MAX_EMPTY = 16  # maximum number of grid cells per instance for a plot as a grid
 
 
@@ -21,8 +21,7 @@ class InstanceScoresDisplay(Display):
 
     The plot has bars in the order of the instances, with the :term:`witness` in another colour, or
     is a map if the instances have coordinates: a heat map if they are on a grid, otherwise coloured
-    points, on their original picture if it is given. It is recommended to use
-    :meth:`from_estimator`.
+    points. It is recommended to use :meth:`from_estimator`.
 
     Parameters
     ----------
@@ -35,8 +34,6 @@ class InstanceScoresDisplay(Display):
     patch_size : float, default=None
         Side of the patches, in units of the coordinates, which are then their upper left corners.
         If None, the coordinates are centres.
-    background : ndarray of shape (height, width) or (height, width, channels), default=None
-        Picture under the map, one pixel per unit of the coordinates.
     threshold : float, default=0.0
         Score above which an instance indicates the class; None for regression.
     score_name : str, default="score"
@@ -52,7 +49,8 @@ class InstanceScoresDisplay(Display):
         One bar per instance. In a bag of more than 300 instances each bar represents several
         consecutive ones by their highest score.
     image_ : matplotlib AxesImage or None
-        The heat map; cells without an instance are masked.
+        The heat map; cells without an instance are masked. To see a picture below it, use
+        ``display.image_.set_alpha(0.5)`` and ``display.ax_.imshow(picture, zorder=-1)``.
     points_ : matplotlib PathCollection or None
         The points of a map whose instances are not on a grid.
     line_ : matplotlib Line2D or None
@@ -79,7 +77,6 @@ class InstanceScoresDisplay(Display):
     witness: int | None = None
     coordinates: Any = None
     patch_size: float | None = None
-    background: Any = None
     threshold: float | None = 0.0
     score_name: str = "score"
 
@@ -97,8 +94,6 @@ class InstanceScoresDisplay(Display):
                     f"coordinates must have shape ({shape[0]}, 2), a column and a row for each "
                     f"instance of the bag, got {self.coordinates.shape}."
                 )
-        if self.background is not None:
-            self.background = np.asarray(self.background)
         if self.witness is None:
             self.witness = int(np.argmax(self.scores))
 
@@ -112,7 +107,6 @@ class InstanceScoresDisplay(Display):
         class_label: Any = None,
         coordinates: Any = None,
         patch_size: float | None = None,
-        background: Any = None,
         kind: str = "auto",
         cmap: Any = None,
         limit: float | None = None,
@@ -137,8 +131,6 @@ class InstanceScoresDisplay(Display):
         patch_size : float, default=None
             Side of the patches, if the coordinates are their upper left corners; None if they are
             centres.
-        background : array-like, default=None
-            Picture under the map, one pixel per unit of the coordinates.
         kind : {"auto", "bars", "map"}, default="auto"
             Type of the plot; "auto" is a map if there are coordinates.
         cmap : str or matplotlib Colormap, default=None
@@ -156,7 +148,7 @@ class InstanceScoresDisplay(Display):
         bags = local_bags(X)
         position = range(len(bags))[bag]
         one = bags[[position]]
-        found = instance_scores(estimator, one, class_label)
+        found = scored_instances(estimator, one, class_label)
         if isinstance(coordinates, str):
             if coordinates not in one.instance_data:
                 raise ValueError(
@@ -169,7 +161,6 @@ class InstanceScoresDisplay(Display):
             witness=int(found.witnesses[0]),
             coordinates=coordinates,
             patch_size=patch_size,
-            background=background,
             threshold=found.threshold,
             score_name=found.name,
         ).plot(ax, kind=kind, cmap=cmap, limit=limit)
@@ -249,60 +240,33 @@ class InstanceScoresDisplay(Display):
         self._label("instance of the bag", self.score_name)
 
     def _plot_map(self, cmap: Any, limit: float | None) -> None:
-        ax, places = self.ax_, self.coordinates
-        assert places is not None
-        half = 0.5 * self.patch_size if self.patch_size else 0.0
-        centres = places + half
-        beyond = False
-        if self.threshold is None:
-            limits = {"vmin": float(self.scores.min()), "vmax": float(self.scores.max())}
-            colors = cmap or "viridis"
-        else:
-            furthest = float(np.max(np.abs(self.scores - self.threshold)))
+        ax, centres = self.ax_, self.coordinates + 0.5 * (self.patch_size or 0.0)
+        low, high, colors = float(self.scores.min()), float(self.scores.max()), "viridis"
+        extend = "neither"
+        if self.threshold is not None:
+            furthest = float(np.abs(self.scores - self.threshold).max())
             reach = limit or furthest or 1.0
-            beyond = furthest > reach
-            limits = {"vmin": self.threshold - reach, "vmax": self.threshold + reach}
-            colors = cmap or "RdBu_r"
-        alpha = None
-        if self.background is not None:
-            ax.imshow(self.background, cmap="gray", interpolation="nearest")
-            alpha = 0.55
+            low, high, colors = self.threshold - reach, self.threshold + reach, "RdBu_r"
+            extend = "both" if furthest > reach else "neither"
+        style = {"cmap": cmap or colors, "vmin": low, "vmax": high}
         grid = _as_grid(centres, self.scores, self.patch_size)
         if grid is not None:
             values, extent = grid
-            drawn = self.image_ = ax.imshow(
-                values, extent=extent, cmap=colors, alpha=alpha, interpolation="nearest", **limits
-            )
+            drawn = self.image_ = ax.imshow(values, extent=extent, interpolation="nearest", **style)
         else:
-            few = len(centres) <= _MAX_POINTS
-            drawn = self.points_ = ax.scatter(
-                *centres.T,
-                c=self.scores,
-                s=36.0 if few else max(1.0, 36.0 * _MAX_POINTS / len(centres)),
-                cmap=colors,
-                edgecolors=LINE if few else "none",
-                linewidths=0.4 if few else 0.0,
-                **limits,
-            )
-        if self.background is not None:
-            rows, columns = self.background.shape[:2]
-            ax.set_xlim(-0.5, columns - 0.5)
-            ax.set_ylim(rows - 0.5, -0.5)
-        elif grid is None:
+            share = min(1.0, _MAX_POINTS / len(centres))
+            style |= {"s": max(1.0, 36.0 * share), "edgecolors": LINE, "linewidths": 0.4 * share}
+            drawn = self.points_ = ax.scatter(*centres.T, c=self.scores, **style)
             ax.set_aspect("equal")
             ax.invert_yaxis()
-        if self.witness is not None:
-            ring: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "markersize": 12}
-            ring["linestyle"] = "none"
-            place = centres[self.witness]
-            # White around black is visible on dark and light cells.
-            ax.plot(*place, markeredgecolor="white", markeredgewidth=4.0, **ring)
-            ring |= {"markeredgewidth": 1.8, "label": "witness"}
-            ax.plot(*place, markeredgecolor="black", **ring)
-            legend_below(ax)
+        place = centres[self.witness]
+        ring = {"marker": "o", "markerfacecolor": "none", "markersize": 12, "linestyle": "none"}
+        # White around black is visible on dark and light cells.
+        ax.plot(*place, markeredgecolor="white", markeredgewidth=4.0, **ring)
+        ax.plot(*place, markeredgecolor="black", markeredgewidth=1.8, label="witness", **ring)
+        legend_below(ax)
         ax.set_xlabel("column")
         ax.set_ylabel("row")
-        extend = "both" if beyond else "neither"
         self.colorbar_ = self.figure_.colorbar(
             drawn, ax=ax, label=self.score_name, shrink=0.85, extend=extend
         )

@@ -10,7 +10,6 @@ import numpy as np
 from ._plotting import COLORS, HIGHLIGHT, NEUTRAL, Display
 from ._scores import model_with, problem_of
 
-_MAX_MARKERS = 60  # maximum number of steps with markers
 _ROUNDING = 1e-10  # relative gap that counts as zero
 
 
@@ -109,26 +108,13 @@ class ObjectiveDisplay(Display):
             The display with the plot.
         """
         model = model_with(estimator, "objective_history_", "MISVC, M3IC or DPBoost")
-        history = model.objective_history_
-        several = isinstance(history, list)
-        column = problem_of(model, len(history), class_label) if several else 0
-
-        def one(name: str) -> Any:
-            value = getattr(model, name, None)
-            return value[column] if several and value is not None else value
-
-        def number(name: str) -> float | None:
-            value = one(name)
-            return None if value is None else float(value)
-
-        return cls(
-            history=one("objective_history_"),
-            objective=number("objective_"),
-            lower_bound=number("lower_bound_"),
-            lower_bound_history=one("lower_bound_history_"),
-            dual_gap=number("dual_gap_"),
-            estimator_name=type(model).__name__,
-        ).plot(ax)
+        names = ("objective", "lower_bound", "lower_bound_history", "dual_gap")
+        history, found = model.objective_history_, {n: getattr(model, f"{n}_", None) for n in names}
+        if isinstance(history, list):
+            column = problem_of(model, len(history), class_label)
+            history = history[column]
+            found = {n: None if value is None else value[column] for n, value in found.items()}
+        return cls(history=history, estimator_name=type(model).__name__, **found).plot(ax)
 
     def plot(self, ax: Any = None) -> ObjectiveDisplay:
         """Plot the history and the bound.
@@ -149,8 +135,7 @@ class ObjectiveDisplay(Display):
             steps,
             self.history,
             color=COLORS[0],
-            marker="o" if len(steps) <= _MAX_MARKERS else None,
-            markersize=4,
+            marker=".",
             label="objective",
         )
         self.bound_ = self.gap_band_ = None

@@ -31,7 +31,7 @@ class RegularizationPathDisplay(Display):
     scores : ndarray of shape (n_values, n_splits), default=None
         Test scores at each value.
     best : float, default=None
-        The chosen value.
+        The chosen value; by default, the one with the highest mean score.
     feature_names : ndarray of shape (n_features,), default=None
         Names of the features.
     score_name : str, default="score"
@@ -74,6 +74,19 @@ class RegularizationPathDisplay(Display):
     best: float | None = None
     feature_names: Any = None
     score_name: str = "score"
+
+    def __post_init__(self) -> None:
+        self.param_range = _rising(self.param_range)
+        if self.scores is not None:
+            self.scores = np.asarray(self.scores, dtype=np.float64)
+            n = len(self.param_range)
+            if self.scores.ndim != 2 or len(self.scores) != n:
+                raise ValueError(
+                    f"scores must have shape ({n}, n_splits), one row per value of the parameter, "
+                    f"got {self.scores.shape}."
+                )
+            if self.best is None:
+                self.best = float(self.param_range[np.argmax(self.scores.mean(axis=1))])
 
     @classmethod
     def from_estimator(
@@ -130,14 +143,12 @@ class RegularizationPathDisplay(Display):
                 f"The model has {coefs[0].shape[0]} rows of coefficients, one per class: draw two "
                 "classes at a time."
             )
-        names = getattr(model, "feature_names_in_", None)
-        display = cls(
+        return cls(
             param_name=param_name,
             param_range=values,
             coefs=np.concatenate(coefs),
-            feature_names=names,
-        )
-        return display.plot(ax, n_labels=n_labels)
+            feature_names=getattr(model, "feature_names_in_", None),
+        ).plot(ax, n_labels=n_labels)
 
     @classmethod
     def from_search(
@@ -186,63 +197,12 @@ class RegularizationPathDisplay(Display):
         ]
         order = np.argsort(values, kind="stable")
         label = search.scoring if isinstance(search.scoring, str) else metric
-        return cls.from_scores(
-            values[order],
-            np.stack(splits, axis=1)[order],
-            param_name=param_name,
-            best=float(best[param_name]),
-            score_name=label.replace("_", " "),
-            ax=ax,
-        )
-
-    @classmethod
-    def from_scores(
-        cls,
-        param_range: Any,
-        scores: Any,
-        *,
-        param_name: str = "C",
-        best: float | None = None,
-        score_name: str = "score",
-        ax: Any = None,
-    ) -> RegularizationPathDisplay:
-        """Plot given scores.
-
-        Parameters
-        ----------
-        param_range : array-like of shape (n_values,)
-            Values of the parameter in ascending order, which must be positive.
-        scores : array-like of shape (n_values, n_splits)
-            Test scores.
-        param_name : str, default="C"
-            Name of the parameter.
-        best : float, default=None
-            The chosen value; by default, the one with the highest mean.
-        score_name : str, default="score"
-            Label of the scores.
-        ax : matplotlib Axes, default=None
-            Axes to plot on. If None, a new figure and axes are created.
-
-        Returns
-        -------
-        RegularizationPathDisplay
-            The display with the plot.
-        """
-        values = _rising(param_range)
-        table = np.asarray(scores, dtype=np.float64)
-        if table.ndim != 2 or len(table) != len(values):
-            raise ValueError(
-                f"scores must have shape ({len(values)}, n_splits), one row per value of the "
-                f"parameter, got {table.shape}."
-            )
-        if best is None:
-            best = float(values[np.argmax(table.mean(axis=1))])
         return cls(
             param_name=param_name,
-            param_range=values,
-            scores=table,
-            best=best,
-            score_name=score_name,
+            param_range=values[order],
+            scores=np.stack(splits, axis=1)[order],
+            best=float(best[param_name]),
+            score_name=label.replace("_", " "),
         ).plot(ax)
 
     def plot(self, ax: Any = None, *, n_labels: int = 5) -> RegularizationPathDisplay:

@@ -1,4 +1,4 @@
-"""Instance scores of fitted models, including pipelines and searches."""
+"""The fitted model within a pipeline or a search, and scores of its instances."""
 
 from __future__ import annotations
 
@@ -28,17 +28,15 @@ def local_bags(X: Any) -> Bags:
     bags = _bags(X)
     if bags.is_remote:
         raise TypeError(
-            "Displays draw bags of this process: select a few of the distributed bags and bring "
-            "them here, X[positions].compute()."
+            "Displays and instance scores need bags of this process: select a few of the "
+            "distributed bags and bring them here, X[positions].compute()."
         )
     return bags
 
 
 def model_with(estimator: Any, attribute: str, such_as: str) -> Any:
     """The fitted model of a pipeline or a search; it must have an attribute."""
-    model = getattr(estimator, "best_estimator_", estimator)
-    if hasattr(model, "steps"):
-        model = model[-1]
+    model, _ = _last_step(estimator)
     if not hasattr(model, attribute):
         raise TypeError(
             f"{type(model).__name__} has no {attribute}: fit it first, or plot a model that has "
@@ -57,7 +55,91 @@ def problem_of(model: Any, n_problems: int, class_label: Any) -> int:
     return class_column(model, class_label)
 
 
-def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> InstanceScores:
+def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """The last step of a fitted pipeline or search, and the bags as this step sees them.
+
+    A :class:`~sklearn.pipeline.Pipeline` passes on ``predict``, ``decision_function`` and
+    ``predict_proba``, but no other methods of its last step. With both results you can call any
+    of them.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A pipeline, a search such as ``GridSearchCV``, a meta-estimator with ``estimator_``, any
+        nesting of them, or an estimator of bags, which is returned as it is.
+    X : bags, see :class:`milearn.Bags`
+        Bags, to which the steps before the last one are applied.
+
+    Returns
+    -------
+    model : fitted estimator
+        The last step.
+    bags : Bags
+        The transformed bags, or rows if a step, such as ``BagStatistics``, makes one row of a bag.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.inspection import final_step
+    >>> from milearn.preprocessing import InstanceTransformer
+    >>> from milearn.svm import MISVC
+    >>> X, y = make_bags(n_bags=40, random_state=0)
+    >>> model = make_pipeline(InstanceTransformer(StandardScaler()), MISVC()).fit(X, y)
+    >>> last, bags = final_step(model, X)
+    >>> last.witness(bags).shape
+    (40,)
+    """
+    return _last_step(estimator, _bags(X))
+
+
+def instance_scores(estimator: Any, X: Any, *, class_label: Any = None) -> np.ndarray:
+    """Scores of all instances by any fitted estimator, high for the positive class.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A classifier, regressor, clusterer or survival model of bags, a pipeline whose transformers
+        keep the instances, or a search over one of them.
+    X : bags, see :class:`milearn.Bags`
+        Bags whose instances to score.
+    class_label : label, default=None
+        Class of the scores. By default, the positive class of two classes, which is ``pos_label``
+        where an estimator has it and ``classes_[1]`` otherwise, and for three or more classes the
+        predicted class of each bag.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+        In the order of ``X.instances``. For a classifier they are those of
+        ``instance_decision_function`` with the sign of the class; for a regressor values; for
+        :class:`~milearn.survival.MICoxPH` risks.
+
+    Raises
+    ------
+    TypeError
+        If the last step does not score instances.
+    ValueError
+        If a step makes one row of a bag, or for an unknown ``class_label``.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.inspection import instance_scores
+    >>> from milearn.preprocessing import InstanceTransformer
+    >>> from milearn.svm import MISVC
+    >>> X, y = make_bags(n_bags=40, random_state=0)
+    >>> model = make_pipeline(InstanceTransformer(StandardScaler()), MISVC()).fit(X, y)
+    >>> instance_scores(model, X).shape == (X.n_instances,)
+    True
+    """
+    return scored_instances(estimator, local_bags(X), class_label).scores
+
+
+def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> InstanceScores:
     """Scores of instances by the last step of an estimator.
 
     Parameters
@@ -70,7 +152,8 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
         Class of the scores. None means the positive class of two classes, and the
         predicted class of each bag for more.
     """
-    model, inner = _last_step(estimator, bags)
+    model, rows = _last_step(estimator, bags)
+    inner = _bags(rows)
     name = "instance_decision_function"
     # Values of regressors and risks of survival models.
     valued = not (hasattr(model, name) or is_classifier(model) or is_clusterer(model))
@@ -86,7 +169,7 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
         raise ValueError(
             f"{type(estimator).__name__} scores {scores.shape[0]} rows where X has "
             f"{bags.n_instances} instances: a step before the last one, such as BagStatistics, "
-            "makes one row of a bag. Draw a model of instances."
+            "makes one row of a bag. Take a model of instances."
         )
     if valued:
         return InstanceScores(scores, np.asarray(model.witness(inner)), "instance value", None)
@@ -133,14 +216,13 @@ def pixel_pictures(instances: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return instances.reshape(len(instances), *shape)
 
 
-def _last_step(estimator: Any, bags: Bags) -> tuple[Any, Bags]:
+def _last_step(estimator: Any, rows: Any = None) -> tuple[Any, Any]:
     """The innermost estimator of searches and pipelines, and its transformed input."""
-    rows: Any = bags
     while True:
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif hasattr(estimator, "steps"):
-            if len(estimator.steps) > 1:
+            if rows is not None and len(estimator.steps) > 1:
                 rows = estimator[:-1].transform(rows)
             estimator = estimator[-1]
         elif hasattr(estimator, "estimator_") and not hasattr(
@@ -148,7 +230,7 @@ def _last_step(estimator: Any, bags: Bags) -> tuple[Any, Bags]:
         ):
             estimator = estimator.estimator_
         else:
-            return estimator, _bags(rows)
+            return estimator, rows
 
 
 def _bags(X: Any) -> Any:

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from .._bags import Bags
+from .._bags.segments import bag_ranges
 from ._plotting import COLORS, NEUTRAL, Display, evenly_spaced
-from ._scores import instance_scores, local_bags, pixel_pictures
+from ._scores import local_bags, pixel_pictures, scored_instances
 
 _ROWS_AT_ONCE = 100_000
 _MAX_THUMBNAILS = 120  # if there are more, evenly spaced ones are plotted
@@ -100,8 +101,9 @@ class WitnessDisplay(Display):
                 "instances must hold one row per bag and scores one number per bag, got shapes "
                 f"{self.instances.shape} and {self.scores.shape}."
             )
-        self.labels = None if self.labels is None else np.asarray(self.labels)
-        self.classes = _classes(self.labels, self.classes)
+        if self.labels is not None:
+            self.labels = np.asarray(self.labels)
+            self.classes = np.unique(self.labels if self.classes is None else self.classes)
         self.mean = self.instances.mean(axis=0) if self.mean is None else np.asarray(self.mean)
         self.std = self.instances.std(axis=0) if self.std is None else np.asarray(self.std)
         self.bags = np.arange(n) if self.bags is None else np.asarray(self.bags)
@@ -158,9 +160,10 @@ class WitnessDisplay(Display):
                 raise ValueError(
                     f"y must hold one label per bag, shape ({len(container)},), got {labels.shape}."
                 )
-        chosen = np.arange(len(container)) if bags is None else _positions(bags, len(container))
+        chosen = np.arange(len(container))
+        chosen = chosen if bags is None else chosen[np.asarray(bags)]
         drawn = container if bags is None else container[chosen]
-        found = instance_scores(estimator, drawn, class_label)
+        found = scored_instances(estimator, drawn, class_label)
         values, rows = found.scores[found.witnesses], found.witnesses
         if bags is None:
             chosen = np.argsort(-values, kind="stable")[:max_bags]
@@ -272,27 +275,9 @@ class WitnessDisplay(Display):
         self._label("feature", "standard deviations\nfrom the mean")
 
 
-def _positions(bags: Any, n_bags: int) -> np.ndarray:
-    """Positions of bags from a mask or from numbers, which may be negative."""
-    return np.arange(n_bags)[np.asarray(bags)]
-
-
-def _classes(labels: Any, classes: Any) -> np.ndarray | None:
-    if labels is None:
-        return None
-    return np.unique(labels) if classes is None else np.asarray(classes)
-
-
 def _moments(bags: Bags) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each feature, read in blocks."""
     scaler = StandardScaler(with_mean=not bags.is_sparse)
-    first = 0
-    total = np.zeros(bags.shape[1])
-    while first < len(bags):
-        last = int(np.searchsorted(bags.offsets, bags.offsets[first] + _ROWS_AT_ONCE))
-        last = min(max(last, first + 1), len(bags))
-        block = bags[first:last].instances.astype(np.float64)
-        scaler.partial_fit(block)
-        total += np.asarray(block.sum(axis=0)).ravel()
-        first = last
-    return total / bags.n_instances, np.sqrt(scaler.var_)
+    for first, last in bag_ranges(bags.offsets, _ROWS_AT_ONCE):
+        scaler.partial_fit(bags[first:last].instances.astype(np.float64))
+    return scaler.mean_, np.sqrt(scaler.var_)

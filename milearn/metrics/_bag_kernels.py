@@ -10,18 +10,18 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
-from .._fit.validation import check_bags
 from .._kernels.bag import (
     BAG_KERNELS,
     bag_scales,
+    median_of_rows,
     minmax_bytes,
     minmax_vectors,
     pair_sums,
 )
-from .._kernels.bag_vectors import median_of_rows
 from .._kernels.instance import KERNELS, instance_kernel, takes_sparse
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory
+from ._distances import both_sides
 
 
 def bag_kernel(
@@ -179,14 +179,8 @@ def bag_kernel(
         raise ValueError(
             f"kernel={kernel!r} is unknown: choose from {_listed(KERNELS)}, or pass a callable."
         )
-    left = check_bags(X)
-    right = None if Y is None else check_bags(Y)
-    training = left if right is None else right
-    if left.shape[1] != training.shape[1]:
-        raise ValueError(
-            f"X has {left.shape[1]} features but Y has {training.shape[1]}: bags of both must have "
-            "the same features."
-        )
+    left, training = both_sides(X, Y)
+    sides = [left] if Y is None else [left, training]
     if name in LEARNED_KERNELS:
         if gamma is not None:
             raise ValueError(
@@ -196,7 +190,7 @@ def bag_kernel(
         options = {"cosine": cosine, "n_jobs": n_jobs, "random_state": random_state}
         rows, offsets = training.instances, training.offsets
         fitted, train = learn_bag_kernel(name, rows, offsets, width=width, **options)
-        return train if right is None else fitted.matrix(left.instances, left.offsets)
+        return train if Y is None else fitted.matrix(left.instances, left.offsets)
     if cosine:
         raise ValueError(
             f'cosine=True is not used by bag_kernel={name!r}: pass kernel="cosine" instead.'
@@ -206,41 +200,28 @@ def bag_kernel(
     elif isinstance(gamma, str):
         gamma = 1.0 / (width * _median(name, kernel, gamma, training, random_state))
     function, _ = instance_kernel(kernel, gamma=gamma)
-    _check_memory(name, left, right, takes_sparse(kernel))
+    keep_sparse = takes_sparse(kernel)
+    _check_memory(name, sides, keep_sparse)
     if name == "minmax":
-        return _minmax_kernel(left, right, function, takes_sparse(kernel))
-    values = _sums(left, right, kernel, function, n_jobs)
-    scale = _scales(name, left, function, values if right is None else None)
+        vectors = [
+            minmax_vectors(bags.instances, bags.offsets, keep_sparse=keep_sparse) for bags in sides
+        ]
+        return np.asarray(function(vectors[0], vectors[-1]), dtype=np.float64)
+    if kernel == "linear":
+        sums = [pooling_matrix(bags.offsets, 1.0) @ bags.instances for bags in sides]
+        product = sums[0] @ sums[-1].T
+        values = np.asarray(product.toarray() if sparse.issparse(product) else product)
+    else:
+        arrays = [each for bags in sides for each in (bags.instances, bags.offsets)]
+        values = pair_sums(*arrays, kernel=function, n_jobs=n_jobs)
+    scale = _scales(name, left, function, values if Y is None else None)
     values *= scale[:, None]
-    values *= scale if right is None else _scales(name, right, function, None)
+    values *= scale if Y is None else _scales(name, training, function, None)
     return values
 
 
 def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(map(repr, names))
-
-
-def _minmax_kernel(left: Bags, right: Bags | None, function: Any, keep_sparse: bool) -> np.ndarray:
-    vectors = minmax_vectors(left.instances, left.offsets, keep_sparse=keep_sparse)
-    others = vectors
-    if right is not None:
-        others = minmax_vectors(right.instances, right.offsets, keep_sparse=keep_sparse)
-    return np.asarray(function(vectors, others), dtype=np.float64)
-
-
-def _sums(
-    left: Bags, right: Bags | None, kernel: Any, function: Any, n_jobs: int | None
-) -> np.ndarray:
-    """Sums over all pairs of instances; for the linear kernel, products of sums of instances."""
-    if kernel == "linear":
-        sums = [
-            pooling_matrix(bags.offsets, 1.0) @ bags.instances
-            for bags in ([left] if right is None else [left, right])
-        ]
-        product = sums[0] @ sums[-1].T
-        return np.asarray(product.toarray() if sparse.issparse(product) else product)
-    other = (None, None) if right is None else (right.instances, right.offsets)
-    return pair_sums(left.instances, left.offsets, *other, kernel=function, n_jobs=n_jobs)
 
 
 def _median(name: str, kernel: Any, gamma: str, training: Bags, random_state: Any) -> float:
@@ -264,19 +245,18 @@ def _scales(name: str, bags: Bags, function: Any, matrix: np.ndarray | None) -> 
     return np.divide(1.0, np.sqrt(own), out=np.zeros(len(own)), where=own > 0)
 
 
-def _check_memory(name: str, left: Bags, right: Bags | None, keep_sparse: bool) -> None:
+def _check_memory(name: str, sides: list[Bags], keep_sparse: bool) -> None:
     """Raise an error if the matrix would not fit into the available memory."""
-    sides = [left] if right is None else [left, right]
-    needed = 8 * len(left) * len(sides[-1]) + 4 * block_bytes()
+    left, right = sides[0], sides[-1]
+    needed = 8 * len(left) * len(right) + 4 * block_bytes()
     if name == "minmax":
+        kept = [keep_sparse and sparse.issparse(side.instances) for side in sides]
         needed += sum(
-            minmax_bytes(*side.shape)
-            for side in sides
-            if not (keep_sparse and sparse.issparse(side.instances))
+            minmax_bytes(*side.shape) for side, k in zip(sides, kept, strict=True) if not k
         )
     require_memory(
         needed,
-        f"The kernel matrix of {len(left)} x {len(sides[-1])} bags",
+        f"The kernel matrix of {len(left)} x {len(right)} bags",
         "compute it for fewer bags at a time, or use an estimator with n_components=, which needs "
         "no kernel matrix",
     )

@@ -15,8 +15,15 @@ from .._bags.segments import bag_ranges, segment_max, segment_min, segment_sum
 from .._fit.validation import check_bags
 from .._kernels.emd import earth_movers, require_pot
 from .._kernels.memory import block_bytes, require_memory
-from .._kernels.pairs import Block, Wanted, over_blocks, pair_reductions
-from .._kernels.squares import BLOCKS_HELD, Side, columns_of, rows_of
+from .._kernels.pairs import (
+    BLOCKS_HELD,
+    Block,
+    Side,
+    Wanted,
+    over_blocks,
+    pair_reductions,
+    side_of,
+)
 
 _HAUSDORFF = ("min", "max", "mean")
 BAG_METRICS = (*_HAUSDORFF, "mind", "emd")
@@ -140,13 +147,7 @@ def bag_distances(
         _check_max_instances(max_instances, metric)
     if metric == "emd":
         require_pot()
-    left = check_bags(X)
-    right = left if Y is None else check_bags(Y)
-    if left.shape[1] != right.shape[1]:
-        raise ValueError(
-            f"X has {left.shape[1]} features but Y has {right.shape[1]}: bags of both must have "
-            "the same features."
-        )
+    left, right = both_sides(X, Y)
     symmetric = Y is None
     if max_instances is not None:
         generator = check_random_state(random_state)
@@ -156,7 +157,15 @@ def bag_distances(
     _check_memory(left, right, symmetric, at_once)
 
     def computed(part: Bags) -> np.ndarray:
-        return _distances(part, right, symmetric, metric, directed, squared, n_jobs)
+        rows, columns = _sides(part, right, symmetric)
+        if metric == "emd":
+            return earth_movers(rows, columns, symmetric=symmetric, n_jobs=n_jobs)
+        if metric != "mind":
+            return _hausdorff(rows, columns, metric, symmetric, n_jobs)
+        found = pair_reductions(
+            rows, columns, symmetric=symmetric, means=True, root=not squared, n_jobs=n_jobs
+        )
+        return found.there if directed else 0.5 * (found.there + found.back)
 
     if symmetric or left.n_instances <= at_once:
         return computed(left)
@@ -164,26 +173,16 @@ def bag_distances(
     return np.concatenate([computed(left[first:last]) for first, last in ranges])
 
 
-def _distances(
-    left: Bags,
-    right: Bags,
-    symmetric: bool,
-    metric: str,
-    directed: bool,
-    squared: bool,
-    n_jobs: int | None,
-) -> np.ndarray:
-    rows, columns = _sides(left, right, symmetric)
-    if metric == "emd":
-        return earth_movers(rows, columns, symmetric=symmetric, n_jobs=n_jobs)
-    if metric == "mind":
-        found = pair_reductions(
-            rows, columns, symmetric=symmetric, means=True, root=not squared, n_jobs=n_jobs
+def both_sides(X: Any, Y: Any) -> tuple[Bags, Bags]:
+    """Bags of the rows and of the columns of a matrix; the same if Y is None."""
+    left = check_bags(X)
+    right = left if Y is None else check_bags(Y)
+    if left.shape[1] != right.shape[1]:
+        raise ValueError(
+            f"X has {left.shape[1]} features but Y has {right.shape[1]}: bags of both must have "
+            "the same features."
         )
-        assert found.there is not None
-        assert found.back is not None
-        return found.there if directed else 0.5 * (found.there + found.back)
-    return _hausdorff(rows, columns, metric, symmetric, n_jobs)
+    return left, right
 
 
 def _hausdorff(
@@ -205,10 +204,8 @@ def _hausdorff(
 
 
 def _block_distances(block: Block, metric: str) -> np.ndarray:
-    assert block.to_columns is not None
     if metric == "min":
         return np.sqrt(segment_min(block.to_columns, block.row_offsets))
-    assert block.to_rows is not None
     starts = block.column_offsets[:-1]
     if metric == "max":
         there = segment_max(block.to_columns, block.row_offsets)
@@ -275,14 +272,17 @@ def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[Side, Side]:
     if sparse.issparse(one) or sparse.issparse(other):
         one = sparse.csr_array(one, dtype=np.float64)
         other = one if symmetric else sparse.csr_array(other, dtype=np.float64)
-        return rows_of(one, left.offsets), columns_of(other, right.offsets)
+        return side_of(one, left.offsets), side_of(other, right.offsets, right=True)
     varying = np.any([(matrix != matrix[0]).any(axis=0) for matrix in (one, other)], axis=0)
     varying |= one[0] != other[0]
     if not varying.all():
         # Skip constant features: they do not change any distance.
         one, other = (np.ascontiguousarray(matrix[:, varying]) for matrix in (one, other))
     centre = other.mean(axis=0, dtype=np.float64)
-    return rows_of(one, left.offsets, centre), columns_of(other, right.offsets, centre)
+    return (
+        side_of(one, left.offsets, centre),
+        side_of(other, right.offsets, centre, right=True),
+    )
 
 
 def largest_similarities(bags: Bags, prototypes: Any, gamma: float) -> np.ndarray:

@@ -6,8 +6,9 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -236,27 +237,33 @@ def compare(
     path = None if file is None else Path(file)
     known = {} if path is None else _read(path)
     records: dict[tuple[Any, ...], dict[str, Any]] = {}
-    raises = isinstance(error_score, str)
+    raises, scored = isinstance(error_score, str), _text(scoring)
     with Parallel(n_jobs=n_jobs, return_as="generator_unordered") as parallel:
         for name, given in datasets.items():
-            data = _Data.of(name, given)
-            waiting = []
-            for task in _tasks(data, estimators, cv, scoring):
-                records[task.key] = stored = known.get(task.key, {})
-                if stored and stored["digest"] != task.digest:
+            data, waiting = _data_of(name, given), []
+            splits = _splits(data, cv, all(is_classifier(each) for each in estimators.values()))
+            warn_of_shared_groups(data[2], splits, f"datasets[{name!r}]")
+            of_data = joblib.hash(data)
+            # Fold by fold, so that interrupted results can be compared.
+            for (fold, split), (label, estimator) in product(enumerate(splits), estimators.items()):
+                key = name, label, fold
+                digest = joblib.hash((_text(estimator), of_data, *split, scored))
+                records[key] = stored = known.get(key, {})
+                if stored and stored["digest"] != digest:
                     raise ValueError(
-                        f"{file} has a result of {task.name!r} on {name!r}, fold {task.fold}, that "
-                        "was computed with other parameters, data, folds or scoring: pass another "
+                        f"{file} has a result of {label!r} on {name!r}, fold {fold}, that was "
+                        "computed with other parameters, data, folds or scoring: pass another "
                         "file or other names. Folds are only repeated if cv has a fixed "
                         "random_state."
                     )
                 # A fit that failed is repeated.
                 if not stored or stored["error"]:
-                    waiting.append(task)
-            n_known = sum(key[0] == name for key in records) - len(waiting)
+                    record = dict(zip((*_KEYS, "digest"), (*key, digest), strict=True))
+                    waiting.append((record, estimator, split))
+            n_known = len(splits) * len(estimators) - len(waiting)
             if verbose and n_known:
                 print(f"[compare] {name}: {n_known} results are in the file")
-            runs = parallel(delayed(_run)(task, data, scoring, raises) for task in waiting)
+            runs = parallel(delayed(_run)(*each, data, scoring, raises) for each in waiting)
             for number, record in enumerate(runs, start=1):
                 records[tuple(record[key] for key in _KEYS)] = record
                 if path is not None:
@@ -275,69 +282,34 @@ def compare(
 
 # -- data sets and folds ---------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class _Data:
-    name: str
-    X: Any
-    y: np.ndarray
-    groups: Any
-    digest: str
-
-    @classmethod
-    def of(cls, name: str, given: Any) -> _Data:
-        if callable(given):
-            given = given()
-        if hasattr(given, "data") and hasattr(given, "target"):
-            given = (given.data, given.target, getattr(given, "groups", None))
-        if not isinstance(given, tuple) or len(given) not in (2, 3):
-            raise TypeError(
-                f"datasets[{name!r}] is {type(given).__name__}: pass (X, y), (X, y, groups), a "
-                "Bunch with data and target, or a function that returns one of these."
-            )
-        X, y, groups = (*given, None)[:3]
-        bags = as_bags(X)
-        X, y = X if bags is None else bags, np.asarray(y)
-        groups = None if groups is None else np.asarray(groups)
-        return cls(name, X, y, groups, joblib.hash((X, y, groups)))
+Data = tuple[Any, np.ndarray, Any]  # X, y and groups
 
 
-@dataclass(frozen=True)
-class _Task:
-    dataset: str
-    name: str
-    fold: int
-    estimator: Any
-    train: np.ndarray
-    test: np.ndarray
-    digest: str
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        return self.dataset, self.name, self.fold
-
-
-def _tasks(data: _Data, estimators: Mapping[str, Any], cv: Any, scoring: Any) -> Iterator[_Task]:
-    """All tasks of a data set; fold by fold, so that interrupted results can be compared."""
-    splits = _splits(data, cv, all(is_classifier(each) for each in estimators.values()))
-    warn_of_shared_groups(data.groups, splits, f"datasets[{data.name!r}]")
-    texts = {name: _text(each) for name, each in estimators.items()}
-    for fold, (train, test) in enumerate(splits):
-        for name, estimator in estimators.items():
-            digest = joblib.hash((texts[name], data.digest, train, test, _text(scoring)))
-            yield _Task(data.name, name, fold, estimator, train, test, digest)
+def _data_of(name: str, given: Any) -> Data:
+    if callable(given):
+        given = given()
+    if hasattr(given, "data") and hasattr(given, "target"):
+        given = (given.data, given.target, getattr(given, "groups", None))
+    if not isinstance(given, tuple) or len(given) not in (2, 3):
+        raise TypeError(
+            f"datasets[{name!r}] is {type(given).__name__}: pass (X, y), (X, y, groups), a "
+            "Bunch with data and target, or a function that returns one of these."
+        )
+    X, y, groups = (*given, None)[:3]
+    bags = as_bags(X)
+    X = X if bags is None else bags
+    return X, np.asarray(y), None if groups is None else np.asarray(groups)
 
 
-def _splits(data: _Data, cv: Any, classify: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+def _splits(data: Data, cv: Any, classify: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    X, y, groups = data
     if isinstance(cv, (int, np.integer)):
         if classify:
             cv = StratifiedBagKFold(int(cv))
         else:
-            cv = KFold(int(cv)) if data.groups is None else GroupKFold(int(cv))
-    splitter = check_cv(cv, data.y)
-    if data.groups is None:
-        return list(splitter.split(data.X, data.y))
-    return list(splitter.split(data.X, data.y, data.groups))
+            cv = KFold(int(cv)) if groups is None else GroupKFold(int(cv))
+    given = () if groups is None else (groups,)
+    return list(check_cv(cv, y).split(X, y, *given))
 
 
 def _text(given: Any) -> str:
@@ -351,23 +323,30 @@ def _text(given: Any) -> str:
 # -- one result ------------------------------------------------------------------------------------
 
 
-def _run(task: _Task, data: _Data, scoring: Any, raises: bool) -> dict[str, Any]:
-    """The record of one estimator on one fold."""
-    record: dict[str, Any] = dict(zip(_KEYS, task.key, strict=True))
+def _run(
+    record: dict[str, Any],
+    estimator: Any,
+    split: tuple[np.ndarray, np.ndarray],
+    data: Data,
+    scoring: Any,
+    raises: bool,
+) -> dict[str, Any]:
+    """The record of one estimator on one fold, with its scores."""
+    X, y, groups = data
     try:
         found = cross_validate(
-            clone(task.estimator),
-            data.X,
-            data.y,
-            cv=[(task.train, task.test)],
+            clone(estimator),
+            X,
+            y,
+            cv=[split],
             scoring=scoring,
-            params=_fit_params(task.estimator, data.groups),
+            params=_fit_params(estimator, groups),
             error_score="raise",
         )
     except Exception as error:
         if raises:
             raise
-        return record | {"error": f"{type(error).__name__}: {error}", "digest": task.digest}
+        return record | {"error": f"{type(error).__name__}: {error}"}
     name = scoring if isinstance(scoring, str) else "score"
     scores = {
         name if key == "test_score" else key.removeprefix("test_"): float(value[0])
@@ -375,7 +354,7 @@ def _run(task: _Task, data: _Data, scoring: Any, raises: bool) -> dict[str, Any]
         if key.startswith("test_")
     }
     seconds = {f"{key}_seconds": float(found[f"{key}_time"][0]) for key in ("fit", "score")}
-    return record | scores | seconds | {"error": None, "digest": task.digest}
+    return record | scores | seconds | {"error": None}
 
 
 def _fit_params(estimator: Any, groups: Any) -> dict[str, Any] | None:

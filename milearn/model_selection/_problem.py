@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,8 +12,8 @@ from sklearn.utils import indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from .._fit.outcomes import events_and_times, has_outcomes
-from .._fit.validation import as_bags, missing_labels
+from .._fit.validation import as_bags, events_and_times, has_outcomes, missing_labels
+from .._fit.warn import warn_user
 
 _EVENT, _CENSORED = "event", "censored"
 
@@ -246,10 +245,9 @@ def warn_of_shared_groups(
     shared = [len(np.intersect1d(codes[train], codes[test])) for train, test in splits]
     if not any(shared):
         return
-    warnings.warn(
+    warn_user(
         f"{what} has groups, but {sum(count > 0 for count in shared)} of {len(splits)} splits have "
         f"bags of one group on both sides (up to {max(shared)} groups), so that scores may be too "
         "high: use a splitter that takes groups, such as StratifiedBagKFold or GroupKFold.",
         UserWarning,
-        stacklevel=4,
     )

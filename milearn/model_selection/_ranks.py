@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
 
 _EXACT = 50  # maximum number of data sets for the exact distribution of signed ranks
-_DIGITS = 12  # scores that differ in later digits of the largest score are equal
+_EQUAL_SCORES = 1e-12  # scores that differ by less than this fraction of the largest are equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +180,9 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
         raise ValueError(f"alpha={alpha!r} must be between 0 and 1.")
     n_datasets, k = values.shape
     # Means of the same folds in another order differ in the last digit.
-    largest = np.abs(values).max()
-    values = np.round(values, _DIGITS - int(np.ceil(np.log10(largest))) if largest else 0)
+    tie = _EQUAL_SCORES * float(np.abs(values).max())
+    p_values = _wilcoxon_holm(values, tie)
+    values = np.array([_levels(row, tie) for row in values])
     mean = rankdata(-values, axis=1).mean(axis=0)
     order = np.argsort(mean, kind="stable")
     values, mean = values[:, order], mean[order]
@@ -200,14 +201,26 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
         p_value=float(friedmanchisquare(*values.T).pvalue) if tested else float("nan"),
         critical_difference=float(quantile * unit),
         nemenyi=nemenyi,
-        wilcoxon=_wilcoxon_holm(values),
+        wilcoxon=p_values[np.ix_(order, order)],
     )
 
 
-def _wilcoxon_holm(values: np.ndarray) -> np.ndarray:
+def _levels(values: np.ndarray, tie: float) -> np.ndarray:
+    """The values, where neighbours that differ by at most ``tie`` get the lowest of their run."""
+    order = np.argsort(values, kind="stable")
+    ordered, levels = values[order], np.empty_like(values)
+    new = np.r_[True, np.diff(ordered) > tie]
+    levels[order] = ordered[new][np.cumsum(new) - 1]
+    return levels
+
+
+def _wilcoxon_holm(values: np.ndarray, tie: float) -> np.ndarray:
     """Symmetric matrix of the corrected p-values of all pairs of columns."""
     first, second = np.triu_indices(values.shape[1], 1)
-    plain = np.array([_signed_rank(each) for each in (values[:, first] - values[:, second]).T])
+    pairs = (values[:, first] - values[:, second]).T
+    # Equal differences have equal ranks in any unit, and those near zero are zero.
+    sizes = [_levels(np.append(np.abs(each), 0.0), 2.0 * tie)[:-1] for each in pairs]
+    plain = np.array([_signed_rank(each) for each in np.sign(pairs) * sizes])
     order = np.argsort(plain, kind="stable")
     factors = np.arange(len(plain), 0, -1)
     corrected = np.empty_like(plain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
-from .._fit.scoring import single_scorer
-from .._fit.validation import as_bags, missing_labels
+from .._fit.validation import as_bags, missing_labels, single_scorer
 from ._problem import warn_of_shared_groups
 from ._stratified import StratifiedBagKFold
 
@@ -95,8 +95,10 @@ def transductive_cross_val_score(
     >>> transductive_cross_val_score(MILSD(), linked, y, cv=4).shape
     (4,)
     """
-    runs = [(estimator, split) for split in _splits(X, y, cv, groups, unlabeled)]
-    return np.array([score for score, _ in _scores(runs, X, y, scoring, unlabeled, n_jobs)])
+    options = {"cv": cv, "groups": groups, "scoring": scoring, "unlabeled": unlabeled}
+    found = transductive_grid_search(estimator, {}, X, y, refit=False, n_jobs=n_jobs, **options)
+    scores: np.ndarray = found.scores[0]
+    return scores
 
 
 def transductive_grid_search(
@@ -163,11 +165,28 @@ def transductive_grid_search(
     >>> sorted(found.best_params)
     ['mu']
     """
-    params = list(ParameterGrid(param_grid))
-    splits = _splits(X, y, cv, groups, unlabeled)
-    runs = [(clone(estimator).set_params(**each), split) for each in params for split in splits]
-    found = np.array(_scores(runs, X, y, scoring, unlabeled, n_jobs), dtype=float)
-    scores, seconds = found.reshape(len(params), len(splits), 2).transpose(2, 0, 1)
+    params, labels = list(ParameterGrid(param_grid)), column_or_1d(np.asarray(y))
+    if isinstance(cv, (int, np.integer)):
+        cv = StratifiedBagKFold(int(cv), unlabeled=unlabeled)
+    missing = missing_labels(labels, unlabeled)
+    splits = list(cv.split(X, labels, groups))
+    warn_of_shared_groups(groups, splits, "The input")
+    for number, (_, test) in enumerate(splits):
+        if missing[test].any():
+            raise ValueError(
+                f"Split {number} tests bag {test[missing[test]][0]}, which has no label: use a "
+                "splitter of milearn.model_selection with the same unlabeled."
+            )
+    bags = as_bags(X)
+    data = X if bags is None else bags
+    found = Parallel(n_jobs=n_jobs)(
+        delayed(_score)(
+            clone(estimator).set_params(**each), data, labels, *split, scoring, unlabeled
+        )
+        for each, split in product(params, splits)
+    )
+    shape = len(params), len(splits), 2
+    scores, seconds = np.array(found, dtype=float).reshape(shape).transpose(2, 0, 1)
     means = scores.mean(axis=1)
     # Means of the same scores in a different order differ in the last digit. Ignore this.
     best = int(np.argmax(means >= means.max() - 1e-12))
@@ -181,43 +200,6 @@ def transductive_grid_search(
         params=params,
         scores=scores,
         fit_seconds=seconds,
-    )
-
-
-Split = tuple[np.ndarray, np.ndarray]
-
-
-def _splits(X: Any, y: Any, cv: Any, groups: Any, unlabeled: Any) -> list[Split]:
-    if isinstance(cv, (int, np.integer)):
-        cv = StratifiedBagKFold(int(cv), unlabeled=unlabeled)
-    labels = column_or_1d(np.asarray(y))
-    missing = missing_labels(labels, unlabeled)
-    splits = list(cv.split(X, labels, groups))
-    warn_of_shared_groups(groups, splits, "The input")
-    for number, (_, test) in enumerate(splits):
-        if missing[test].any():
-            raise ValueError(
-                f"Split {number} tests bag {test[missing[test]][0]}, which has no label: use a "
-                "splitter of milearn.model_selection with the same unlabeled."
-            )
-    return splits
-
-
-def _scores(
-    runs: list[tuple[Any, Split]],
-    X: Any,
-    y: Any,
-    scoring: Any,
-    unlabeled: Any,
-    n_jobs: int | None,
-) -> list[tuple[float, float]]:
-    bags = as_bags(X)
-    labels = column_or_1d(np.asarray(y))
-    return Parallel(n_jobs=n_jobs)(
-        delayed(_score)(
-            clone(estimator), X if bags is None else bags, labels, *split, scoring, unlabeled
-        )
-        for estimator, split in runs
     )
 
 

@@ -24,27 +24,24 @@ class _Columns(BaseEstimator):
     columns_: tuple[str, ...]
     _texts: tuple[bool, ...]
 
-    def _learn(self, bags: Bags) -> None:
-        """Store the columns and whether they hold texts."""
-        columns = tuple(bags.bag_data) if self.columns is None else _checked(self.columns)
-        found = _taken(type(self).__name__, bags, columns)
-        self.columns_ = columns
-        self._texts = tuple(values.dtype.kind in "US" for values in found)
-
-    def _values(self, bags: Bags) -> list[np.ndarray]:
-        """The columns, texts or float64."""
-        found = _taken(type(self).__name__, bags, self.columns_)
-        for name, values, text in zip(self.columns_, found, self._texts, strict=True):
-            if (values.dtype.kind in "US") != text:
-                held, known = ("numbers", "texts") if text else ("texts", "numbers")
+    def _values(self, bags: Bags, *, learn: bool = False) -> list[np.ndarray]:
+        """The columns, texts or float64; ``learn`` stores their names and kinds."""
+        if learn:
+            names = tuple(bags.bag_data) if self.columns is None else _checked(self.columns)
+        else:
+            names = self.columns_
+        who = type(self).__name__
+        found = [_column(who, bags, name) for name in names]
+        texts = tuple(values.dtype.kind in "US" for values in found)
+        if learn:
+            self.columns_, self._texts = names, texts
+        for name, text, known in zip(self.columns_, texts, self._texts, strict=True):
+            if text != known:
+                held, wanted = ("texts", "numbers") if text else ("numbers", "texts")
                 raise ValueError(
-                    f"bag_data[{name!r}] holds {held}, but {type(self).__name__} was fitted on "
-                    f"{known}."
+                    f"bag_data[{name!r}] holds {held}, but {who} was fitted on {wanted}."
                 )
-        return [
-            values if text else _numbers(values)
-            for values, text in zip(found, self._texts, strict=True)
-        ]
+        return [each if text else _numbers(each) for each, text in zip(found, texts, strict=True)]
 
     def _table(self, bags: Bags) -> np.ndarray:
         """The columns side by side: numbers, or Python objects if one holds texts."""
@@ -145,7 +142,7 @@ class BagData(TransformerMixin, _Columns):
         self
             The fitted estimator.
         """
-        self._learn(self._validated(X, reset=True))
+        self._values(self._validated(X, reset=True), learn=True)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -276,7 +273,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
             The fitted estimator.
         """
         bags = validate_bags(self, X, dtype=STORED_FLOATS)
-        self._learn(bags)
+        self._values(bags, learn=True)
         self.transformer_ = None
         if self.transformer is not None and self.columns_:
             self.transformer_ = clone(self.transformer).fit(self._table(bags), y)
@@ -336,22 +333,19 @@ def _checked(columns: Any) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _taken(who: str, bags: Bags, columns: Sequence[str]) -> list[np.ndarray]:
-    found = []
-    for name in columns:
-        if name not in bags.bag_data:
-            held = ", ".join(map(repr, bags.bag_data)) or "none"
-            raise ValueError(
-                f"{who} needs bag_data[{name!r}], which the bags do not have; their columns are: "
-                f"{held}."
-            )
-        if bags.bag_data[name].ndim > 1:
-            raise ValueError(
-                f"{who} takes columns of one dimension, but bag_data[{name!r}] has "
-                f"{bags.bag_data[name].ndim}."
-            )
-        found.append(bags.bag_data[name])
-    return found
+def _column(who: str, bags: Bags, name: str) -> np.ndarray:
+    if name not in bags.bag_data:
+        held = ", ".join(map(repr, bags.bag_data)) or "none"
+        raise ValueError(
+            f"{who} needs bag_data[{name!r}], which the bags do not have; their columns are: "
+            f"{held}."
+        )
+    values = bags.bag_data[name]
+    if values.ndim > 1:
+        raise ValueError(
+            f"{who} takes columns of one dimension, but bag_data[{name!r}] has {values.ndim}."
+        )
+    return values
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:

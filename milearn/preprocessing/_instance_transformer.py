@@ -192,16 +192,36 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         bags = validate_bags(
             self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite(), accept_text=True
         )
+        name = type(inner).__name__
         if takes_texts(inner) and not holds_text(bags):
             raise ValueError(
-                f"{type(inner).__name__} needs text, and the instances are numbers: create bags of "
-                "text by Bags.from_documents."
+                f"{name} needs text, and the instances are numbers: create bags of text by "
+                "Bags.from_documents."
             )
         if bags.is_remote:
-            _check_learns_in_blocks(inner, params)
+            if not hasattr(inner, "partial_fit"):
+                raise TypeError(
+                    f"{name} has no partial_fit, so that it cannot be fitted on distributed bags: "
+                    "fit it on some of them, as in fit(bags[:1000].compute()), or take one that "
+                    "has, such as StandardScaler or IncrementalPCA."
+                )
+            given = [key for key, value in params.items() if value is not None]
+            if given:
+                raise ValueError(
+                    f"{name} on distributed bags takes no {given[0]}: leave it out, or fit on "
+                    "bags.compute()."
+                )
             self.transformer_ = bags.source().fold(fit_block, clone(inner))
             return self
-        labels = _labels_of_instances(y, bags)
+        labels = None
+        if y is not None:
+            labels = np.asarray(y)
+            if labels.ndim == 0 or len(labels) != len(bags):
+                raise ValueError(
+                    f"y has {labels.size if labels.ndim == 0 else len(labels)} labels for "
+                    f"{len(bags)} bags: pass one label per bag (inconsistent numbers of samples)."
+                )
+            labels = labels[bags.bag_index]
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
         if _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
@@ -330,23 +350,6 @@ def _transformed(bags: Bags, transformer: InstanceTransformer) -> Bags:
     return transformer.transform(bags)
 
 
-def _check_learns_in_blocks(inner: Any, params: dict[str, Any]) -> None:
-    """Raise an error for transformers that cannot be fitted on distributed bags."""
-    name = type(inner).__name__
-    if not hasattr(inner, "partial_fit"):
-        raise TypeError(
-            f"{name} has no partial_fit, so that it cannot be fitted on distributed bags: fit it "
-            "on some of them, as in fit(bags[:1000].compute()), or take one that has, such as "
-            "StandardScaler or IncrementalPCA."
-        )
-    given = [key for key, value in params.items() if value is not None]
-    if given:
-        raise ValueError(
-            f"{name} on distributed bags takes no {given[0]}: leave it out, or fit on "
-            "bags.compute()."
-        )
-
-
 def fit_block(transformer: Any, block: Block) -> Any:
     """The transformer after one more block."""
     return transformer.partial_fit(block.instances)
@@ -359,16 +362,3 @@ def _reads_blocks(bags: Bags) -> bool:
 def _input_of(inner: Any, matrix: Any) -> Any:
     """The instances, or their texts as a list for vectorisers."""
     return matrix[:, 0].tolist() if matrix.dtype == object and takes_texts(inner) else matrix
-
-
-def _labels_of_instances(y: Any, bags: Bags) -> Any:
-    if y is None:
-        return None
-    labels = np.asarray(y)
-    if labels.ndim == 0 or len(labels) != len(bags):
-        count = 1 if labels.ndim == 0 else len(labels)
-        raise ValueError(
-            f"y has {count} labels for {len(bags)} bags: pass one label per bag (inconsistent "
-            "numbers of samples)."
-        )
-    return labels[bags.bag_index]

@@ -12,8 +12,6 @@ from .._bags import Bags
 from .._bags.segments import gather_rows, offsets_of, segment_index
 from .._solvers.structured.edges import Edges
 
-# Dense columns of zeros are removed if at most this fraction of the columns is not zero.
-_FEWER_COLUMNS = 0.9
 # Features whose mean is more than this many standard deviations from zero are centred.
 _MEAN_OVER_SPREAD = 100.0
 _ROWS_AT_A_TIME = 4096
@@ -57,7 +55,7 @@ class ActiveBags:
             instances = instances[:, self.columns]
         else:
             kept = np.flatnonzero(instances.any(axis=0))
-            if len(kept) <= _FEWER_COLUMNS * self.n_features:
+            if len(kept) < self.n_features:
                 # Keep rows contiguous, because solvers gather rows.
                 self.columns, instances = kept, np.take(instances, kept, axis=1)
         self.instances = instances

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
 
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
@@ -15,10 +16,13 @@ from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
-from .._solvers.structured.factorisation import FactorOptions, fit_link_content, separate_factors
+from .._solvers.structured.factorisation import FactorOptions, fit_link_content
 from ..base import BagEstimator, decided
 from ._graphs import links_of
 from ._labels import LabelledScore, known_labels
+
+# The limit of LIBSVM, which scikit-learn lifts. With a very large C its steps are tiny.
+_SVM_STEPS = 10_000_000
 
 
 class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
@@ -88,7 +92,8 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     Warns
     -----
     ConvergenceWarning
-        If L-BFGS did not converge within ``max_iter`` steps.
+        If L-BFGS did not converge within ``max_iter`` steps, or the classifier within ten million,
+        as with a very large C.
 
     See Also
     --------
@@ -189,8 +194,14 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         links = links_of(bags.bag_graph, len(bags), "bag_graph", "bags")
         model = fit_link_content(links, _means(bags), options)
         tasks = [positive] if positive >= 0 else range(len(classes))
-        signs = np.stack([np.where(codes == task, 1, -1) for task in tasks])
-        directions, intercepts = separate_factors(model.factors[labelled], signs, weights, self.C)
+        svms = [
+            SVC(C=self.C, kernel="linear", tol=1e-6, max_iter=_SVM_STEPS).fit(
+                model.factors[labelled], codes == task, sample_weight=weights
+            )
+            for task in tasks
+        ]
+        directions = np.vstack([svm.coef_ for svm in svms])
+        intercepts = np.concatenate([svm.intercept_ for svm in svms])
         search = model.factorisation
         self._replace_fitted(
             {

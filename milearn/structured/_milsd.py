@@ -14,24 +14,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.segments import segment_argmax
+from .._bags.blocks import ArraySource, width_of
+from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, relative_gap, warn_of_stops
 from .._fit.threads import fit_context
-from .._fit.training_labels import warn_of_unnamed_positive
-from .._fit.validation import bag_weights, encode_classes
+from .._fit.validation import bag_weights, encode_classes, warn_of_unnamed_positive
 from .._fit.warn import warn_user
-from .._solvers.common.options import SolverOptions
+from .._solvers.common.cccp import SolverOptions
+from .._solvers.common.descent import precision
 from .._solvers.structured.edges import Edges, edges_of
 from .._solvers.structured.milsd import LinkedSolution, solve_milsd
 from .._solvers.structured.problem import LinkedProblem
+from .._solvers.svm.losses import Hinge
+from .._solvers.svm.maximum.rows import solve_mi_svm_rows
 from ..base import BagClassifier
 from ._active import ActiveBags
 from ._graphs import links_of
-from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels
-from ._spatial import spatial_graph
-from ._unlinked import is_mi_svm, solve_unlinked
+from ._neighbors import knn_bag_graph, spatial_graph
 
 
 class MILSD(LabelledScore, CallbackSupport, BagClassifier):
@@ -281,7 +282,12 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             **attributes_of(best, objective_history="history", loss_terms="risks"),
             "start_objectives_": runs.start_objectives,
         }
-        self._replace_fitted(fitted | self._on_training_bags(bags, fitted))
+        model = copy(self)
+        model._replace_fitted(fitted)
+        scores = sign * model._instance_scores(bags)
+        fitted["witnesses_"] = segment_argmax(scores, bags.offsets)
+        fitted["transduction_"] = model._decide(sign * segment_max(scores, bags.offsets))
+        self._replace_fitted(fitted)
         self._warn(best)
         task.end()
         return self
@@ -298,7 +304,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
 
     def _edges(self, bags: Bags) -> tuple[Edges, Edges]:
         """The edges of both graphs; empty if their cost is zero."""
-        costs = self.mu, self._mu_instance()
+        costs = self._costs()[1:]
         sizes = {"bag": len(bags), "instance": bags.n_instances}
         edges = []
         for (name, n), graph, cost in zip(sizes.items(), self._graphs(bags), costs, strict=True):
@@ -329,8 +335,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
                 given[name] = None
         return given["bag"], given["instance"]
 
-    def _mu_instance(self) -> float:
-        return self.mu if self.mu_instance is None else self.mu_instance
+    def _costs(self) -> tuple[float, float, float]:
+        return self.C, self.mu, self.mu if self.mu_instance is None else self.mu_instance
 
     def _problem(
         self, active: ActiveBags, labelled_signs: np.ndarray, labelled_weights: np.ndarray
@@ -342,7 +348,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             offsets=active.offsets,
             signs=signs,
             weights=weights,
-            costs=np.array([self.C, self.mu, self._mu_instance()], dtype=float),
+            costs=np.array(self._costs(), dtype=float),
             bag_edges=active.bag_edges,
             instance_edges=active.instance_edges,
             fit_intercept=bool(self.fit_intercept),
@@ -354,17 +360,6 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             bags = problem.linearised
             starts += [drawn_rows(problem.offsets, rng, bags) for _ in range(self.n_init - 1)]
         return starts
-
-    def _on_training_bags(self, bags: Bags, fitted: dict[str, Any]) -> dict[str, Any]:
-        """Witnesses and classes of the training bags under a model that is not yet stored."""
-        model = copy(self)
-        model._replace_fitted(fitted)
-        return {
-            "witnesses_": segment_argmax(
-                model._positive_sign * model._instance_scores(bags), bags.offsets
-            ),
-            "transduction_": model._decide(model._bag_scores(bags)),
-        }
 
     def _warn(self, best: list[LinkedSolution]) -> None:
         warn_of_stops("MILSD", best, self.max_iter)
@@ -388,5 +383,28 @@ def _solve(
     start: np.ndarray | None,
     on_iteration: Callable[..., bool],
 ) -> LinkedSolution:
-    solve = solve_unlinked if is_mi_svm(problem) else solve_milsd
-    return solve(problem, options.watched_by(on_iteration), start)
+    options = options.watched_by(on_iteration)
+    linked = len(problem.bag_edges) or len(problem.instance_edges) or not problem.X.shape[1]
+    weighted = (problem.signs != 0) & (problem.weights > 0)
+    if linked or not problem.fit_intercept or not weighted.all():
+        return solve_milsd(problem, options, start)
+    # Without links (and with features) it is MI-SVM, which has a solver of its own.
+    loss = Hinge(problem.signs, problem.costs[0] * problem.weights)
+    gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))
+    source, first = ArraySource(problem.X, problem.offsets), "auto" if start is None else start
+    found = solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
+    size = max(abs(found.objective), found.objective_scale)
+    return LinkedSolution(
+        w=found.w,
+        intercept=found.intercept,
+        risks=problem.risks(np.asarray(problem.X @ found.w) + found.intercept),
+        # The solver warns if it is stopped early.
+        step_converged=found.dual_gap <= gap_tol * size or bool(found.stopped),
+        n_passes=found.n_passes,
+        objective=found.objective,
+        history=found.history,
+        n_iter=found.n_iter,
+        stopped=found.stopped,
+        dual_gap=found.dual_gap,
+        objective_scale=found.objective_scale,
+    )

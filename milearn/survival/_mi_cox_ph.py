@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -23,22 +24,20 @@ from .._fit.multi_start import (
     warn_of_gaps,
     warn_of_stops,
 )
-from .._fit.outcomes import validate_outcomes
 from .._fit.threads import fit_context
-from .._fit.validation import STORED_FLOATS, validate_sample_weight
+from .._fit.validation import STORED_FLOATS, validate_outcomes, validate_sample_weight
 from .._kernels.centring import centred
-from .._solvers.common.descent import precision
-from .._solvers.common.options import SolverOptions
+from .._solvers.common.cccp import SolverOptions
+from .._solvers.common.descent import PassSolution, precision
 from .._solvers.common.passes import highest, instance_scores
 from .._solvers.survival.likelihood import PartialLikelihood
 from .._solvers.survival.passes import (
     CoxProblem,
-    CoxSolution,
     CoxStart,
+    screened_starts,
     solve_cox_maximum,
     solve_cox_mean,
 )
-from .._solvers.survival.starts import screened_starts
 from ..base import BagValues
 from ..metrics import concordance_index
 from ._functions import StepFunction
@@ -268,7 +267,7 @@ class MICoxPH(CallbackSupport, BagValues):
         # Distributed instances count as if they were dense.
         width = bags.shape[1] if bags.is_remote else width_of(bags.instance_rows)
         gap_tol = max(self.tol, precision(bags.n_instances, width, coarse=_COARSE))
-        fit = _Fit(problem, gap_tol, self.max_iter)
+        fit = partial(_solve, problem, gap_tol, self.max_iter)
         data = {"X": bags, "y": y, "sample_weight": sample_weight}
         results, task = runs.best(fit, [[(start,) for start in starts]], **data)
         [result] = results
@@ -377,19 +376,14 @@ class MICoxPH(CallbackSupport, BagValues):
         return concordance_index(y, self.predict(X), sample_weight=sample_weight)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """A function that solves the problem from a start."""
-
-    problem: CoxProblem
-    gap_tol: float
-    max_iter: int
-
-    def __call__(self, start: CoxStart | None, on_iteration: Any) -> CoxSolution:
-        options = SolverOptions(self.gap_tol, self.max_iter, on_iteration)
-        if start is None:
-            return solve_cox_mean(self.problem, options, self.gap_tol)
-        return solve_cox_maximum(self.problem, start, options, self.gap_tol)
+def _solve(
+    problem: CoxProblem, gap_tol: float, max_iter: int, start: CoxStart | None, on_iteration: Any
+) -> PassSolution:
+    """A local minimum from a start."""
+    options = SolverOptions(gap_tol, max_iter, on_iteration)
+    if start is None:
+        return solve_cox_mean(problem, options, gap_tol)
+    return solve_cox_maximum(problem, start, options, gap_tol)
 
 
 def _scores(bags: Bags, w: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.blocks import PassSource
 from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
-from .._fit.multi_start import drawn_rows, relative_gap, values_of
+from .._fit.multi_start import drawn_rows, values_of
 from .._kernels.bag import (
     bag_scales,
     instance_scales,
@@ -22,9 +22,8 @@ from .._kernels.bag import (
     symmetric_row_sums,
 )
 from .._kernels.instance import takes_sparse
-from .._solvers.common.cccp import CCCPSolution
+from .._solvers.common.cccp import CCCPSolution, SolverOptions
 from .._solvers.common.features import FeatureMap
-from .._solvers.common.options import SolverOptions
 from .._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled
 from .._solvers.svm.coupled.gram import (
     BagGram,
@@ -34,22 +33,19 @@ from .._solvers.svm.coupled.gram import (
     exact_bytes,
     uncoupled_bytes,
 )
-from .._solvers.svm.coupled.rows import BagRows, CoupledRowsResult, solve_coupled_rows
+from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
-from .._solvers.svm.maximum.linear import dual_or_rows
-from .._solvers.svm.maximum.starts import screened_rows
-from ..exceptions import SolverError
+from .._solvers.svm.maximum.rows import screened_rows
+from ._fit import Kernel, TrainingBags, memory_limit, training_gram
 from ._formulations import (
     Report,
     Stored,
-    TrainingBags,
     feature_source,
     kernel_features,
     row_precision,
     screen_source,
     stored_dual,
     stored_rows,
-    warn_if_slow,
 )
 from ._functions import (
     BagFunction,
@@ -59,7 +55,6 @@ from ._functions import (
     SetKernelFunction,
     object_rows,
 )
-from ._kernel import Kernel, memory_limit, training_gram
 
 
 @dataclass(frozen=True)
@@ -121,7 +116,7 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
     """
     training, kernel = problems.training, problems.kernel
     given = training, kernel, settings, problems.options
-    if problems.by_rows():
+    if problems.by_rows() or (settings.hard and kernel.linear):
         return _coupled_rows(given, problems.rng, problems.n_threads)
     n_bags, n_instances, _ = training.size
     # The negative part of an indefinite kernel is found between the instances.
@@ -129,8 +124,6 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
     needed, room = exact_bytes(n_bags, n_instances), memory_limit()
     if uncoupled:
         needed = uncoupled_bytes(n_bags)
-    else:
-        warn_if_slow(training, "coupled")
     if settings.minmax and sparse.issparse(training.instances) and not takes_sparse(kernel.name):
         # Rows are dense for a kernel that does not support CSR.
         n_rows = n_bags if uncoupled else n_bags + n_instances
@@ -146,8 +139,7 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
         points = _uncoupled_bags(training, kernel, settings, room - needed)
         return CoupledDual(*given, UncoupledGram(points.products), points)
     gram = _bag_gram(training, kernel, settings, room, needed, problems)
-    rows = CoupledRows(*given) if settings.hard and kernel.linear else None
-    return CoupledDual(*given, gram, rows=rows)
+    return CoupledDual(*given, gram)
 
 
 def _coupled_rows(given: _Given, rng: Any, n_threads: int) -> CoupledRows:
@@ -334,34 +326,16 @@ class _Coupled:
 
 @dataclass(frozen=True)
 class CoupledDual(_Coupled):
-    """Solved in the dual over kernel values; ``points`` is not None for uncoupled bags.
-
-    ``rows`` is the fallback for a linear kernel, for data whose dual is not solved.
-    """
+    """Solved in the dual over kernel values; ``points`` is not None for uncoupled bags."""
 
     gram: BagGram | UncoupledGram
     points: _UncoupledBags | None = None
-    rows: CoupledRows | None = None
 
     @property
     def gap_tol(self) -> float:
-        tol = self.options.tol
-        return tol if self.rows is None else max(tol, self.rows.gap_tol)
+        return self.options.tol
 
     def solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
-        rows = self.rows
-        if rows is None:
-            return self._solve(loss, start, on_iteration)
-
-        def precise() -> CCCPSolution:
-            found = self._solve(loss, start, on_iteration)
-            if relative_gap(found) > self.gap_tol:
-                raise SolverError("The last dual problem was not solved to its precision.")
-            return found
-
-        return dual_or_rows(precise, lambda: rows.solve(loss, start, on_iteration))
-
-    def _solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
         options = self.options.watched_by(on_iteration)
         if self.points is not None:
             n_bags = self.gram.n_bags
@@ -376,8 +350,6 @@ class CoupledDual(_Coupled):
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         training = self.training
-        if self.rows is not None and isinstance(results[0], CoupledRowsResult):
-            return self.rows.function(results, sign)
         if self.points is not None:
             return self._function_of_bags(self.points, results, sign)
         coef = np.stack(

@@ -2,28 +2,187 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy import sparse
+from sklearn import get_config
+from sklearn.metrics.pairwise import linear_kernel
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.blocks import BLOCK_BYTES, PassSource
 from .._bags.remote import by_blocks
-from .._bags.segments import segment_argmax
+from .._bags.segments import gather_rows, segment_argmax
 from .._bags.threads import working_threads
 from .._fit.components import AUTO, auto_components
-from .._fit.multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
-from .._fit.training_labels import TrainingLabels
-from .._fit.validation import STORED_FLOATS, validate_labels, validate_sample_weight
-from .._solvers.common.options import SolverOptions
+from .._fit.multi_start import MultiStart, given_rows, values_of, warn_of_gaps, warn_of_stops
+from .._fit.validation import STORED_FLOATS, TrainingLabels, validate_labels, validate_sample_weight
+from .._fit.warn import warn_of_indefinite
+from .._kernels.centring import centred
+from .._kernels.instance import instance_kernel, resolve_gamma
+from .._solvers.common.cccp import SolverOptions
+from .._solvers.common.gram import Gram, KernelGram, LinearGram, MatrixGram, clipped_gram
 from .._solvers.svm.losses import Hinge, Tube
-from ._centre import Centre
-from ._formulations import ANNEALED, Formulation, TrainingBags, by_rows
-from ._functions import BagFunction
-from ._kernel import Kernel
+from ._functions import BagFunction, InstanceFunction, LinearExpansion
+
+
+@dataclass(frozen=True)
+class TrainingBags:
+    """All bags of a fit, and the used ones: those with a weight above zero."""
+
+    bags: Bags
+    used: np.ndarray  # positions of the used bags
+    offsets: np.ndarray  # of the used bags among their instances
+    selected: Any  # the used bags, which may be remote
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Rows of the used bags' instances among all instances."""
+        return gather_rows(self.bags.offsets, self.used)[0]
+
+    @property
+    def stored(self) -> Any:
+        """Instances of the used bags as they are stored: ndarray, CSR or rows of a memory map."""
+        return self.selected.instance_rows
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the instances are on the workers of a cluster."""
+        return bool(self.bags.is_remote)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the instances are an array or CSR matrix and not a memory map."""
+        stored = self.stored
+        in_memory = isinstance(stored, np.ndarray) and not isinstance(stored, np.memmap)
+        return in_memory or sparse.issparse(stored)
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Numbers of used bags, of their instances, and of features."""
+        return len(self.used), int(self.offsets[-1]), int(self.bags.shape[1])
+
+    def source(self, n_jobs: int = 1, block_bytes: int = BLOCK_BYTES) -> PassSource:
+        """Instances of the used bags for passes by ``n_jobs`` threads."""
+        return self.selected.source(n_jobs=n_jobs, block_bytes=block_bytes)
+
+    @cached_property
+    def instances(self) -> Any:
+        """Instances of the used bags in memory and in float64, an ndarray or CSR."""
+        stored = self.stored if sparse.issparse(self.stored) else self.stored[:]
+        return stored.astype(np.float64, copy=False)
+
+    @classmethod
+    def of(cls, bags: Bags, used: np.ndarray) -> TrainingBags:
+        """Select the bags at the positions ``used``."""
+        offsets = np.concatenate([[0], np.cumsum(np.diff(bags.offsets)[used])]).astype(np.intp)
+        selected = bags if len(used) == len(bags) else bags[used]
+        return cls(bags, used, offsets, selected)
+
+    def given_witnesses(self, init: Any) -> np.ndarray:
+        """``init`` as one row of ``instances`` per used bag."""
+        rows, offsets = given_rows(init, self.bags), self.bags.offsets
+        return self.offsets[:-1] + rows[self.used] - offsets[self.used]
+
+    def centred(self) -> tuple[TrainingBags, np.ndarray | None]:
+        """The bags with their centre as the origin, and the centre, see :mod:`.._kernels.centring`.
+
+        If the intercept is not penalised, the problem for the instances x - c has the same w for
+        every centre c, and the intercept b + <w, c>.
+        """
+        selected, centre = centred(self.selected)
+        return (self if centre is None else replace(self, selected=selected)), centre
+
+
+def about_zero(
+    centre: np.ndarray | None, function: BagFunction, attributes: dict[str, Any]
+) -> tuple[BagFunction, dict[str, Any]]:
+    """A linear function of centred instances as one of the instances, and its attributes."""
+    if centre is None:
+        return function, attributes
+    coef = attributes["coef_"]
+    intercept = attributes["intercept_"] - coef @ centre
+    expansion = LinearExpansion(coef)
+    return InstanceFunction(expansion, intercept), {**attributes, "intercept_": intercept}
+
+
+def memory_limit() -> float:
+    """Bytes for kernel values, by scikit-learn's setting ``working_memory``."""
+    return float(get_config()["working_memory"]) * 2**20
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel between instances with all its parameters resolved."""
+
+    name: str | Callable[[Any, Any], Any]
+    # None if the kernel does not depend on gamma.
+    gamma: float | None
+    # Takes two matrices and returns the matrix of shape (n_left, n_right).
+    values: Callable[[Any, Any], np.ndarray]
+    # Whether the kernel is known to be positive semidefinite.
+    semidefinite: bool
+    # Columns of the used training instances in a precomputed kernel; ``values`` is not called then.
+    columns: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, estimator: Any, instances: Any, sample_weight: np.ndarray) -> Kernel:
+        """The kernel of an estimator's parameters, for instances with their weights."""
+        gamma = resolve_gamma(estimator.gamma, instances, sample_weight)
+        values, semidefinite = instance_kernel(estimator.kernel, gamma=gamma)
+        return cls(estimator.kernel, gamma, values, semidefinite)
+
+    @classmethod
+    def precomputed(cls, estimator: Any, training: Any) -> Kernel:
+        """The kernel whose values are the instances of the bags."""
+        shape = training.bags.n_instances, training.bags.shape[1]
+        if shape[0] != shape[1]:
+            raise ValueError(
+                "kernel='precomputed' needs the square matrix of kernel values between all "
+                f"training instances, and X.instances has shape {shape}: cross-validation cannot "
+                "slice such a matrix; pass a callable kernel, or BagSVC(bag_kernel='precomputed')."
+            )
+        if estimator.n_components not in (None, AUTO):
+            raise ValueError(
+                "n_components draws landmarks from instances, and kernel='precomputed' has kernel "
+                "values alone: leave n_components=None, or pass a callable kernel."
+            )
+        return cls("precomputed", None, _given_values, False, training.rows)
+
+    @classmethod
+    def inner_product(cls) -> Kernel:
+        """The linear kernel."""
+        return cls("linear", None, linear_kernel, True)
+
+    @property
+    def linear(self) -> bool:
+        """Whether values are inner products of instances."""
+        return bool(self.name == "linear")
+
+
+def training_gram(rows: Any, kernel: Kernel, cache_bytes: float) -> Gram:
+    """Inner products of training rows, without the negative part of an indefinite kernel."""
+    if kernel.linear:
+        return LinearGram(rows)
+    gram = KernelGram(rows, kernel.values, int(cache_bytes))
+    if kernel.columns is not None:
+        matrix = rows[:, kernel.columns]
+        gram = MatrixGram(rows, matrix.toarray() if sparse.issparse(matrix) else matrix)
+    if kernel.semidefinite:
+        return gram
+    clipped, smallest = clipped_gram(gram)
+    if smallest < 0:
+        warn_of_indefinite(smallest, "training instances")
+    return clipped
+
+
+def _given_values(left: Any, right: Any) -> np.ndarray:
+    raise AssertionError("the values of a precomputed kernel are given")
 
 
 @dataclass(frozen=True)
@@ -38,7 +197,7 @@ class Problems:
     bags: Bags
     training: TrainingBags
     kernel: Kernel
-    centre: Centre
+    centre: np.ndarray | None
     losses: list[Any]
     sign: int
     stored: dict[str, Any]
@@ -54,9 +213,19 @@ class Problems:
         """The stopping rule of the estimator."""
         return SolverOptions(self.estimator.tol, self.estimator.max_iter)
 
-    def by_rows(self, slack: str = "instance") -> bool:
-        """Whether the problems are solved over rows."""
-        return by_rows(self.training, self.kernel, self.n_components, slack=slack)
+    def by_rows(self) -> bool:
+        """Whether coupled problems are solved over rows, or in the dual over kernel values.
+
+        The dual has a variable for each instance, the problem over rows one for each feature.
+        """
+        training = self.training
+        if training.is_remote or self.n_components is not None:
+            return True
+        n_bags, n_instances, n_features = training.size
+        stored_elsewhere = not training.is_in_memory and n_instances * n_features > 2**25
+        many = n_instances > 20_000 or (n_bags > 500 and n_instances > 5_000)
+        tall = n_bags > 2 * n_features and n_instances > 150
+        return self.kernel.linear and (stored_elsewhere or many or tall)
 
     @property
     def n_threads(self) -> int:
@@ -104,10 +273,9 @@ def value_problem(
 
 
 def _components(estimator: Any, training: TrainingBags, kernel: Kernel) -> int | None:
-    """The number of landmarks; "auto" has none for kernels and starts that cannot use them."""
-    given, init = estimator.n_components, getattr(estimator, "init", None)
-    annealed = isinstance(init, str) and init == ANNEALED
-    if given == AUTO and (kernel.linear or kernel.columns is not None or annealed):
+    """The number of landmarks; "auto" has none for kernels that cannot use them."""
+    given = estimator.n_components
+    if given == AUTO and (kernel.linear or kernel.columns is not None):
         return None
     return auto_components(given, *training.size[:2])
 
@@ -137,12 +305,14 @@ def _problems(
     else:
         spread = np.repeat(used[1], np.diff(training.offsets))
         kernel = Kernel.of(estimator, training.instances, spread)
-    centre = Centre.of(training) if kernel.linear and centred else Centre()
+    centre = None
+    if kernel.linear and centred:
+        training, centre = training.centred()
     runs = MultiStart(estimator, estimator.max_iter)
     return Problems(
         estimator=estimator,
         bags=bags,
-        training=centre.subtracted(training),
+        training=training,
         kernel=kernel,
         centre=centre,
         losses=losses,
@@ -157,10 +327,14 @@ def _problems(
 
 
 def solve_and_store(
-    problems: Problems, formulation: Formulation, more: Any = lambda results: {}
+    problems: Problems, formulation: Any, more: Any = lambda results: {}
 ) -> list[Any]:
     """Solve the problems, store the best result of each, and warn where one stopped early.
 
+    ``formulation.starts(loss, rng)`` lists the starts of a problem, ``solve(loss, start,
+    on_iteration)`` returns a local minimum, and ``function(results, sign)`` the function of the
+    minima, times ``sign``, with its fitted attributes. Convex steps may stop at a relative duality
+    gap of ``gap_tol``. ``bag_score_is_max`` tells whether bag scores are highest instance scores.
     ``more(results)`` returns further fitted attributes.
     """
     estimator, bags, sign = problems.estimator, problems.bags, problems.sign
@@ -171,7 +345,7 @@ def solve_and_store(
         ]
     results, task = problems.runs.best(formulation.solve, starts, **problems.data)
     function, attributes = formulation.function(results, sign)
-    function, attributes = problems.centre.restored(bags, function, attributes)
+    function, attributes = about_zero(problems.centre, function, attributes)
     fitted: Mapping[str, Any] = {
         **problems.stored,
         "witnesses_": None,

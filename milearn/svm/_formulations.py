@@ -1,51 +1,33 @@
 """Formulations whose bag score is the highest instance score, between estimators and solvers.
 
-A formulation is made for the bags of one fit. It lists the starts of a problem, solves it, and
-turns the results into a function and its fitted attributes. Formulations with other bag scores are
-in :mod:`._coupled`.
+A formulation is made for the bags of one fit, see :func:`._fit.solve_and_store`. Formulations with
+other bag scores are in :mod:`._coupled`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from .._bags import Bags
-from .._bags.blocks import BLOCK_BYTES, PassSource, width_of
-from .._bags.segments import gather_rows
-from .._fit.estimates import (
-    features_seconds,
-    kernel_seconds,
-    relaxation_seconds,
-    warn_if_long,
-)
-from .._fit.multi_start import drawn_rows, given_rows, values_of
+from .._bags.blocks import PassSource, width_of
+from .._fit.multi_start import drawn_rows, values_of
 from .._fit.validation import STORED_FLOATS
-from .._solvers.common.cccp import CCCPSolution
+from .._fit.warn import warn_of_indefinite
+from .._solvers.common.cccp import CCCPSolution, SolverOptions
 from .._solvers.common.descent import precision
 from .._solvers.common.features import FeatureMap, FeatureSource, landmark_features
-from .._solvers.common.options import SolverOptions
 from .._solvers.common.screen import landmark_source
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
-from .._solvers.svm.maximum.dual import MISVMResult, solve_mi_svm
-from .._solvers.svm.maximum.labels_dual import solve_instance_labels
-from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
-from .._solvers.svm.maximum.linear import dual_or_rows, with_weights
-from .._solvers.svm.maximum.rows import solve_mi_svm_rows
-from .._solvers.svm.maximum.starts import screened_witnesses
-from .._solvers.svm.problem import BinaryProblem, suits_rows
-from .._solvers.svm.selection import (
-    RowSolver,
-    SelectionResult,
-    SelectionSettings,
-    solve_selection,
-)
+from .._solvers.svm.maximum.dual import solve_mi_svm
+from .._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
+from .._solvers.svm.maximum.rows import screened_witnesses, solve_mi_svm_rows
+from .._solvers.svm.problem import BinaryProblem
+from .._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
+from ._fit import Kernel, Problems, TrainingBags, memory_limit, training_gram
 from ._functions import (
     BagFunction,
     ColumnExpansion,
@@ -54,170 +36,47 @@ from ._functions import (
     KernelExpansion,
     LinearExpansion,
 )
-from ._kernel import Kernel, memory_limit, training_gram, warn_of_indefinite
 
 Report = Callable[[int, float], bool]
 
-# The start by deterministic annealing.
-ANNEALED = "annealed"
-
-# Advice for a fit that takes long.
-_REMEDIES = {
-    "maximum": "take kernel='linear', n_components=300 or fewer bags",
-    "coupled": "take n_components=300, kernel='linear' or fewer bags",
-    "labels": "take n_components=300, MISVC(kernel='linear') or fewer bags",
-}
-
 
 @dataclass(frozen=True)
-class TrainingBags:
-    """All bags of a fit, and the used ones: those with a weight above zero."""
+class Maximum:
+    """MI-SVM, or mi-SVM with ``slack="labels"``.
 
-    bags: Bags
-    used: np.ndarray  # positions of the used bags
-    offsets: np.ndarray  # of the used bags among their instances
-    selected: Any  # the used bags, which may be remote
+    The linear kernel and explicit features are solved over rows, other kernels in the dual over
+    kernel values.
+    """
 
-    @cached_property
-    def rows(self) -> np.ndarray:
-        """Rows of the used bags' instances among all instances."""
-        return gather_rows(self.bags.offsets, self.used)[0]
+    training: TrainingBags
+    options: SolverOptions
+    kernel: Kernel
+    slack: str = "bag"
+    init: Any = "auto"
+    n_init: int = 1
+    n_jobs: int = 1
+    # Kernel values, for the dual.
+    gram: Any = None
+    features: FeatureMap | None = None
 
-    @property
-    def stored(self) -> Any:
-        """Instances of the used bags as they are stored: ndarray, CSR or rows of a memory map."""
-        return self.selected.instance_rows
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the instances are on the workers of a cluster."""
-        return bool(self.bags.is_remote)
+    bag_score_is_max: ClassVar[bool] = True
 
     @property
-    def is_in_memory(self) -> bool:
-        """Whether the instances are an array or CSR matrix and not a memory map."""
-        stored = self.stored
-        in_memory = isinstance(stored, np.ndarray) and not isinstance(stored, np.memmap)
-        return in_memory or sparse.issparse(stored)
-
-    @property
-    def size(self) -> tuple[int, int, int]:
-        """Numbers of used bags, of their instances, and of features."""
-        return len(self.used), int(self.offsets[-1]), int(self.bags.shape[1])
-
-    def source(self, n_jobs: int = 1, block_bytes: int = BLOCK_BYTES) -> PassSource:
-        """Instances of the used bags for passes by ``n_jobs`` threads."""
-        return self.selected.source(n_jobs=n_jobs, block_bytes=block_bytes)
-
-    @cached_property
-    def instances(self) -> Any:
-        """Instances of the used bags in memory and in float64, an ndarray or CSR."""
-        stored = self.stored if sparse.issparse(self.stored) else self.stored[:]
-        return stored.astype(np.float64, copy=False)
-
-    @classmethod
-    def of(cls, bags: Bags, used: np.ndarray) -> TrainingBags:
-        """Select the bags at the positions ``used``."""
-        offsets = np.concatenate([[0], np.cumsum(np.diff(bags.offsets)[used])]).astype(np.intp)
-        selected = bags if len(used) == len(bags) else bags[used]
-        return cls(bags, used, offsets, selected)
-
-    def given_witnesses(self, init: Any) -> np.ndarray:
-        """``init`` as one row of ``instances`` per used bag."""
-        rows, offsets = given_rows(init, self.bags), self.bags.offsets
-        return self.offsets[:-1] + rows[self.used] - offsets[self.used]
-
-
-def warn_if_slow(training: TrainingBags, kind: str) -> None:
-    """Warn before a dual problem over kernel values that will take long."""
-    seconds = kernel_seconds(kind, *training.size)
-    warn_if_long(seconds, *training.size[:2], _REMEDIES[kind])
-
-
-def warn_if_slow_features(training: TrainingBags, n_components: int) -> None:
-    """Warn before a problem over explicit features that will take long."""
-    sizes = len(training.used), int(training.offsets[-1])
-    seconds = features_seconds(sizes[1], training.bags.shape[1], n_components)
-    warn_if_long(seconds, *sizes, "take a smaller n_components, kernel='linear' or fewer bags")
-
-
-def warn_if_slow_relaxation(
-    training: TrainingBags, kernel: Kernel, n_components: int | None
-) -> None:
-    """Warn before a semidefinite relaxation that will take long."""
-    n_bags, n_instances = len(training.used), int(training.offsets[-1])
-    rank = n_instances if n_components is None else n_components
-    if kernel.linear:
-        rank = min(rank, training.bags.shape[1])
-    remedy = "take n_components=100, fewer features, MISVC or fewer bags"
-    seconds = relaxation_seconds(n_bags, n_instances, rank)
-    warn_if_long(seconds, n_bags, n_instances, remedy)
-
-
-class Formulation(Protocol):
-    """The problem of a fit: starts, solution, function."""
-
-    @property
-    def bag_score_is_max(self) -> bool:
-        """Whether bag scores are highest instance scores."""
-        ...
+    def over_rows(self) -> bool:
+        return self.kernel.linear or self.features is not None
 
     @property
     def gap_tol(self) -> float:
         """Relative duality gap at which a convex step may stop."""
-        ...
+        if not self.over_rows:
+            return self.options.tol
+        return max(self.options.tol, row_precision(self.training, self.features))
 
-    def starts(self, loss: Any, rng: np.random.RandomState) -> list[np.ndarray | None]:
-        """First linearisations, one per start; None is the default of the solver."""
-        ...
-
-    def solve(self, loss: Any, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
-        """A local minimum of the problem with this loss, from this start."""
-        ...
-
-    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        """The function of the results times ``sign``, and its fitted attributes."""
-        ...
-
-
-def by_rows(
-    training: TrainingBags,
-    kernel: Kernel,
-    n_components: int | None,
-    *,
-    slack: str = "instance",
-    float64_numbers: int = 2**25,
-) -> bool:
-    """Whether a problem is solved over rows; otherwise it goes to the dual over kernel values.
-
-    Explicit features and remote instances go to the solver over rows, and so does the linear kernel
-    where :func:`suits_rows` holds, or more than ``float64_numbers`` numbers are not in memory.
-    ``slack="bag"`` has one slack per bag.
-    """
-    if training.is_remote or n_components is not None:
-        return True
-    if not kernel.linear:
-        return False
-    n_bags, n_instances, n_features = training.size
-    if not training.is_in_memory and n_instances * n_features > float64_numbers:
-        return True
-    n_slacks = n_bags if slack == "bag" else n_instances
-    return suits_rows(training.size, n_slacks)
-
-
-@dataclass(frozen=True)
-class _Maximum:
-    """Base of MI-SVM and mi-SVM; ``slack="labels"`` is mi-SVM."""
-
-    training: TrainingBags
-    options: SolverOptions
-    slack: str = "bag"
-    init: Any = "auto"
-    n_init: int = 1
-
-    @property
-    def bag_score_is_max(self) -> bool:
-        return True
+    def source(self) -> PassSource:
+        """The instances or their explicit features."""
+        if self.features is None:
+            return self.training.source(self.n_jobs)
+        return feature_source(self.training.selected, self.features, self.n_jobs)
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         """First witnesses or labels, one array per start, or the name of a start."""
@@ -229,132 +88,81 @@ class _Maximum:
             starts = [draw(self.training, loss, rng)]
         elif self.init == "bag":
             starts = [np.repeat(loss.signs, np.diff(self.training.offsets))]
-        elif self.init == ANNEALED:
-            starts = [ANNEALED, "auto"]
         return starts + [draw(self.training, loss, rng) for _ in range(self.n_init - 1)]
 
-
-@dataclass(frozen=True, kw_only=True)
-class MaximumDual(_Maximum):
-    """MI-SVM or mi-SVM in the dual, over the Gram matrix of the instances."""
-
-    kernel: Kernel
-    gram: Any
-    # For a linear kernel, the solver over rows is the fallback of the dual.
-    rows: MaximumRows | None = None
-
-    @property
-    def gap_tol(self) -> float:
-        tol = self.options.tol
-        return tol if self.rows is None else max(tol, self.rows.gap_tol)
-
-    def problem(self, loss: Hinge) -> BinaryProblem:
-        return BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
-
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        rows = self.rows
-        if rows is None:
-            return self._solve(loss, start, on_iteration)
-        annealed = isinstance(start, str) and start == ANNEALED
-        return dual_or_rows(
-            lambda: with_weights(self._solve(loss, start, on_iteration), self.gram),
-            lambda: rows.solve(loss, "auto" if annealed else start, on_iteration),
-        )
+        """A local minimum from a start."""
+        options = self.options.watched_by(on_iteration)
+        if self.over_rows:
+            if self.slack == "labels":
+                return solve_instance_labels_rows(self.source(), loss, start, options, self.gap_tol)
+            return solve_mi_svm_rows(self.source(), loss, self.slack, start, options, self.gap_tol)
+        problem = BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
+        others = None
+        if isinstance(start, str):
+            others, start = self.screened(loss) if start == "auto" else None, None
+        if self.slack == "labels":
+            return solve_instance_labels(problem, start, options, others)
+        return solve_mi_svm(problem, self.slack, start, options, others)
 
     def screened(self, loss: Hinge) -> np.ndarray | None:
         """Screened starts; of a nonlinear kernel the best one, as its steps cost more."""
-        source = screen_source(self.training, self.kernel, loss.weights)
+        if self.over_rows:
+            source: PassSource | None = self.source()
+        else:
+            source = screen_source(self.training, self.kernel, loss.weights)
         if source is None:
             return None
         found = screened_witnesses(source, loss)
         return found if self.kernel.linear else found[:1]
 
-    def _solve(self, loss: Hinge, start: Any, on_iteration: Report) -> MISVMResult:
-        options, problem = self.options.watched_by(on_iteration), self.problem(loss)
-        first: Any = None if isinstance(start, str) else start
-        others = self.screened(loss) if isinstance(start, str) and start == "auto" else None
-        annealed = isinstance(start, str) and start == ANNEALED
-        if self.slack == "labels":
-            first = annealed_labels(problem) if annealed else first
-            return solve_instance_labels(problem, first, options, others)
-        first = annealed_witnesses(problem, self.slack) if annealed else first
-        return solve_mi_svm(problem, self.slack, first, options, others)
-
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        if self.kernel.linear:
-            return row_function(self.training, None, results, sign)
-        expansions = [self.gram.expansion(result.rows, result.coef) for result in results]
-        dense = np.stack(
-            [np.bincount(index, weights=coef, minlength=self.gram.n) for index, coef in expansions]
-        )
-        instances = self.training.instances
-        stored = stored_dual(sign * dense, instances, self.training.rows, self.kernel)
-        return with_intercepts(stored, results, sign)
+        """The function of the results times ``sign``, and its fitted attributes."""
+        attributes: dict[str, Any]
+        training = self.training
+        if self.over_rows:
+            weights = sign * np.stack([result.w for result in results])
+            expansion, attributes = stored_rows(weights, self.features, lambda: training.rows)
+            attributes["n_passes_"] = values_of(results, "n_passes")
+        else:
+            found = [self.gram.expansion(result.rows, result.coef) for result in results]
+            coef = np.stack(
+                [np.bincount(rows, weights=each, minlength=self.gram.n) for rows, each in found]
+            )
+            expansion, attributes = stored_support(
+                sign * coef, training.instances, training.rows, self.kernel
+            )
+        intercept = sign * np.array([result.intercept for result in results])
+        return InstanceFunction(expansion, intercept), {**attributes, "intercept_": intercept}
 
 
-@dataclass(frozen=True)
-class MaximumRows(_Maximum):
-    """MI-SVM or mi-SVM over rows: the instances, or their explicit features."""
-
-    n_jobs: int = 1
-    features: FeatureMap | None = None
-
-    @property
-    def gap_tol(self) -> float:
-        return max(self.options.tol, row_precision(self.training, self.features))
-
-    def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        source = row_source(self.training, self.features, self.n_jobs)
-        options = self.options.watched_by(on_iteration)
-        if self.slack == "labels":
-            return solve_instance_labels_rows(source, loss, start, options, self.gap_tol)
-        return solve_mi_svm_rows(source, loss, self.slack, start, options, self.gap_tol)
-
-    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        return row_function(self.training, self.features, results, sign)
-
-
-def maximum(problems: Any, slack: str) -> MaximumDual | MaximumRows:
+def maximum(problems: Problems, slack: str) -> Maximum:
     """The formulation of MI-SVM or mi-SVM for the problems of a fit."""
     estimator, training, kernel = problems.estimator, problems.training, problems.kernel
-    options = training, problems.options, slack, estimator.init, estimator.n_init
-    annealed = isinstance(estimator.init, str) and estimator.init == ANNEALED
-    if annealed and (training.is_remote or not training.is_in_memory):
-        raise ValueError("init='annealed' needs the instances in memory: take init='auto'.")
-    if annealed or not problems.by_rows(slack):
-        warn_if_slow(training, "labels" if slack == "labels" else "maximum")
-        gram = training_gram(training.instances, kernel, memory_limit())
-        gram = gram.share_of(problems.n_workers)
-        rows = MaximumRows(*options, problems.n_threads) if kernel.linear else None
-        return MaximumDual(*options, kernel=kernel, gram=gram, rows=rows)
-    features = None
+    gram = features = None
     if not kernel.linear:
-        warn_if_slow_features(training, problems.n_components)
-        features = kernel_features(training.instances, kernel, problems.n_components, problems.rng)
-    return MaximumRows(*options, problems.n_threads, features)
-
-
-def row_function(
-    training: TrainingBags, features: FeatureMap | None, results: Sequence[Any], sign: int
-) -> tuple[BagFunction, dict[str, Any]]:
-    """The function of the weight vectors of results over rows, times ``sign``."""
-    weights = sign * np.stack([result.w for result in results])
-    stored = stored_rows(weights, features, lambda: training.rows)
-    function, attributes = with_intercepts(stored, results, sign)
-    return function, {**attributes, "n_passes_": values_of(results, "n_passes")}
-
-
-def row_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int) -> PassSource:
-    """The instances or their explicit features, for passes by ``n_jobs`` threads."""
-    if features is None:
-        return training.source(n_jobs)
-    return feature_source(training.selected, features, n_jobs)
+        if problems.n_components is None:
+            gram = training_gram(training.instances, kernel, memory_limit())
+            gram = gram.share_of(problems.n_workers)
+        else:
+            features = kernel_features(
+                training.instances, kernel, problems.n_components, problems.rng
+            )
+    return Maximum(
+        training,
+        problems.options,
+        kernel,
+        slack,
+        estimator.init,
+        estimator.n_init,
+        problems.n_threads,
+        gram,
+        features,
+    )
 
 
 def screen_source(training: TrainingBags, kernel: Kernel, weights: np.ndarray) -> PassSource | None:
-    """Instances or their landmark features for a screen, or None where there are neither."""
-    if kernel.linear:
-        return training.source()
+    """Landmark features of the instances for a screen, or None for an indefinite kernel."""
     if not kernel.semidefinite:
         return None
     return landmark_source(training.source(), kernel.values, weights)
@@ -391,55 +199,29 @@ def random_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomStat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection(MaximumDual):
-    """Guo's selection of one instance of each positive bag."""
+class Selection(Maximum):
+    """Guo's selection of one instance of each positive bag; ``gram`` has all kernel values."""
 
     settings: SelectionSettings
-    over_rows: bool
-    # Explicit features instead of the kernel; ``gram`` has their values for all instances.
-    features: FeatureMap | None = None
 
-    @property
-    def gap_tol(self) -> float:
-        tol = self.options.tol
-        if self.features is None and not self.kernel.linear:
-            return tol
-        return max(tol, row_precision(self.training, self.features))
-
-    @property
     def source(self) -> PassSource:
-        """The instances, or their explicit features."""
+        """The instances, or their explicit features, which are the instances of ``gram``."""
         if self.features is None:
             return self.training.source()
         return Bags(self.gram.instances, self.training.offsets).source()
-
-    def screened(self, loss: Hinge) -> np.ndarray | None:
-        if self.features is None:
-            return super().screened(loss)
-        return screened_witnesses(self.source, loss)[:1]
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         return [None]
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        options, problem = self.options.watched_by(on_iteration), self.problem(loss)
+        options = self.options.watched_by(on_iteration)
+        problem = BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
         others = self.screened(loss) if self.settings.polish else None
-        solve = partial(solve_selection, problem, self.settings, options, others=others)
-        if self.features is None and not self.kernel.linear:
-            return solve()
-        rows = RowSolver(self.source, self.gap_tol)
-        if self.over_rows or self.features is not None:
-            return solve(rows)
-        return dual_or_rows(lambda: self._with_weights(solve()), lambda: solve(rows))
-
-    def _with_weights(self, found: SelectionResult) -> SelectionResult:
-        return replace(found, svm=with_weights(cast(MISVMResult, found.svm), self.gram))
+        rows = RowSolver(self.source(), self.gap_tol) if self.over_rows else None
+        return solve_selection(problem, self.settings, options, rows, others)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        fits = [each.svm for each in results]
-        if self.features is None:
-            return super().function(fits, sign)
-        return row_function(self.training, self.features, fits, sign)
+        return super().function([each.svm for each in results], sign)
 
 
 # -- explicit features and stored attributes -------------------------------------------------------
@@ -484,9 +266,6 @@ def stored_support(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: 
     if kernel.columns is not None:
         return ColumnExpansion(attributes["support_"], coef), attributes
     attributes["support_vectors_"] = vectors = vectors[support]
-    if kernel.linear:
-        weights = np.asarray((vectors.T @ coef.T).T)
-        return LinearExpansion(weights), {**attributes, "coef_": weights}
     return KernelExpansion(kernel.values, vectors, coef), attributes
 
 
@@ -509,12 +288,3 @@ def stored_rows(
         "n_components_": int(features.landmarks.shape[0]),
     }
     return KernelExpansion(features.kernel, features.landmarks, coef), attributes
-
-
-def with_intercepts(
-    stored: Stored, results: Sequence[Any], sign: int
-) -> tuple[BagFunction, dict[str, Any]]:
-    """A function of instances with the intercepts of the results."""
-    expansion, attributes = stored
-    intercept = sign * np.array([result.intercept for result in results])
-    return InstanceFunction(expansion, intercept), {**attributes, "intercept_": intercept}

@@ -19,8 +19,13 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.rows_on_disk import computed_when_read, is_read_in_blocks, row_blocks, without_names
 from .._bags.segments import bag_ranges
-from .._kernels.average import FittedKernels, ScaledKernels, average_kernel
-from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernels
+from .._kernels.learned import (
+    LEARNED_KERNELS,
+    FittedKernels,
+    ScaledKernels,
+    average_kernel,
+    learn_bag_kernels,
+)
 from .._kernels.memory import require_memory
 from ..preprocessing import ClippedScaler
 from ..preprocessing._clipped import ScaledInPlace
@@ -173,7 +178,7 @@ class _CalledKernel:
     training: Bags
 
     def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
-        """See :class:`milearn._kernels.average.FittedKernels`."""
+        """See :class:`milearn._kernels.learned.FittedKernels`."""
         return [_values_of(self.function, Bags(instances, offsets), self.training)]
 
 

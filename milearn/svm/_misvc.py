@@ -1,14 +1,22 @@
-"""MI-SVM: support vector classification of bags by their highest instance score."""
+"""MI-SVM, mi-SVM, and a path of MI-SVMs over the cost."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_array
+
 from .._compat import StrOptions, with_callbacks
 from .._fit.threads import fit_context
+from .._kernels.instance import resolve_gamma
 from ._base import COMPONENTS, INSTANCE_KERNELS, START_CONSTRAINTS, BaseMISVC
 from ._fit import class_problems, is_linear, solve_and_store
-from ._formulations import ANNEALED, maximum
+from ._formulations import maximum
+
+# Relative difference up to which two objectives of a path are the same minimum.
+_SAME = 1e-7
 
 
 class MISVC(BaseMISVC):
@@ -47,12 +55,11 @@ class MISVC(BaseMISVC):
     slack : {"bag", "instance"}, default="bag"
         Whether a negative bag has one slack, for its highest instance (as published), or one for
         each of its instances.
-    init : {"auto", "mean", "random", "annealed"} or array-like of shape (n_bags,), default="auto"
+    init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), a random instance of each bag, or
-        the result of deterministic annealing, see the notes. An array has one row of
-        ``X.instances`` for each bag; those of negative bags are ignored. "auto" has several
-        starts, the mean of each bag and those of a screen, and keeps the lowest objective, see the
-        notes. "annealed" counts as one start together with "auto", with which it is compared.
+        given ones. An array has one row of ``X.instances`` for each bag; those of negative bags are
+        ignored. "auto" has several starts, the mean of each bag and those of a screen, and keeps
+        the lowest objective, see the notes.
     {n_init}
     {step_tol}
     {max_iter}
@@ -91,7 +98,6 @@ class MISVC(BaseMISVC):
     Warns
     -----
     {ConvergenceWarning}
-    {EfficiencyWarning}
 
     See Also
     --------
@@ -101,7 +107,9 @@ class MISVC(BaseMISVC):
 
     Notes
     -----
-    {rows_or_dual: slacks}
+    The linear kernel and ``n_components`` are solved over rows, by Newton's method in blocks and
+    without a copy of the instances, to a relative precision of ``tol`` or, for many instances,
+    5e-4. Other kernels are solved in the dual over kernel values.
 
     [1]_ alternates between choosing witnesses and solving an SVM. If the negative bags keep all
     their instances, this is the concave-convex procedure, which cannot cycle. Other software often
@@ -122,25 +130,9 @@ class MISVC(BaseMISVC):
     the screen uses features of 100 landmarks; nonlinear kernels follow only the best direction.
     Precomputed and indefinite kernels start from the means only.
 
-    ``init="annealed"`` is deterministic annealing [2]_. The instances of each positive bag have
-    weights :math:`p_{ij}`, which sum to one and whose entropy H is rewarded:
-
-    .. math::
-
-        \min_{w, b, p} \; \tfrac12 \|w\|^2 + C \sum_{y_i = 1} c_i \Bigl( \sum_j p_{ij}
-        [1 - f(x_{ij})]_+ - T H(p_i) \Bigr) + \text{(negative bags as above)} .
-
-    The minimisation alternates between (w, b), which is a support vector machine, and p, which is
-    proportional to :math:`\exp(-[1 - f(x_{ij})]_+ / T)`, at temperatures T of 4, 2, 1, ..., 1/32.
-    The highest instances are then the first witnesses of the concave-convex procedure. The
-    procedure also runs from the means, and the lower objective is kept. Annealing is solved in the
-    dual over kernel values, also for the linear kernel, and takes 4 to 9 times as long on Musk1 and
-    Elephant.
-
     References
     ----------
     {andrews2003: 1}
-    {gehler2007: 2}
 
     Examples
     --------
@@ -159,7 +151,7 @@ class MISVC(BaseMISVC):
         **START_CONSTRAINTS,
         "kernel": INSTANCE_KERNELS,
         "n_components": COMPONENTS,
-        "init": [StrOptions({"auto", "mean", "random", ANNEALED}), "array-like"],
+        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
         "slack": [StrOptions({"bag", "instance"})],
     }
 
@@ -221,3 +213,300 @@ class MISVC(BaseMISVC):
 
     def _takes_remote_bags(self) -> bool:
         return is_linear(self)
+
+
+class InstanceMISVC(BaseMISVC):
+    r"""Support vector classification of bags with latent labels of instances (mi-SVM).
+
+    Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, and at least one of the
+    labels of a bag is 1. The instances of negative bags are negative:
+
+    .. math::
+
+        \min_{w, b} \, \min_u \; \tfrac12 \|w\|^2
+        + C \sum_i c_i \sum_j [1 - u_{ij} f(x_{ij})]_+
+        \quad \text{s.t.} \quad
+        u_{ij} = -1 \;(y_i = -1), \quad \sum_j (u_{ij} + 1) \ge 2 \;(y_i = 1),
+
+    with :math:`f(x) = \langle w, \phi(x) \rangle + b`. The score of a bag is
+    :math:`f(B_i) = \max_j f(x_{ij})`. For given labels the problem is an SVM over all instances.
+    For given f, the best label of an instance is the sign of its score, and the highest instance of
+    a positive bag is always positive. Both steps lower the objective, and the result is a local
+    minimum.
+
+    Parameters
+    ----------
+    C : float, default=10.0
+        Cost of an instance's slack relative to the norm of w. Must be positive.
+    {kernel}
+        {precomputed}
+    {gamma}
+    {landmarks}
+    init : {"auto", "mean", "bag", "random"}, default="auto"
+        First labels of the instances of positive bags: "mean" takes them from two steps of
+        :class:`MISVC` with ``slack="instance"`` from the means of positive bags; "bag" makes all of
+        them positive (as published); "random" draws them. "auto" has the start "mean" and another
+        one with the same two steps from the screened starts of that class, and keeps the lower
+        objective. The function of the two steps is scaled by the best power of two before the
+        labels are taken.
+    {n_init}
+    {step_tol}
+    max_iter : int, default=100
+        Maximum number of relabellings.
+    {class_weight: C}
+    {pos_label}
+    {random_state: random starts and landmarks}
+    {n_jobs: classes and starts}
+    {verbose: the objective after each step}
+
+    Attributes
+    ----------
+    {classes_}
+    {coef_: (1, n_features) or (n_classes, n_features)}
+    {dual_coef_: (1, n_support) or (n_classes, n_support)}
+    {support_}
+    {support_vectors_: the linear kernel and a precomputed one}
+    {intercept_: (1,) or (n_classes,)}
+    {gamma_: the linear kernel and a precomputed one}
+    {witnesses_: (n_bags,) or (n_bags, n_classes)}
+    {objective_: float or ndarray of shape (n_classes,)}
+    {objective_history_: ndarray, or list of ndarray}
+    {start_objectives_: (n_init,) or (n_classes, n_init)}
+    {dual_gap_: float or ndarray of shape (n_classes,)}
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Number of relabellings, with one SVM each.
+    converged_ : bool or ndarray of shape (n_classes,)
+        Whether the labels converged within ``max_iter`` steps.
+    {n_passes_: int or ndarray of shape (n_classes,)}
+    {n_components_}
+    {n_features_in_}
+    {feature_names_in_}
+
+    Raises
+    ------
+    {SolverError}
+    {MemoryError_if_indefinite}
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the labels have not converged after ``max_iter`` steps, or an SVM misses its precision.
+
+    See Also
+    --------
+    MISVC : One witness per positive bag (MI-SVM).
+
+    Notes
+    -----
+    The linear kernel and ``n_components`` are solved over rows, by Newton's method in blocks and
+    without a copy of the instances, to a relative precision of ``tol`` or, for many instances,
+    5e-4. Other kernels are solved in the dual over kernel values.
+
+    [1]_ states the mixed-integer problem and alternates as above from ``init="bag"``. If positive
+    instances are rare, this start can be a fixed point with w = 0; the default start is that of
+    MI-SVM. Bags with many instances have more weight than bags with few, in both classes.
+
+    References
+    ----------
+    {andrews2003: 1}
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.svm import InstanceMISVC
+    >>> bags, y = make_bags(n_bags=40, random_state=0)
+    >>> model = InstanceMISVC(C=10.0).fit(bags, y)
+    >>> model.predict_instances(bags).shape == (bags.n_instances,)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseMISVC._parameter_constraints,
+        **START_CONSTRAINTS,
+        "init": [StrOptions({"auto", "mean", "bag", "random"})],
+        "kernel": INSTANCE_KERNELS,
+        "n_components": COMPONENTS,
+    }
+
+    def __init__(
+        self,
+        C: float = 10.0,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        n_components: int | str | None = "auto",
+        init: str = "auto",
+        n_init: int = 1,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        class_weight: Any = None,
+        pos_label: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.init = init
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InstanceMISVC:
+        """Fit on bags and their labels.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Class of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        problems = class_problems(self, X, y, sample_weight)
+        solve_and_store(problems, maximum(problems, "labels"))
+        return self
+
+    def _takes_remote_bags(self) -> bool:
+        return is_linear(self)
+
+
+def misvc_path(
+    X: Any,
+    y: Any,
+    *,
+    Cs: Any = 10,
+    eps: float = 1e-3,
+    sample_weight: Any = None,
+    estimator: MISVC | None = None,
+) -> tuple[np.ndarray, list[MISVC]]:
+    r"""Linear MI-SVMs for several costs, in little more time than a few fits.
+
+    The problem of :class:`MISVC` for a cost C is to minimise :math:`\tfrac12 \|w\|^2 + C L(w, b)`,
+    and it has several local minima. The cost in the middle is fitted from the starts of the
+    estimator. Each of the others starts from the witnesses of its neighbour. Then the objective of
+    each model is compared with those that the other models have for its cost. A model for which
+    another one has a lower objective is at a bad minimum, and is fitted again from the witnesses
+    of that one. So no model of the path has a lower objective for the cost of another one. A single
+    fit with the screened starts of its own cost can still have a lower one.
+
+    Parameters
+    ----------
+    X : bags, see :class:`milearn.Bags`
+        Training bags.
+    y : array-like of shape (n_bags,)
+        Class of each bag, one of two.
+    Cs : int or array-like of shape (n_costs,), default=10
+        The costs, or how many. A number of them are spaced evenly on a logarithmic scale from 100
+        down to 100 times ``eps``, divided by ``n_features * X.instances.var()``. So they mean the
+        same for any number and unit of the features, as ``gamma="scale"`` does.
+    eps : float, default=1e-3
+        Ratio of the lowest cost to the highest one, if ``Cs`` is a number.
+    sample_weight : array-like of shape (n_bags,), default=None
+        Factor on C for each bag.
+    estimator : MISVC, default=None
+        Settings other than C. Its kernel must be "linear". By default,
+        ``MISVC(kernel="linear")``.
+
+    Returns
+    -------
+    Cs : ndarray of shape (n_costs,)
+        The costs, the highest first.
+    models : list of MISVC
+        The model fitted for each cost.
+
+    Raises
+    ------
+    ValueError
+        If the bags, labels or costs are invalid, if the kernel is not linear, or if there are three
+        or more classes.
+
+    See Also
+    --------
+    MISVC : The estimator of one cost.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.svm import misvc_path
+    >>> bags, y = make_bags(n_bags=40, random_state=0)
+    >>> Cs, models = misvc_path(bags, y, Cs=5)
+    >>> len(Cs), len(models)
+    (5, 5)
+    >>> max(model.score(bags, y) for model in models) > 0.9
+    True
+    """
+    estimator = MISVC(kernel="linear") if estimator is None else estimator
+    if not (isinstance(estimator.kernel, str) and estimator.kernel == "linear"):
+        raise ValueError(
+            f"The estimator has kernel={estimator.kernel!r}: a path needs kernel='linear'."
+        )
+    if len(np.unique(y)) > 2:
+        raise ValueError("y has three or more classes: a path needs two, take one of them at once.")
+    bags, _ = clone(estimator)._validate_fit(X)
+    costs = _costs(Cs, eps, bags)
+    first = len(costs) // 2
+
+    def fitted(C: float, init: Any) -> MISVC:
+        settings = {"C": float(C), "init": init}
+        if not isinstance(init, str):
+            settings["n_init"] = 1
+        model: MISVC = clone(estimator).set_params(**settings)
+        return model.fit(bags, y, sample_weight=sample_weight)
+
+    models: dict[int, MISVC] = {first: fitted(costs[first], estimator.init)}
+    for places, step in ((range(first + 1, len(costs)), -1), (range(first - 1, -1, -1), 1)):
+        for place in places:
+            models[place] = fitted(costs[place], models[place + step].witnesses_)
+    found = [models[place] for place in range(len(costs))]
+    better = True
+    while better:
+        better = False
+        norms, losses = _parts(found, costs)
+        reached = norms + costs[:, None] * losses
+        for place, row in enumerate(reached):
+            other = int(np.argmin(row))
+            if row[other] < row[place] - _SAME * abs(row[place]):
+                candidate = fitted(costs[place], found[other].witnesses_)
+                if candidate.objective_ < found[place].objective_:
+                    found[place], better = candidate, True
+    for model in found:
+        model.set_params(init=estimator.init, n_init=estimator.n_init)
+    return costs, found
+
+
+def _costs(Cs: Any, eps: float, bags: Any) -> np.ndarray:
+    """The costs, the highest first."""
+    if np.ndim(Cs) > 0:
+        costs = np.sort(check_array(Cs, ensure_2d=False, dtype=np.float64, input_name="Cs"))[::-1]
+        if costs[-1] <= 0:
+            raise ValueError(f"Cs holds {costs[-1]:g}: costs must be positive.")
+        return costs
+    if int(Cs) != Cs or Cs < 1:
+        raise ValueError(f"Cs={Cs!r}: pass a positive number of costs, or the costs.")
+    if not 0 < eps <= 1:
+        raise ValueError(f"eps={eps!r}: pass a ratio above 0 and at most 1.")
+    scale = resolve_gamma("scale", bags.instances)
+    return 100.0 * scale * np.geomspace(1.0, eps, int(Cs))
+
+
+def _parts(models: list[MISVC], costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Half of the squared norm of each model, and its loss without the cost."""
+    norms = np.array([0.5 * float(np.sum(model.coef_**2)) for model in models])
+    objectives = np.array([model.objective_ for model in models])
+    return norms, (objectives - norms) / costs

@@ -87,7 +87,6 @@ class MISVR(BaseMISVR):
     Warns
     -----
     {ConvergenceWarning}
-    {EfficiencyWarning}
 
     See Also
     --------
@@ -96,7 +95,9 @@ class MISVR(BaseMISVR):
 
     Notes
     -----
-    {rows_or_dual: instances}
+    With the linear kernel or with ``n_components`` the problem is solved over rows, by Newton's
+    method in blocks and without a copy of the instances. The relative precision is ``tol`` or, for
+    many instances, 5e-4. All other problems are solved in the dual over kernel values.
 
     This is the framework of [1]_ with a hard maximum. If the lowest instance determines the value
     of a bag, change the sign of the targets.

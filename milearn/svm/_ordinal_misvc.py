@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,7 +16,6 @@ from .._bags.blocks import width_of
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
-from .._fit.label_errors import numbered_advice
 from .._fit.multi_start import (
     MultiStart,
     attributes_of,
@@ -25,14 +25,13 @@ from .._fit.multi_start import (
     warn_of_stops,
 )
 from .._fit.threads import fit_context
-from .._fit.training_labels import TrainingLabels
-from .._fit.validation import STORED_FLOATS
+from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
 from .._kernels.centring import centred
-from .._solvers.common.descent import precision
-from .._solvers.common.options import SolverOptions
+from .._solvers.common.cccp import SolverOptions
+from .._solvers.common.descent import PassSolution, precision
 from .._solvers.common.passes import highest, instance_scores
-from .._solvers.svm.maximum.ordinal import OrdinalProblem, OrdinalSolution, solve_ordinal
-from .._solvers.svm.maximum.starts import screened_rows
+from .._solvers.svm.maximum.ordinal import OrdinalProblem, solve_ordinal
+from .._solvers.svm.maximum.rows import screened_rows
 from ..base import BagClassifier
 
 
@@ -230,10 +229,15 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         width = bags.shape[1] if bags.is_remote else width_of(training.instance_rows)
         gap_tol = max(self.tol, precision(training.n_instances, width))
         data = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
-        fit = _Fit(problem, gap_tol, self.max_iter)
+        fit = partial(_solve, problem, gap_tol, self.max_iter)
         results, task = runs.best(fit, [[(start,) for start in starts]], **data)
         [result] = results
         witnesses, _, _ = highest(bags.source(n_jobs=n_threads), result.w[None])
+        if result.witnesses is not None:
+            # Of tied instances those of the last convex problem, to which the gap belongs.
+            above = np.flatnonzero(problem.ranks > 0)
+            shift_of_bag = bags.offsets[used[above]] - training.offsets[above]
+            witnesses[used[above]] = result.witnesses + shift_of_bag
         shift = 0.0 if centre is None else float(result.w @ centre)
         attained = "objective", "dual_gap", "n_iter", "converged", "n_passes"
         self._replace_fitted(
@@ -244,7 +248,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
                 "classes_": labels.classes,
                 "categories_": labels.classes[np.argsort(place)],
                 "coef_": result.w[None],
-                "thresholds_": result.thresholds + shift,
+                "thresholds_": result.v + shift,
                 "witnesses_": witnesses,
                 "_place": place,
                 "_positive_sign": -1 if len(place) == 2 and place[0] == 1 else 1,
@@ -339,17 +343,10 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         return segment_argmax(self._latent(bags), bags.offsets)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """A function that solves the problem from a start."""
-
-    problem: OrdinalProblem
-    gap_tol: float
-    max_iter: int
-
-    def __call__(self, start: np.ndarray | None, on_iteration: Any) -> OrdinalSolution:
-        options = SolverOptions(self.gap_tol, self.max_iter, on_iteration)
-        return solve_ordinal(self.problem, start, options, self.gap_tol)
+def _solve(
+    problem: OrdinalProblem, gap_tol: float, max_iter: int, start: Any, on_iteration: Any
+) -> PassSolution:
+    return solve_ordinal(problem, start, SolverOptions(gap_tol, max_iter, on_iteration), gap_tol)
 
 
 def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:

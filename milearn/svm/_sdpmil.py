@@ -11,21 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags.distinct import distinct_points
 from .._compat import Interval, StrOptions, with_callbacks
-from .._fit.components import AUTO, RelaxationLimits, auto_components
+from .._fit.components import AUTO, RELAXATION_LIMITS, auto_components
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
 from .._solvers.common.gram import Gram, LinearGram
 from .._solvers.svm.selection import SelectionSettings
 from ._base import COMPONENTS, BaseMISVC
-from ._fit import Problems, class_problems, solve_and_store
-from ._formulations import (
-    Selection,
-    by_rows,
-    kernel_features,
-    warn_if_slow_relaxation,
-)
-from ._kernel import memory_limit, training_gram
+from ._fit import Problems, class_problems, memory_limit, solve_and_store, training_gram
+from ._formulations import Selection, kernel_features
 
 
 class SDPMIL(BaseMISVC):
@@ -158,8 +152,6 @@ class SDPMIL(BaseMISVC):
     ConvergenceWarning
         If the relaxation or an SVM misses its precision, or ``polish`` has not converged after
         ``max_iter`` steps.
-    EfficiencyWarning
-        Before a relaxation that is estimated to take more than half an hour.
 
     See Also
     --------
@@ -261,20 +253,24 @@ class SDPMIL(BaseMISVC):
             warn_user(
                 f"The relaxation of SDPMIL was solved to a duality gap of {worst.gap:.1e} and "
                 f"residuals of {worst.primal_residual:.1e} and {worst.dual_residual:.1e} only "
-                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol. "
-                f"{worst.failure}".rstrip(),
+                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
+                ConvergenceWarning,
+            )
+        for failure in {result.mixture_failure for result in results} - {""}:
+            warn_user(
+                f"The mixture of SDPMIL was not solved to its precision, and lower_bound_ may be "
+                f"too low: {failure}",
                 ConvergenceWarning,
             )
         return self
 
     def _selection(self, problems: Problems) -> Selection:
         training, kernel = problems.training, problems.kernel
-        limits = RelaxationLimits()
+        limits = RELAXATION_LIMITS
         n_bags, n_instances, _ = training.size
         n_components = auto_components(self.n_components, n_bags, n_instances, limits)
         if self.n_components == AUTO and kernel.linear:
             n_components = None
-        warn_if_slow_relaxation(training, kernel, n_components)
         max_bytes = memory_limit()
         features = None
         if n_components is not None and not kernel.linear and n_instances > limits.instances:
@@ -296,10 +292,9 @@ class SDPMIL(BaseMISVC):
         return Selection(
             training,
             problems.options,
-            kernel=kernel,
+            kernel,
             gram=gram.share_of(problems.n_workers),
             settings=settings,
-            over_rows=by_rows(training, kernel, None),
             features=features,
         )
 

@@ -11,10 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._bags.distinct import distinct_points
 from .._compat import Interval, StrOptions
-from .._fit.estimates import duration, mixture_seconds
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
-from .._fit.training_labels import TrainingLabels
+from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_user
 from .._kernels.instance import KERNELS
 from .._solvers.svm.mixture import (
@@ -25,10 +24,9 @@ from .._solvers.svm.mixture import (
     mix_selections,
 )
 from ..base import BagClassifier
-from ._centre import Centre
-from ._formulations import TrainingBags, stored_linear, stored_support
+from ._fit import Kernel, TrainingBags, about_zero, memory_limit, training_gram
+from ._formulations import stored_linear, stored_support
 from ._functions import BagFunction, InstanceFunction
-from ._kernel import Kernel, memory_limit, training_gram
 
 # Number of matrices between all instances in memory.
 _MATRICES = 3.0
@@ -212,8 +210,8 @@ class WellSVC(BagClassifier):
         _require_memory(len(point_of))
         weights = np.repeat(found.sample_weights, np.diff(training.offsets))
         kernel = Kernel.of(self, training.instances[rows], np.bincount(point_of, weights))
-        centre = Centre.of(training) if kernel.linear else Centre()
-        points = centre.subtracted(training).instances[rows]
+        moved, centre = training.centred() if kernel.linear else (training, None)
+        points = moved.instances[rows]
         gram = training_gram(points, kernel, 8.0 * len(rows) ** 2)
         everything = np.arange(len(rows))
         matrix = np.asarray(gram.inner((everything, None), (everything, None)))
@@ -240,8 +238,8 @@ class WellSVC(BagClassifier):
         else:
             expansion, stored = stored_support(coef, points, training.rows[rows], kernel)
         intercept_ = found.sign * np.array(intercepts)
-        function, attributes = centre.restored(
-            bags, InstanceFunction(expansion, intercept_), {**stored, "intercept_": intercept_}
+        function, attributes = about_zero(
+            centre, InstanceFunction(expansion, intercept_), {**stored, "intercept_": intercept_}
         )
         mixtures = [each.mixture for each in results]
         self._replace_fitted(
@@ -292,10 +290,9 @@ def _require_memory(n_instances: int) -> None:
     needed, room = _MATRICES * 8.0 * n_instances**2, memory_limit()
     if needed > room:
         raise MemoryError(
-            f"The kernel matrices of {n_instances} instances take {needed / 2**20:.0f} MiB, and "
-            f"the fit an estimated {duration(mixture_seconds(n_instances))}; working_memory is "
-            f"{room / 2**20:g} MiB: take MISVC(slack='instance') or SDPMIL, which use landmarks "
-            "for many instances, fit on fewer bags, or raise it by "
+            f"The kernel matrices of {n_instances} instances take {needed / 2**20:.0f} MiB and "
+            f"working_memory is {room / 2**20:g} MiB: take MISVC(slack='instance') or SDPMIL, "
+            "which use landmarks for many instances, fit on fewer bags, or raise it by "
             "sklearn.set_config(working_memory=...)."
         )
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._bags.segments import offsets_of, segment_max
-from .._fit.outcomes import survival_outcomes
+from .._fit.validation import survival_outcomes
 
 TASKS = ("binary", "multiclass", "regression", "survival", "unsupervised")
 

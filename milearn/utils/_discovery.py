@@ -60,16 +60,13 @@ def all_estimators(
         raise ValueError(
             f"type_filter={unknown[0]!r} is unknown: choose from {', '.join(map(repr, _MIXINS))}."
         )
+    wanted = BaseEstimator if type_filter is None else tuple(_MIXINS[kind] for kind in kinds)
     found = {}
-    for module_name in _public_packages():
-        module = import_module(module_name)
+    for module in map(import_module, _public_packages()):
         for name in getattr(module, "__all__", []):
             candidate = getattr(module, name)
-            if _is_estimator(candidate):
+            if _is_estimator(candidate) and issubclass(candidate, wanted):
                 found[name] = candidate
-    if type_filter is not None:
-        wanted = tuple(_MIXINS[kind] for kind in kinds)
-        found = {name: each for name, each in found.items() if issubclass(each, wanted)}
     return sorted(found.items())
 
 

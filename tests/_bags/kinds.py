@@ -150,5 +150,6 @@ PICTURES = "Cut images into patches by Bags.from_images(images, patch_size)."
 
 
 def refuses(call, message, kind=ValueError):
-    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+    """The message of the error begins with the given words."""
+    with pytest.raises(kind, match=f"^{re.escape(message)}"):
         call()

@@ -11,7 +11,6 @@ import pytest
 from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.preprocessing import MaxAbsScaler
 
 from milearn import Bags
 from tests._bags.kinds import (
@@ -19,7 +18,6 @@ from tests._bags.kinds import (
     SIZES,
     assert_canonical,
     assert_same,
-    dense,
     graphs_of_bags,
     matrix_of_bags,
     offsets_of_bags,
@@ -102,26 +100,21 @@ def test_hash_and_form_do_not_depend_on_the_layout(dtype):
 
 
 def test_hash_is_that_of_content(bags):
-    assert joblib.hash(bags) == joblib.hash(copy.deepcopy(bags))
-    assert joblib.hash(bags) != joblib.hash(bags[:3])
-    changed = bags.with_instances(bags.instances * 2, feature_names=bags.feature_names)
-    assert joblib.hash(bags) != joblib.hash(changed)
-
-
-def test_hash_after_use(bags):
     before = joblib.hash(bags)
+    assert clone(bags) is bags
+    assert before == joblib.hash(copy.deepcopy(bags))
+    changed = bags.with_instances(bags.instances * 2, feature_names=bags.feature_names)
+    assert before not in (joblib.hash(bags[:3]), joblib.hash(changed))
+    # Use leaves it as it is, and so do flags that SciPy sets when it is asked.
     _ = bags.bag_index, bags[[1, 0]], bags[1:], list(bags), bags.sizes, repr(bags), bags.nbytes
     if sparse.issparse(bags.instances):
-        # Flags that SciPy sets when it is asked.
         assert bags.instances.has_sorted_indices
         assert bags.instances.has_canonical_format
         bags.instances.max()
     assert joblib.hash(bags) == before
-
-
-def test_hash_of_a_slice_is_that_of_a_copy(bags):
-    assert joblib.hash(bags[1:3]) == joblib.hash(bags[[1, 2]])
-    assert joblib.hash(bags[1:3]) == joblib.hash(copy.deepcopy(bags[1:3]))
+    for name in ("instances", "offsets", "bag_graph", "instance_graph", "feature_names"):
+        with pytest.raises(AttributeError):
+            setattr(bags, name, None)
 
 
 @pytest.mark.parametrize("names", [["a", "b", "c"], ("a", "b", "c"), np.array(["a", "b", "c"])])
@@ -142,28 +135,6 @@ def test_pickle(bags, protocol):
     assert_canonical(again)
     np.testing.assert_array_equal(again.bag_index, bags.bag_index)
     assert joblib.hash(again) == joblib.hash(bags)
-
-
-def test_clone_returns_the_bags_themselves(bags):
-    assert clone(bags) is bags
-
-
-def test_memory_map_is_read_only_and_works(bags, tmp_path):
-    joblib.dump(bags, tmp_path / "bags")
-    mapped = joblib.load(tmp_path / "bags", mmap_mode="r")
-    values = mapped.instances.data if sparse.issparse(mapped.instances) else mapped.instances
-    assert not values.flags.writeable
-    assert joblib.hash(mapped) == joblib.hash(bags)
-    assert_same(mapped, bags)
-    assert_same(mapped[[2, 0]], bags[[2, 0]])
-    assert_same(mapped[1:3], bags[1:3])
-    assert_same(mapped[:, [0]], bags[:, [0]])
-    assert_same(mapped[[True, False, True, False]], bags[[0, 2]])
-    assert_same(np.hstack([mapped, mapped]), np.hstack([bags, bags]))
-    assert_same(Bags.concatenate([mapped, mapped]), Bags.concatenate([bags, bags]))
-    assert_same(pickle.loads(pickle.dumps(mapped)), bags)
-    again = mapped.with_instances(mapped.instances * 1, feature_names=mapped.feature_names)
-    assert_same(again, bags)
 
 
 def _in_worker(bags):
@@ -235,27 +206,6 @@ def test_every_array_is_read_only(bags, derive):
             array[:1] = array[:1]
 
 
-@pytest.mark.parametrize(
-    "name", ["instances", "offsets", "bag_graph", "instance_graph", "feature_names", "bag_index"]
-)
-def test_no_attribute_is_replaced(bags, name):
-    with pytest.raises(AttributeError):
-        setattr(bags, name, None)
-
-
-def test_no_change_of_a_block_changes_the_bags(bags):
-    before = joblib.hash(bags)
-    for block in bags:
-        # SciPy copies a short slice of a sparse matrix, and a copy may be written into.
-        values = block.data if sparse.issparse(block) else block
-        if values.flags.writeable:
-            values[...] = 7.0
-        else:
-            with pytest.raises(ValueError, match="read-only"):
-                values[...] = 7.0
-    assert joblib.hash(bags) == before
-
-
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 def test_arrays_of_the_caller_stay_writable(kind):
     matrix, offsets, graph = (
@@ -271,17 +221,3 @@ def test_arrays_of_the_caller_stay_writable(kind):
     # What the number of the bag of each row is computed from is the container's own.
     assert bags.offsets.tolist() == offsets_of_bags().tolist()
     np.testing.assert_array_equal(bags.bag_index, np.repeat(np.arange(len(SIZES)), SIZES))
-
-
-def test_numpy_and_scikit_learn_compute_with_read_only_instances(bags):
-    matrix = bags.instances
-    before = joblib.hash(bags)
-    scaled = MaxAbsScaler(copy=False).fit_transform(matrix)
-    assert abs(scaled).max() == 1.0
-    np.testing.assert_array_equal(dense(matrix).sum(axis=0), np.asarray(matrix.sum(axis=0)))
-    ordered = np.sort(bags.offsets)[::-1]
-    ordered[0] = 0
-    own = matrix.copy()
-    own *= 2
-    np.testing.assert_array_equal(dense(own), 2 * dense(matrix))
-    assert joblib.hash(bags) == before

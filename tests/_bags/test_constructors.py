@@ -6,10 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from milearn import Bags
-from milearn.preprocessing import InstanceTransformer
 from tests._bags.kinds import (
     KINDS,
     assert_same,
@@ -78,15 +76,6 @@ def test_from_list_of_frames(library):
     )
 
 
-PICTURE = np.ones((4, 5, 3))
-
-
-def test_the_remedies_give_bags():
-    bags = Bags.from_documents(["Good film. Too long.", "Bad film."])
-    assert InstanceTransformer(TfidfVectorizer()).fit_transform(bags).sizes.tolist() == [2, 1]
-    assert Bags.from_images([PICTURE], patch_size=2).shape == (1, 12)
-
-
 # -- from_ids ------------------------------------------------------------------------------------
 
 
@@ -118,10 +107,15 @@ def test_from_ids(ids, kind):
     assert_same(Bags.from_ids(kind(matrix), ids), bags)
 
 
-def test_from_ids_takes_names():
+def test_names_are_those_of_the_frame_or_the_given_ones():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    assert Bags.from_ids(frame, [0, 0]).feature_names.tolist() == ["a", "b"]
-    assert Bags.from_ids(frame, [0, 0], feature_names=["u", "v"]).feature_names[0] == "u"
+    for make in (
+        Bags.singletons,
+        lambda X, **names: Bags.from_ids(X, [0, 0], **names),
+        lambda X, **names: Bags(np.eye(2), [0, 2]).with_instances(X, **names),
+    ):
+        assert make(frame).feature_names.tolist() == ["a", "b"]
+        assert make(frame, feature_names=["u", "v"]).feature_names.tolist() == ["u", "v"]
 
 
 def test_from_ids_refuses():
@@ -181,75 +175,47 @@ def test_from_frame_keeps_missing_values_and_labels(frames):
     bags, y = Bags.from_frame(frames.DataFrame(table), bag="bag", label="label")
     np.testing.assert_array_equal(bags.instances, [[1, 1], [3, 3], [np.nan, np.nan]])
     np.testing.assert_array_equal(y, [1.0, np.nan])
+    single = frames.DataFrame({"bag": [1, 1], "x": np.array([1, 2], dtype=np.float32)})
+    assert Bags.from_frame(single, bag="bag").dtype == np.float32
 
 
-def test_from_frame_keeps_float32(frames):
-    df = frames.DataFrame({"bag": [1, 1], "x": np.array([1, 2], dtype=np.float32)})
-    assert Bags.from_frame(df, bag="bag").dtype == np.float32
-
-
-def test_from_frame_of_pandas_missing_values():
-    df = pd.DataFrame({"bag": [1, 1], "x": pd.array([1, None], dtype="Int64")})
-    np.testing.assert_array_equal(Bags.from_frame(df, bag="bag").instances, [[1], [np.nan]])
-
-
-def test_from_frame_keeps_dates_of_bags():
+def test_from_frame_keeps_types_and_dates():
     days = pd.to_datetime(["2020-01-02", "2020-01-01", "2020-01-02"])
     df = pd.DataFrame({"day": days, "x": [1.0, 2.0, 3.0]})
     _, ids = Bags.from_frame(df, bag="day", return_ids=True)
     assert list(pd.to_datetime(ids)) == [days[0], days[1]]
-
-
-def test_from_frame_with_columns_that_are_no_strings():
-    df = pd.DataFrame([[0, 1.0, 2.0], [0, 3.0, 4.0]])
-    bags = Bags.from_frame(df, bag=0)
+    df = pd.DataFrame({"bag": [1, 1], "x": pd.array([1, None], dtype="Int64")})
+    np.testing.assert_array_equal(Bags.from_frame(df, bag="bag").instances, [[1], [np.nan]])
+    bags = Bags.from_frame(pd.DataFrame([[0, 1.0, 2.0], [0, 3.0, 4.0]]), bag=0)
     assert bags.feature_names is None
     np.testing.assert_array_equal(bags.instances, [[1, 2], [3, 4]])
 
 
 def test_from_frame_refuses(frames):
     df = frames.DataFrame(_table())
-    columns = "its columns are ['molecule', 'x', 'label', 'n']."
-    refuses(lambda: Bags.from_frame(df, bag="z"), f"The frame has no column 'z': {columns}")
-    refuses(
-        lambda: Bags.from_frame(df, bag="molecule", label="z"),
-        f"The frame has no column 'z': {columns}",
-    )
-    refuses(
-        lambda: Bags.from_frame(df, bag="molecule", features=["z"]),
-        f"The frame has no column 'z': {columns}",
-    )
-    refuses(
-        lambda: Bags.from_frame(df, bag="molecule", features=[]),
-        "The frame has no feature columns: bags need at least one.",
-    )
+    unknown = "The frame has no column 'z': its columns are ['molecule', 'x', 'label', 'n']."
+    two = pd.DataFrame([[1, 2.0, 3.0]], columns=["bag", "x", "x"])
+    for frame, options, message in (
+        (df, {"bag": "z"}, unknown),
+        (df, {"bag": "molecule", "label": "z"}, unknown),
+        (df, {"bag": "molecule", "features": ["z"]}, unknown),
+        (df, {"bag": "molecule", "features": []}, "The frame has no feature columns: bags need"),
+        (df, {"bag": "label", "label": "n", "features": ["x"]},
+         "Bag 'musk' has two labels (5 and 7): a bag has one label."),
+        (frames.DataFrame({"bag": ["a", "a"], "x": [1.0, 2.0], "n": [7, 5]}),
+         {"bag": "bag", "label": "n"}, "Bag 'a' has two labels (7 and 5): a bag has one label."),
+        (two, {"bag": "bag"},
+         "The frame has 2 columns 'x': its columns are ['bag', 'x', 'x']."),
+        (np.eye(2), {"bag": 0}, "A data frame is needed, not ndarray: use Bags.from_ids."),
+    ):  # fmt: skip
+        refuses(
+            lambda X=frame, o=options: Bags.from_frame(X, **o), message, (TypeError, ValueError)
+        )
     with pytest.raises(ValueError, match=r"^Column 'label' holds .* encode"):
         Bags.from_frame(df, bag="molecule")
-    refuses(
-        lambda: Bags.from_frame(df, bag="label", label="n", features=["x"]),
-        "Bag 'musk' has two labels (5 and 7): a bag has one label.",
-    )
-    falling = frames.DataFrame({"bag": ["a", "a"], "x": [1.0, 2.0], "n": [7, 5]})
-    refuses(
-        lambda: Bags.from_frame(falling, bag="bag", label="n"),
-        "Bag 'a' has two labels (7 and 5): a bag has one label.",
-    )
     missing = frames.DataFrame({"bag": ["a", None], "x": [1.0, 2.0]})
     with pytest.raises(ValueError, match=r"^bag_ids is missing \((None|nan)\) at row 1: give"):
         Bags.from_frame(missing, bag="bag")
-
-
-def test_from_frame_refuses_repeated_columns_and_other_things():
-    df = pd.DataFrame([[1, 2.0, 3.0]], columns=["bag", "x", "x"])
-    refuses(
-        lambda: Bags.from_frame(df, bag="bag"),
-        "The frame has 2 columns 'x': its columns are ['bag', 'x', 'x'].",
-    )
-    refuses(
-        lambda: Bags.from_frame(np.eye(2), bag=0),
-        "A data frame is needed, not ndarray: use Bags.from_ids.",
-        TypeError,
-    )
 
 
 # -- singletons, concatenate, with_instances -----------------------------------------------------
@@ -264,12 +230,6 @@ def test_singletons(kind):
     assert bags.feature_names is None
 
 
-def test_singletons_take_names():
-    frame = pd.DataFrame({"a": [1.0], "b": [2.0]})
-    assert Bags.singletons(frame).feature_names.tolist() == ["a", "b"]
-    assert Bags.singletons(np.eye(1), feature_names=["z"]).feature_names.tolist() == ["z"]
-
-
 def test_concatenate_puts_graphs_on_the_diagonal():
     bags, plain = KINDS["graphs"](), KINDS["dense"]()
     joined = Bags.concatenate(part for part in (bags[:0], plain, bags))
@@ -280,29 +240,22 @@ def test_concatenate_puts_graphs_on_the_diagonal():
     np.testing.assert_array_equal(links[8:, 8:], bags.instance_graph.toarray())
     assert links[:8].sum() == links[:, :8].sum() == 0
     assert Bags.concatenate([plain, plain]).bag_graph is None
+    assert sparse.issparse(Bags.concatenate([plain, KINDS["sparse"]()]).instances)
+    assert Bags.concatenate([KINDS["named"](), plain]).feature_names is None
 
 
-def test_concatenate_mixes_kinds():
-    joined = Bags.concatenate([KINDS["dense"](), KINDS["sparse"]()])
-    assert sparse.issparse(joined.instances)
-    assert Bags.concatenate([KINDS["named"](), KINDS["dense"]()]).feature_names is None
-
-
-def test_concatenate_refuses():
+def test_concatenate_and_with_instances_refuse():
     bags = KINDS["dense"]()
-    refuses(
-        lambda: Bags.concatenate([]),
-        "No bags were given: pass at least one Bags to concatenate.",
-    )
-    refuses(
-        lambda: Bags.concatenate([bags, bags[:, [0]]]),
-        "The parts have [3, 1] features: every part must have the same features.",
-    )
-    refuses(
-        lambda: Bags.concatenate([bags, np.eye(3)]),
-        "Part 1 is ndarray: only Bags can be concatenated.",
-        TypeError,
-    )
+    for call, message in (
+        (lambda: Bags.concatenate([]), "No bags were given: pass at least one Bags to concat"),
+        (lambda: Bags.concatenate([bags, bags[:, [0]]]),
+         "The parts have [3, 1] features: every part must have the same features."),
+        (lambda: Bags.concatenate([bags, np.eye(3)]),
+         "Part 1 is ndarray: only Bags can be concatenated."),
+        (lambda: bags.with_instances(np.eye(3)),
+         "The new matrix has 3 rows for 8 instances: an instance matrix can only be replaced row"),
+    ):  # fmt: skip
+        refuses(call, message, (TypeError, ValueError))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, list, pd.DataFrame])
@@ -315,21 +268,6 @@ def test_with_instances(kind):
     np.testing.assert_array_equal(changed.bag_graph.toarray(), bags.bag_graph.toarray())
     np.testing.assert_array_equal(changed.instance_graph.toarray(), bags.instance_graph.toarray())
     assert changed.feature_names is None
-
-
-def test_with_instances_takes_names():
-    bags = KINDS["dense"]()
-    assert bags.with_instances(matrix_of_bags(), feature_names=list("xyz")).feature_names[2] == "z"
-    frame = pd.DataFrame(matrix_of_bags(), columns=list("uvw"))
-    assert bags.with_instances(frame).feature_names.tolist() == ["u", "v", "w"]
-
-
-def test_with_instances_refuses():
-    refuses(
-        lambda: KINDS["dense"]().with_instances(np.eye(3)),
-        "The new matrix has 3 rows for 8 instances: an instance matrix can only be replaced row "
-        "for row.",
-    )
 
 
 def test_no_bags_at_all():
@@ -345,8 +283,6 @@ def test_categories_in_a_frame_are_refused_with_the_remedy(kind):
     frame = pd.DataFrame({"id": [1, 1, 2], "x": [1.0, 2.0, 3.0], "ring": kind(["a", "b", "a"])})
     refuses(
         lambda: Bags.from_frame(frame, "id"),
-        "Column 'ring' holds text, such as 'a': encode it as numbers first, for example by "
-        "pandas.get_dummies or sklearn's OneHotEncoder. Bags hold text only without numbers "
-        "(Bags.from_documents).",
+        "Column 'ring' holds text, such as 'a': encode it as numbers first, for example by",
     )
     assert Bags.from_frame(pd.get_dummies(frame, columns=["ring"]), "id").shape == (2, 3)

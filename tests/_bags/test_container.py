@@ -10,8 +10,13 @@ from scipy import sparse
 from sklearn.utils.validation import _num_features, _num_samples
 
 from milearn import Bags
-from milearn._bags.container import _ADVICE
 from tests._bags.kinds import KINDS, SIZES, blocks_of, dense, matrix_of_bags
+
+_ADVICE = (
+    "Bags cannot be turned into one array because bags differ in size: use bags.instances for "
+    "the matrix of all instances, or milearn.preprocessing.BagStatistics() for one row per bag."
+)
+
 
 # -- what scikit-learn looks at ------------------------------------------------------------------
 
@@ -32,21 +37,11 @@ def test_shape_ndim_dtype_len(bags):
     assert np.ndim(bags) == 2
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "fit",
-        "iloc",
-        "loc",
-        "columns",
-        "__array_namespace__",
-        "__dataframe__",
-        "__arrow_c_stream__",
-        "__array_interface__",
-    ],
-)
-def test_attributes_that_must_not_exist(bags, name):
-    assert not hasattr(bags, name)
+def test_attributes_that_must_not_exist(bags):
+    # NumPy, pandas and scikit-learn would take the container for what it is not.
+    names = "fit iloc loc columns __array_namespace__ __dataframe__ __array_interface__"
+    for name in [*names.split(), "__arrow_c_stream__"]:
+        assert not hasattr(bags, name)
 
 
 def test_iteration_yields_blocks(bags):
@@ -88,14 +83,6 @@ def test_never_an_array(bags, convert):
             convert(each)
 
 
-def test_advice_of_conversion():
-    assert _ADVICE == (
-        "Bags cannot be turned into one array because bags differ in size: use bags.instances "
-        "for the matrix of all instances, or milearn.preprocessing.BagStatistics() for one row "
-        "per bag."
-    )
-
-
 @pytest.mark.parametrize(
     "beside",
     [
@@ -121,40 +108,25 @@ def test_side_by_side(bags, beside):
         assert joined.instance_graph is not None
 
 
-def test_dense_beside_sparse_is_sparse():
-    joined = np.hstack([KINDS["dense"](), KINDS["sparse"]()])
-    assert sparse.issparse(joined.instances)
-    np.testing.assert_array_equal(
-        joined.instances.toarray(), np.hstack([matrix_of_bags(), matrix_of_bags()])
-    )
-
-
-def test_names_are_lost_beside_nameless_bags():
-    assert np.hstack([KINDS["named"](), KINDS["dense"]()]).feature_names is None
-
-
-def test_wrong_neighbours():
+def test_neighbours_of_other_kinds():
     bags = KINDS["dense"]()
+    joined = np.hstack([bags, KINDS["sparse"]()])
+    assert sparse.issparse(joined.instances)
+    np.testing.assert_array_equal(joined.instances.toarray(), np.hstack([matrix_of_bags()] * 2))
+    assert np.hstack([KINDS["named"](), bags]).feature_names is None
     with pytest.raises(TypeError, match=r"^Bags cannot be joined with ndarray: let every"):
         np.hstack([bags, np.ones((4, 1))])
     with pytest.raises(ValueError, match=r"^Bags of different sizes cannot be joined feature"):
         np.hstack([bags, bags[[1, 0, 2, 3]]])
 
 
-@pytest.mark.parametrize("function", [np.concatenate, np.vstack])
-def test_one_after_the_other_is_no_numpy_function(bags, function):
-    message = (
-        f"numpy.{function.__name__} does not put bags one after the other: use Bags.concatenate."
-    )
-    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
-        function([bags, bags])
-
-
-@pytest.mark.parametrize("function", [np.mean, np.unique, np.sort, np.sum])
+@pytest.mark.parametrize("function", [np.concatenate, np.vstack, np.mean, np.unique, np.sum])
 def test_other_numpy_functions_give_advice(bags, function):
-    message = f"numpy.{function.__name__} does not take Bags. {_ADVICE}"
-    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
-        function(bags)
+    after = "does not put bags one after the other: use Bags.concatenate."
+    joins = function in (np.concatenate, np.vstack)
+    advice = after if joins else f"does not take Bags. {_ADVICE}"
+    with pytest.raises(TypeError, match=f"^{re.escape(f'numpy.{function.__name__} {advice}')}$"):
+        function([bags, bags] if joins else bags)
 
 
 def test_no_arithmetic(bags):

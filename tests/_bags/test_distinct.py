@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy import sparse
 from sklearn import config_context
 
 from milearn import Bags
-from milearn._bags import distinct
 from milearn._bags.distinct import (
     bag_fingerprints,
     distinct_points,
-    distinct_rows,
     merge_bags,
-    row_hashes,
     row_ranks,
 )
+from tests.bags import random_bags
 
 
-def some_bags(seed=0, n_bags=30, dtype=np.float64):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 6, n_bags)
-    instances = rng.normal(size=(sizes.sum(), 4)).astype(dtype)
-    instances[rng.random(instances.shape) < 0.3] = 0.0
-    return Bags(instances, np.r_[0, np.cumsum(sizes)])
+def some_bags(n_bags=30, dtype=np.float64):
+    bags = random_bags(0, n_bags, 4, 5, zeros=0.3)
+    return bags.with_instances(bags.instances.astype(dtype))
 
 
 def test_the_fingerprint_is_of_the_set_of_instances():
@@ -54,12 +48,6 @@ def test_fingerprints_do_not_meet_by_chance():
     grid = np.array([[i, j] for i in range(120) for j in range(120)], dtype=float)
     marks = bag_fingerprints(Bags.singletons(grid))
     assert len(np.unique(marks)) == len(grid)
-
-
-def test_distinct_rows_are_the_first_of_their_kind_in_order():
-    first, inverse = distinct_rows(np.array([7, 3, 7, 9, 3], dtype=np.uint64))
-    np.testing.assert_array_equal(first, [0, 1, 3])
-    np.testing.assert_array_equal(inverse, [0, 1, 0, 2, 1])
 
 
 def test_merging_sums_weights_and_does_not_depend_on_the_order():
@@ -118,56 +106,10 @@ def test_distinct_points_do_not_depend_on_order_or_format():
     assert (point_of == sparse_points).all()
     assert (rows == sparse_rows).all()
     assert (distinct_points(np.where(X == 0, -0.0, X))[1] == point_of).all()
-
-
-def unmixed(z):
-    """The bits that the finaliser of SplitMix64 maps to z."""
-
-    def unshifted(z, shift):
-        return z ^ (z >> shift) ^ (z >> 2 * shift)
-
-    z = unshifted(z, 31) * pow(0x94D049BB133111EB, -1, 2**64) % 2**64
-    z = unshifted(z, 27) * pow(0xBF58476D1CE4E5B9, -1, 2**64) % 2**64
-    return unshifted(z, 30)
-
-
-def rows_of_one_hash(n):
-    """Different finite rows of two features whose hashes are equal."""
-    golden = int(distinct._GOLDEN)
-    wanted = int(row_hashes(np.array([[1.0, 2.0]]))[0])
-    rows = [[1.0, 2.0]]
-    first = 3.0
-    while len(rows) < n:
-        part = int(row_hashes(np.array([[first, 0.0]]))[0])
-        bits = (unmixed((wanted - part) % 2**64) - 2 * golden) % 2**64
-        second = float(np.array([bits], dtype=np.uint64).view(np.float64)[0])
-        if np.isfinite(second) and second != 0.0:
-            rows.append([first, second])
-        first += 1.0
-    return np.array(rows)
-
-
-@pytest.mark.parametrize("build", [np.asarray, sparse.csr_array])
-def test_rows_of_one_hash_are_told_apart_by_their_values(build):
-    same = rows_of_one_hash(3)
-    assert len(np.unique(row_hashes(same))) == 1
-    X = np.concatenate([same, [[5.0, 6.0]], same[::-1]])
-    rows, point_of = distinct_points(build(X))
-    assert len(rows) == 4
-    assert (X[rows[point_of]] == X).all()
-    shuffled = np.random.default_rng(0).permutation(len(X))
-    moved, _ = distinct_points(build(X[shuffled]))
-    assert (X[shuffled][moved] == X[rows]).all()
-
-
-def test_blocks_do_not_change_the_points():
-    X = np.random.default_rng(0).integers(-2, 3, size=(300, 3)).astype(float)
-    X[17:20] = rows_of_one_hash(3)[:, [0, 1, 1]] * [1.0, 1.0, 0.0]
-    whole = distinct_points(X)
     with config_context(working_memory=1e-3):
         blocks = distinct_points(X)
-    for one, other in zip(whole, blocks, strict=True):
-        assert (one == other).all()
+    assert (blocks[0] == rows).all()
+    assert (blocks[1] == point_of).all()
 
 
 def test_ranks_do_not_follow_rounding_or_the_order_of_rows():

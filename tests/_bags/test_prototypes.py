@@ -23,20 +23,16 @@ def test_all_points_up_to_the_limits(n_points, n_bags, expected):
     assert limits.points(n_points, n_bags) == expected
 
 
-def test_all_bags_up_to_the_limits():
+@pytest.mark.parametrize(("kind", "below"), [("bags", 100**2 // 2), ("sample", 50**2)])
+def test_all_bags_up_to_the_limits(kind, below):
     bags = bags_of(20, 5)  # 100 instances
-    assert PrototypeLimits(n_pairs=100**2).bags(bags, 1000) == 20
-    assert PrototypeLimits(n_pairs=100**2).bags(bags, 7) == 7
-    assert PrototypeLimits(n_pairs=100**2 // 2).bags(bags, 1000) == 10
-    assert PrototypeLimits(n_pairs=1).bags(bags, 1000) == 1
-
-
-def test_a_sample_has_at_most_so_many_pairs():
-    bags = bags_of(20, 5)
-    assert PrototypeLimits(n_pairs=100**2).sample(bags, 1000) == 20
-    assert PrototypeLimits(n_pairs=100**2).sample(bags, 7) == 7
-    assert PrototypeLimits(n_pairs=50**2).sample(bags, 1000) == 10
-    assert PrototypeLimits(n_pairs=1).sample(bags, 1000) == 1
+    for n_pairs, most, expected in (
+        (100**2, 1000, 20),
+        (100**2, 7, 7),
+        (below, 1000, 10),
+        (1, 1000, 1),
+    ):
+        assert getattr(PrototypeLimits(n_pairs=n_pairs), kind)(bags, most) == expected
 
 
 def test_drawn_points_are_distinct_and_do_not_depend_on_the_order_of_bags():

@@ -14,10 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
-from sklearn.svm import LinearSVC
 
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
@@ -26,11 +23,10 @@ from milearn._bags.rows_on_disk import (
     in_type,
     is_mapped,
     is_read_in_blocks,
-    pieces_of,
     read_in_blocks,
 )
 from milearn._fit.validation import STORED_FLOATS, check_bags, validate_bags
-from milearn.cluster import BAMIC, M3IC
+from milearn.cluster import BAMIC
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 from tests._bags.kinds import assert_same
 
@@ -242,16 +238,6 @@ def test_halves_become_the_same_numbers_in_single_precision():
     assert in_type(halves, np.float16) is halves
 
 
-@pytest.mark.parametrize("asked", [np.float32, np.float64])
-def test_pieces_are_the_rows(pair, asked):
-    for rows in [bags.instance_rows for each in pair for bags in (each, each[::-2])]:
-        found = list(pieces_of(rows, asked, 1))
-        np.testing.assert_array_equal(np.concatenate(found), rows[:].astype(asked))
-        in_memory = isinstance(rows, np.ndarray) and rows.dtype == asked
-        assert len(found[0]) == (len(rows) if in_memory else 64)
-        assert len(list(pieces_of(rows, asked))) == 1
-
-
 @pytest.mark.parametrize("precise", [False, True])
 def test_scores_and_sums_of_a_map_are_those_of_the_array(pair, precise):
     plain, bags = pair
@@ -407,48 +393,9 @@ def test_float16_becomes_float32_where_that_will_do():
         np.testing.assert_array_equal(found.instances, bags.instances.astype(expected))
 
 
-def test_m3ic_reads_blocks(tmp_path):
-    rng = np.random.default_rng(0)
-    plain = made(np.float16, n_bags=40, n_features=3)
-    shift = np.where(rng.random(40) < 0.5, 4, -4)[plain.bag_index]
-    plain = plain.with_instances((plain.instances + shift[:, None]).astype(np.float16))
-    bags = mapped_from(tmp_path, plain)
-    lazy = bags[[*range(0, 40, 2), *range(1, 40, 2)]]
-    wide = plain.with_instances(plain.instances.astype(np.float64))
-    for own, other in (
-        (plain, wide),
-        (bags, wide),
-        (lazy, wide[[*range(0, 40, 2), *range(1, 40, 2)]]),
-    ):
-        model = M3IC(random_state=0, n_init=2).fit(own)
-        expected = M3IC(random_state=0, n_init=2).fit(other)
-        np.testing.assert_array_equal(model.labels_, expected.labels_)
-        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-4, atol=1e-6)
-        for method in ("predict", "decision_function", "instance_decision_function", "witness"):
-            np.testing.assert_allclose(
-                getattr(model, method)(own), getattr(model, method)(other), rtol=1e-12
-            )
-    assert lazy._instances is None
-
-
 def test_fitted_bags_do_not_need_the_file(tmp_path):
     bags = mapped_from(tmp_path, made(np.float32))
     model = BAMIC(n_clusters=2, random_state=0).fit(bags)
     stored = pickle.dumps(model)
     os.remove(tmp_path / "x.npy")
     assert pickle.loads(stored).predict(made(np.float32)).tolist() == model.labels_.tolist()
-
-
-def test_a_search_over_workers(tmp_path):
-    rng = np.random.default_rng(0)
-    y = rng.integers(2, size=30)
-    plain = made(np.float32)
-    plain = plain.with_instances(plain.instances + y[plain.bag_index, None].astype(np.float32))
-    bags = mapped_from(tmp_path, plain)
-    pipe = make_pipeline(BagStatistics(), LinearSVC(random_state=0))
-    grid = {"linearsvc__C": [0.01, 1.0]}
-    scores = [
-        GridSearchCV(pipe, grid, n_jobs=2, cv=3).fit(own, y).cv_results_["mean_test_score"].tolist()
-        for own in (plain, bags)
-    ]
-    assert scores[0] == scores[1]

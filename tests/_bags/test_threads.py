@@ -54,9 +54,9 @@ def test_convex_steps_have_one_thread():
 
     @dataclass(frozen=True)
     class Looks(GroupProblem):
-        def objective(self, w, u):
+        def losses(self, u):
             seen.add(n_threads())
-            return super().objective(w, u)
+            return super().losses(u)
 
         def curvature(self, at):
             seen.add(n_threads())
@@ -72,13 +72,13 @@ def test_convex_steps_have_one_thread():
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_fits_of_many_instances_have_one_thread_in_passes(monkeypatch, n_jobs):
-    seen, of_block = set(), view._view_of_block
+    seen, of_block = set(), view.pass_over
 
     def looks(*given):
         seen.add(n_threads())
         return of_block(*given)
 
-    monkeypatch.setattr(view, "_view_of_block", looks)
+    monkeypatch.setattr(view, "pass_over", looks)
     MISVC(kernel="linear", n_jobs=n_jobs).fit(*many_bags())
     assert seen == {1}
     assert n_threads() == 2
@@ -137,37 +137,16 @@ def test_an_error_in_a_thread_is_that_of_the_fit():
     assert n_threads() == 2
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_a_screen_shares_its_candidates_and_has_the_same_bits(monkeypatch, n_jobs):
-    bags, y = many_bags(n_bags=60)
-    targets, weights = y - 0.5, np.ones(len(y))
-    source = ArraySource(bags.instances, bags.offsets)
-    expected = screen.screened(source, targets, weights)
-    correlations, together = screen.rank_correlations, threading.Barrier(2, timeout=60)
-    calls = iter(range(100))
-
-    def both(*given):
-        if next(calls) < 2:
-            together.wait()
-        return correlations(*given)
-
-    monkeypatch.setattr(screen, "rank_correlations", both)
-    with working_threads(n_jobs):
-        found = screen.screened(source, targets, weights)
-    np.testing.assert_array_equal(found.directions, expected.directions)
-    np.testing.assert_array_equal(found.rows, expected.rows)
-
-
 def test_starts_of_a_fit_have_its_threads(monkeypatch):
     bags, y = many_bags()
     expected = MISVC(kernel="linear").fit(bags, y)
-    candidates, threads = screen._maxima, set()
+    candidates, threads = screen._maxima_of_block, set()
 
     def looks(*given):
         threads.add(threading.get_ident())
         return candidates(*given)
 
-    monkeypatch.setattr(screen, "_maxima", looks)
+    monkeypatch.setattr(screen, "_maxima_of_block", looks)
     found = MISVC(kernel="linear", n_jobs=2).fit(bags, y)
     assert threading.get_ident() not in threads
     assert threads

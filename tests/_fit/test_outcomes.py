@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from milearn._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes, validate_outcomes
+from milearn._fit.validation import (
+    has_outcomes,
+    outcome_fields,
+    survival_outcomes,
+    validate_outcomes,
+)
 from milearn.survival import MICoxPH
 from tests.bags import random_bags
 

@@ -69,13 +69,10 @@ def test_values_are_those_of_the_function(name, rows):
     ):
         expected = function(*pair, **{each: {**OPTIONS, **DEFAULTS}[each] for each in names})
         np.testing.assert_array_equal(kernel(*pair), expected)
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_kernels_can_be_pickled(name, rows):
-    kernel, _ = instance_kernel(name, **OPTIONS)
-    again = pickle.loads(pickle.dumps(kernel))
-    np.testing.assert_array_equal(again(*rows), kernel(*rows))
+    expected = kernel(*rows)
+    for each in rows:
+        each.flags.writeable = False
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(kernel))(*rows), expected)
 
 
 def test_a_users_kernel_can_be_pickled(rows):
@@ -118,15 +115,6 @@ def test_a_block_of_kernel_values_takes_no_job(rows):
     with parallel_config(backend=Counting(), n_jobs=2):
         kernel(*rows)
     assert Counting.asked == 0
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_read_only_rows(name, rows):
-    kernel, _ = instance_kernel(name, **OPTIONS)
-    expected = kernel(*rows)
-    for each in rows:
-        each.flags.writeable = False
-    np.testing.assert_array_equal(kernel(*rows), expected)
 
 
 @pytest.mark.parametrize("name", ["rbf", "laplacian"])

@@ -14,9 +14,8 @@ from scipy.spatial.distance import cdist
 from sklearn.preprocessing import FunctionTransformer
 
 from milearn import Bags
-from milearn._kernels import memory, squares
-from milearn._kernels.average import ScaledKernels, average_kernel
-from milearn._kernels.bag_vectors import (
+from milearn._kernels import memory
+from milearn._kernels.bag import (
     l1_distances,
     median_of_pairs,
     median_of_rows,
@@ -24,6 +23,8 @@ from milearn._kernels.bag_vectors import (
 )
 from milearn._kernels.learned import (
     LEARNED_KERNELS,
+    ScaledKernels,
+    average_kernel,
     learn_bag_kernel,
     learn_bag_kernels,
 )
@@ -223,7 +224,7 @@ def test_blocks_change_nothing(shape, sparsely, monkeypatch):
     kind = sparse.csr_array if sparsely else np.asarray
     fitted, train = learn_bag_kernels(LEARNED_KERNELS, kind(X.instances), X.offsets)
     new = fitted.matrices(kind(Y.instances), Y.offsets)
-    for module in ("pairs", "bag_vectors", "emd"):
+    for module in ("pairs", "bag", "emd"):
         monkeypatch.setattr(f"milearn._kernels.{module}.block_shape", lambda: shape)
     again, train_again = learn_bag_kernels(LEARNED_KERNELS, kind(X.instances), X.offsets, n_jobs=2)
     new_again = again.matrices(kind(Y.instances), Y.offsets, row_bytes=8 * 30)
@@ -235,7 +236,7 @@ def test_blocks_change_nothing(shape, sparsely, monkeypatch):
 def test_jobs_of_a_context_share_memory(backend, monkeypatch):
     # Workers of other processes would write into copies of the result.
     X = random_bags(17, n_bags=12)
-    for module in ("pairs", "bag_vectors", "emd"):
+    for module in ("pairs", "bag", "emd"):
         monkeypatch.setattr(f"milearn._kernels.{module}.block_shape", lambda: (5, 7))
     names = ["statistics", "mind", "emd"]
     expected = learn_bag_kernels(names, X.instances, X.offsets)[1]
@@ -301,17 +302,14 @@ def test_medians_of_many_are_of_a_sample(laplacian):
     ):
         assert sampled == pytest.approx(exact, rel=0.05)
         assert sampled != exact
-
-
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
-def test_the_sample_of_the_median_does_not_depend_on_the_order_of_rows(storage):
-    rng = np.random.default_rng(9)
-    rows = rng.normal(size=(600, 4))
-    medians = {
-        median_of_rows(storage(each), False, np.random.RandomState(0), sample=50)
-        for each in (rows, rows[::-1], rows[rng.permutation(600)])
-    }
-    assert np.ptp(list(medians)) < 1e-12
+    # The sample does not depend on the order of the rows.
+    orders = rows, rows[::-1], rows[np.random.default_rng(0).permutation(600)]
+    for storage in (np.asarray, sparse.csr_array):
+        medians = [
+            median_of_rows(storage(each), laplacian, np.random.RandomState(0), sample=50)
+            for each in orders
+        ]
+        assert np.ptp(medians) < 1e-12
 
 
 # -- types -----------------------------------------------------------------------------------------
@@ -332,14 +330,17 @@ def test_float32_is_computed_in_float32(name):
     np.testing.assert_array_equal(
         fitted.matrix(new[0].astype(np.float64), new[1]), fitted.matrix(*new)
     )
-    if fitted.shared.columns is not None:
-        assert fitted.shared.columns.factor.dtype == np.float32
+    if fitted.columns is not None:
+        assert fitted.columns.factor.dtype == np.float32
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.5])
 @pytest.mark.parametrize("cosine", [False, True])
 @pytest.mark.parametrize("name", LEARNED_KERNELS)
-def test_new_bags_in_another_storage(name, cosine, tmp_path):
-    X, Y = random_bags(30), random_bags(31)
+def test_new_bags_in_another_storage(name, cosine, shift, tmp_path):
+    X, Y = (
+        bags.with_instances(bags.instances + shift) for bags in (random_bags(30), random_bags(31))
+    )
     csr = sparse.csr_array(Y.instances)
     fitted, _ = learn_bag_kernel(name, X.instances, X.offsets, cosine=cosine)
     expected = fitted.matrix(Y.instances, Y.offsets)
@@ -446,14 +447,3 @@ def test_a_kernel_that_is_the_same_for_all_pairs_takes_no_part():
     np.testing.assert_allclose(2 * half, whole, atol=1e-12)
     with pytest.raises(ValueError, match="zip"):
         average_kernel([fitted], train, [1])
-
-
-def test_sides_are_taken_as_they_were_centred():
-    X = random_bags(14)
-    centre = X.instances.mean(axis=0)
-    chosen = np.array([3, 0])
-    for side in (
-        squares.rows_of(X.instances, X.offsets, centre),
-        squares.columns_of(X.instances, X.offsets, centre),
-    ):
-        np.testing.assert_array_equal(side.take(chosen), X.instances[chosen] - centre)

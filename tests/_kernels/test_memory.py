@@ -24,22 +24,15 @@ def test_page_cache_counts_as_available(groups):
     assert memory.available_memory(groups) == 8 * 2**30
 
 
-def test_a_container_of_version_2_limits(groups):
+def test_a_container_limits(groups):
     (groups / "memory.max").write_text(f"{500 * MIB}\n")
     (groups / "memory.current").write_text(f"{300 * MIB}\n")
     (groups / "memory.stat").write_text(f"anon {10 * MIB}\ninactive_file {100 * MIB}\n")
     assert memory.available_memory(groups) == 300 * MIB
+    (groups / "memory.current").write_text(f"{700 * MIB}\n")
+    assert memory.available_memory(groups) == 0.0
     (groups / "memory.max").write_text("max\n")
     assert memory.available_memory(groups) == 8 * 2**30
-
-
-def test_a_container_of_version_1_limits(groups):
-    folder = groups / "memory"
-    folder.mkdir()
-    (folder / "memory.limit_in_bytes").write_text(f"{400 * MIB}\n")
-    (folder / "memory.usage_in_bytes").write_text(f"{450 * MIB}\n")
-    (folder / "memory.stat").write_text(f"inactive_file 0\ntotal_inactive_file {20 * MIB}\n")
-    assert memory.available_memory(groups) == 0.0
 
 
 def test_the_guard_names_size_and_remedy(monkeypatch):

@@ -6,10 +6,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from milearn import Bags, MIClassifier, MIRegressor
 from milearn._bags.blocks import BLOCK_BYTES
-from milearn.auto._plan import SizeLimits, require_statistics
+from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
 
 # Any data are large; the kernels of pairs are left out by their cost, without a warning.
@@ -74,10 +75,21 @@ def test_models_that_need_all_instances_are_named():
     assert sum("all instances in float64" in note for note in model.skipped_) == 2
 
 
-def test_statistics_that_do_not_fit_are_refused():
-    require_statistics(1_000, 1_024)
-    with pytest.raises(MemoryError, match="MiB are available: reduce the features"):
-        require_statistics(10**6, 10**5)
+def test_statistics_that_do_not_fit_are_refused(monkeypatch):
+    bags, y = halves(400, n_features=10)
+    monkeypatch.setattr("milearn._kernels.memory.available_memory", lambda: 2.0**20)
+    with pytest.raises(MemoryError, match=r"400 bags with 10 features .*: reduce the features"):
+        Classifier().fit(bags, y)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_predictions_in_parts_are_those_of_all_bags(storage, exact, monkeypatch):
+    bags = halves()[0]
+    expected = exact.predict_proba(bags), exact.instance_decision_function(bags)
+    monkeypatch.setattr("milearn.auto._candidates._MOST_INSTANCES", 20)
+    parts = bags.with_instances(storage(bags.instances.astype(np.float64)))
+    np.testing.assert_allclose(exact.predict_proba(parts), expected[0], rtol=1e-9)
+    np.testing.assert_allclose(exact.instance_decision_function(parts), expected[1], rtol=1e-9)
 
 
 def test_the_peak_is_that_of_blocks(tmp_path):

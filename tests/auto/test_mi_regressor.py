@@ -6,37 +6,34 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, RidgeCV
 
-from milearn import Bags, MIRegressor
-from milearn.auto._calibration import calibrate_values
+from milearn import Bags, auto
+from milearn.auto._judgement import calibrate_values
 from milearn.auto._plan import SizeLimits
 from milearn.datasets import load_bags, make_affinity
 from milearn.svm import BagSVR
+from tests.common.few_trees import MIRegressor
 
 
 @pytest.fixture(scope="module")
 def affinity():
     X, y = make_affinity(n_bags=60, random_state=0)
-    return X[:45], y[:45], X[45:], y[45:]
+    return auto.MIRegressor(random_state=0).fit(X[:45], y[:45]), X[:45], y[:45], X[45:], y[45:]
 
 
-class Only(MIRegressor):
+class Only(auto.MIRegressor):
     """One way alone."""
 
     def __init__(self, name="average", random_state=0):
         super().__init__(random_state=random_state)
         self.name = name
 
-    def _candidates(self, run, compared):
-        return {
-            way: make
-            for way, make in super()._candidates(run, True).items()
-            if way.name == self.name
-        }
+    def _candidates(self, run):
+        found = super()._candidates(run)
+        return [way for way in found if way.name == self.name]
 
 
 def test_it_learns_and_says_what_it_chose(affinity):
-    X, y, new, truth = affinity
-    model = MIRegressor(random_state=0).fit(X, y)
+    model, X, y, new, truth = affinity
     errors = {name: each["mean_squared_error"] for name, each in model.scores_.items()}
     assert set(errors) - {"combined"} == {"ridge", "trees", "average", "instance"}
     best = min(errors["trees"], errors["average"])
@@ -99,9 +96,8 @@ def test_calibrated_values_are_a_weighted_regression():
 
 
 def test_units_of_the_values_and_of_the_features_play_no_part(affinity):
-    X, y, new, _ = affinity
-    plain = MIRegressor(random_state=0).fit(X, y)
-    other = MIRegressor(random_state=0).fit(X, 1000.0 * y + 5.0)
+    plain, X, y, new, _ = affinity
+    other = auto.MIRegressor(random_state=0).fit(X, 1000.0 * y + 5.0)
     np.testing.assert_allclose(
         other.predict(new), 1000.0 * plain.predict(new) + 5.0, rtol=1e-5, atol=1e-3
     )
@@ -129,31 +125,29 @@ def test_constant_values_and_two_bags():
 
 
 def test_a_budget_leaves_out_all_ways_but_the_first(affinity):
-    X, y, _, _ = affinity
+    _, X, y, _, _ = affinity
     with pytest.warns(UserWarning, match="left out 'trees', 'average', 'instance'"):
         model = MIRegressor(time_limit=1e-9, random_state=0).fit(X, y)
     assert list(model.scores_) == ["ridge"]
     assert model.skipped_
 
 
-@pytest.mark.parametrize(("tree_values", "n_considered"), [(400.0, 10), (1.0, 6)])
+@pytest.mark.parametrize(("tree_values", "n_considered"), [(400.0, 10), (1.0, 6), (None, 40)])
 def test_trees_of_large_data_consider_fewer_statistics(tree_values, n_considered):
     class Limited(Only):
-        _size_limits = SizeLimits(tree_values=tree_values)
+        _size_limits = SizeLimits(**({"tree_values": tree_values} if tree_values else {}))
 
     X, y, _ = noisy(0, n_bags=40)  # 40 statistics, whose square root is 6
     model = Limited("trees").fit(X, y)
-    assert model.skipped_ == [f"splits of trees on more than {n_considered} of 40 columns"]
-    assert {tree.max_features_ for tree in model._function.model.estimators_} == {n_considered}
-    whole = Only("trees").fit(X, y)
-    assert whole.skipped_ == []
-    assert {tree.max_features_ for tree in whole._function.model.estimators_} == {40}
+    note = f"splits of trees on more than {n_considered} of 40 columns"
+    assert model.skipped_ == ([note] if tree_values else [])
+    assert {tree.max_features_ for tree in model._function.models[0].estimators_} == {n_considered}
 
 
 def test_artificial_molecules(data_dir):
     bunch = load_bags(data_dir / "lj_16_30_2.npz")
     train, test = (np.flatnonzero(np.asarray(bunch.split) == part) for part in (0, 1))
     y = np.asarray(bunch.target)
-    model = MIRegressor(random_state=0).fit(bunch.data[train], y[train])
+    model = auto.MIRegressor(random_state=0).fit(bunch.data[train], y[train])
     # Published for a tuned support vector regression on a bag kernel: 0.0184.
     assert np.mean((model.predict(bunch.data[test]) - y[test]) ** 2) < 0.0184

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from importlib import import_module
 
 import pytest
 
+from benchmarks.commands import _speed_fit, calibration, speed
 from benchmarks.common import data
-from benchmarks.papers import zhang2011, zhang2011_protein
+from benchmarks.papers import andrews2003, zhang2011, zhang2011_protein
 from benchmarks.scales import cohort, estimators, series
+from milearn import MIClassifier
 from milearn.datasets import make_bags, save_bags
 
 
@@ -42,9 +45,20 @@ def in_this_process(monkeypatch):
         found = getattr(import_module(module), name)(json.loads(json.dumps(task)))
         return json.loads(json.dumps(found))
 
-    for module in (series, cohort, estimators, zhang2011, zhang2011_protein):
+    for module in (series, cohort, estimators, speed, zhang2011, zhang2011_protein):
         monkeypatch.setattr(module, "in_fresh_process", run)
     # Limits would remain for this process.
     for module in (cohort, estimators):
         monkeypatch.setattr(module, "limit_memory", lambda mib: None)
     monkeypatch.setattr(estimators, "limit_cpu", lambda seconds: None)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Less of what ``--fast`` leaves: one fit of a case, few patches, one ambiguity."""
+    for module in (series, _speed_fit):
+        monkeypatch.setattr(module, "_MAX_FITS", 1)
+    monkeypatch.setattr(cohort, "FAST_SIZES", (30, 40, 64))
+    monkeypatch.setattr(andrews2003, "LAMBDAS", andrews2003.LAMBDAS[:1])
+    # The linear model alone: tests/auto has the others.
+    monkeypatch.setattr(calibration, "MIClassifier", partial(MIClassifier, time_limit=1e-9))

@@ -19,15 +19,12 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._fit.validation import bag_weights
 from milearn.baselines import MILES
 from milearn.ensemble import LPBoost
 from milearn.survival import MICoxPH
 from milearn.svm import MISVC, SDPMIL, WellSVC
-from tests.common.objectives import positive_class
+from tests.common.objectives import dense_instances, positive_class, weights_of_bags
 from tests.oracles import blocks_of, cox_step, highest_of, partial_likelihood
-
-__all__ = ["wrong_bounds"]
 
 # More instances, or features of larger or smaller size, are left out: the reference solvers fail.
 _MOST_INSTANCES = 400
@@ -43,7 +40,7 @@ def wrong_bounds(
 ) -> tuple[int, list[str]]:
     """Number of bounds that were compared, and a sentence for each one that is too high."""
     pairs = _PAIRS.get(type(model))
-    X = _dense(bags)
+    X = dense_instances(bags)
     size = float(np.abs(X).max())
     if (
         pairs is None
@@ -63,19 +60,13 @@ def wrong_bounds(
     return len(compared), wrong
 
 
-def _dense(bags: Bags) -> np.ndarray:
-    X = bags.instances
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-
-
 def _costs(model: BaseEstimator, y: np.ndarray, given: np.ndarray) -> np.ndarray:
-    codes = np.searchsorted(model.classes_, y)
-    return model.C * bag_weights(getattr(model, "class_weight", None), model.classes_, codes, given)
+    return model.C * weights_of_bags(model, y, given)
 
 
 def _features(model: BaseEstimator, bags: Bags) -> np.ndarray:
     """Rows whose inner products are the kernel values."""
-    X = _dense(bags)
+    X = dense_instances(bags)
     if model.kernel == "linear":
         return X
     values, vectors = np.linalg.eigh(pairwise_kernels(X, metric=model.kernel, gamma=model.gamma_))
@@ -112,7 +103,7 @@ def _maximum(model: MISVC, bags: Bags, y: np.ndarray, given: np.ndarray) -> Iter
 def _hazards(model: MICoxPH, bags: Bags, y: np.ndarray, given: np.ndarray) -> Iterator[_Pair]:
     if model.pooling != "max":
         return
-    X, events, times = _dense(bags), y["event"], y["time"]
+    X, events, times = dense_instances(bags), y["event"], y["time"]
     dense = Bags(X, bags.offsets)
     witnesses = model.witnesses_
     w = cox_step(dense, (events, times, given, model.ties), model.C, witnesses)[1]
@@ -163,15 +154,11 @@ def _selected_values(
         yield 0.5 * w @ w + weights @ hinges
 
 
-def _selected(model: SDPMIL, bags: Bags, y: np.ndarray, given: np.ndarray) -> Iterator[_Pair]:
-    costs = _costs(model, y, given)
-    for value in (model.objective_, *_selected_values(model, bags, y, costs)):
-        yield "lower_bound_", model.lower_bound_, value
-
-
-def _mixed(model: WellSVC, bags: Bags, y: np.ndarray, given: np.ndarray) -> Iterator[_Pair]:
-    costs = _costs(model, y, given)
-    for value in (model.upper_bound_, *_selected_values(model, bags, y, costs)):
+def _selected(
+    model: SDPMIL | WellSVC, bags: Bags, y: np.ndarray, given: np.ndarray
+) -> Iterator[_Pair]:
+    attained = model.upper_bound_ if isinstance(model, WellSVC) else model.objective_
+    for value in (attained, *_selected_values(model, bags, y, _costs(model, y, given))):
         yield "lower_bound_", model.lower_bound_, value
 
 
@@ -198,7 +185,7 @@ def _program(columns: np.ndarray, signs: np.ndarray, costs: np.ndarray, free: bo
 def _similarities(model: MILES, bags: Bags, y: np.ndarray, given: np.ndarray) -> Iterator[_Pair]:
     if model.n_prototypes is not None:
         return
-    X = _dense(bags)
+    X = dense_instances(bags)
     kernel = rbf_kernel(X, np.unique(X, axis=0), gamma=model.gamma_)
     columns = np.maximum.reduceat(kernel, bags.offsets[:-1], axis=0)
     signs = np.where(y == positive_class(model), 1.0, -1.0)
@@ -212,7 +199,7 @@ def _boosted(model: LPBoost, bags: Bags, y: np.ndarray, given: np.ndarray) -> It
     yield "lower_bound_", model.lower_bound_, model.objective_
     if model.estimator != "stump":
         return
-    X = _dense(bags)
+    X = dense_instances(bags)
     columns = [np.ones((len(X), 1))]
     for values in X.T:
         edges = np.unique(values)
@@ -230,7 +217,7 @@ _PAIRS: dict[
     MISVC: _maximum,
     MICoxPH: _hazards,
     SDPMIL: _selected,
-    WellSVC: _mixed,
+    WellSVC: _selected,
     MILES: _similarities,
     LPBoost: _boosted,
 }

@@ -45,7 +45,6 @@ def _expected_failures(estimator):
 # order, subsets, a second fit). The defaults run them.
 SCIKIT_LEARN_OF_SETTINGS = {
     "check_class_weight_classifiers",
-    "check_classifiers_classes",
     "check_classifiers_one_label_sample_weights",
     "check_clusterer_compute_labels_predict",
     "check_clustering",
@@ -65,6 +64,7 @@ SCIKIT_LEARN_OF_SETTINGS = {
 # to them, as tags, parameters, weights and types are.
 SCIKIT_LEARN_OF_WRAPPED = SCIKIT_LEARN_OF_SETTINGS | {
     "check_all_zero_sample_weights_error",
+    "check_classifiers_classes",
     "check_classifiers_train",
     "check_estimator_cloneable",
     "check_estimator_sparse_array",
@@ -86,6 +86,15 @@ SCIKIT_LEARN_OF_WRAPPED = SCIKIT_LEARN_OF_SETTINGS | {
     "check_set_params",
     "check_transformers_unfitted",
     "check_valid_tag_types",
+}
+
+# Checks of scikit-learn that repeat another one: matrices of SciPy become the arrays of
+# check_estimator_sparse_array where bags are made (tests/_bags), and the second of three runs on
+# blobs is that of float32 in a memory map without float32.
+SCIKIT_LEARN_TWICE = {
+    "check_estimator_sparse_matrix",
+    "check_classifiers_train(readonly_memmap=True)",
+    "check_regressors_train(readonly_memmap=True)",
 }
 
 _FIRST = ("binary", "regression", "survival", "unsupervised")
@@ -192,20 +201,38 @@ def _is_of_defaults(estimator, check):
         not OF_MANY_FITS[type(estimator).__name__] or _depends_on_settings(estimator, check)
     ):
         return False
-    if check.problem.task != "multiclass":
-        return True
-    # Several classes are problems of two, and dense bags of several classes run every check but
-    # those of the input alone: the other kinds of input need not run them again. Parts of a graph
-    # are of their own.
-    if check.problem.kind in ("dense", "noisy"):
-        return check.name not in _OF_INPUT
-    return check.name == "check_sparse_equals_dense" or (
-        check.name == "check_graphs_are_cut" and check.problem.kind == "graphs"
-    )
+    kind, several = check.problem.kind, check.problem.task == "multiclass"
+    # Links: most estimators ignore them, and then selected bags show it.
+    if kind == "graphs" and not hasattr(estimator, "unlabeled"):
+        return not several and check.name in _OF_OTHER_LINKS
+    # check_sparse_equals_dense compares fits and predictions.
+    if kind == "sparse":
+        return check.name in _OF_STORAGE
+    # Several classes are problems of two.
+    return not several or check.name not in _OF_TWO_CLASSES
 
 
-# Forms of input: they become bags before anything looks at the labels.
-_OF_INPUT = {"check_bags_as_sequences", "check_feature_names", "check_graphs_are_cut"}
+_OF_OTHER_LINKS = {"check_graphs_are_cut", "check_pickle", "check_transform"}
+_OF_STORAGE = {
+    "check_input_is_untouched",
+    "check_pickle",
+    "check_read_only_memory_map",
+    "check_subset_of_bags",
+    "check_transform",
+    "check_two_levels",
+    "check_witness",
+}
+# What looks at nothing that differs with the number of classes: input, copies, jobs, refused fits.
+_OF_TWO_CLASSES = {
+    "check_bags_as_sequences",
+    "check_clone",
+    "check_feature_names",
+    "check_float32",
+    "check_input_is_untouched",
+    "check_n_jobs",
+    "check_read_only_memory_map",
+    "check_refused_refit",
+}
 
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
 QUICK = {"n_estimators": 20}
@@ -251,6 +278,8 @@ def with_scikit_learn_checks(estimators, only=None):
     kept = []
     for case in cases:
         estimator, check = _values(case)
+        if _named(check) in SCIKIT_LEARN_TWICE:
+            continue
         elsewhere = _is_of_many_fits(estimator) and _is_among(SCIKIT_LEARN_OF_SETTINGS, check)
         if not elsewhere if only is None else _is_among(only, check):
             kept.append(case)
@@ -259,14 +288,13 @@ def with_scikit_learn_checks(estimators, only=None):
     return pytest.mark.parametrize(
         names,
         [_stops_early(case) for case in kept],
-        ids=[_id(printed, *_values(case)) for case in kept],
+        ids=[f"{printed[id(_values(case)[0])]}-{_named(_values(case)[1])}" for case in kept],
     )
 
 
-def _id(printed, estimator, check):
+def _named(check):
     keywords = ",".join(f"{name}={value}" for name, value in check.keywords.items())
-    named = f"{check.func.__name__}({keywords})" if keywords else check.func.__name__
-    return f"{printed[id(estimator)]}-{named}"
+    return f"{check.func.__name__}({keywords})" if keywords else check.func.__name__
 
 
 def with_bag_checks(estimators, of_settings=False):

@@ -20,8 +20,6 @@ from milearn.survival import MICoxPH
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 from tests.oracles import blocks_of, maximum_loss, partial_likelihood
 
-__all__ = ["positive_class", "stated_objective"]
-
 # Scores are sums of products: the change of a loss by their rounding, relative to the terms.
 _ROUNDING = 1e-11
 
@@ -48,7 +46,8 @@ def positive_class(model: BaseEstimator) -> object:
     return model.classes_[1] if named is None else named
 
 
-def _dense(bags: Bags) -> np.ndarray:
+def dense_instances(bags: Bags) -> np.ndarray:
+    """The instances in float64."""
     X = bags.instances
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
 
@@ -59,7 +58,7 @@ def _expansion(model: BaseEstimator, bags: Bags) -> tuple[float, np.ndarray, flo
     Scores are high for the positive class, as in the problem. Fitted weights belong to decision
     values, which are high for ``classes_[1]``.
     """
-    X = _dense(bags)
+    X = dense_instances(bags)
     sign = 1 if positive_class(model) == model.classes_[1] else -1
     if model.kernel == "linear":
         w = sign * np.asarray(model.coef_, dtype=np.float64).ravel()
@@ -75,17 +74,18 @@ def _expansion(model: BaseEstimator, bags: Bags) -> tuple[float, np.ndarray, flo
     return float(dual @ gram @ dual), gram @ dual + b, parts
 
 
-def _weights(model: BaseEstimator, y: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+def weights_of_bags(model: BaseEstimator, y: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """Weights of the bags, times those of their classes."""
     given = np.ones(len(y)) if given is None else given
     codes = np.searchsorted(model.classes_, y)
-    return bag_weights(model.class_weight, model.classes_, codes, given)
+    return bag_weights(getattr(model, "class_weight", None), model.classes_, codes, given)
 
 
 def _maximum(
     model: MISVC, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float] | None:
     norm2, scores, parts = _expansion(model, bags)
-    weights = _weights(model, y, given)
+    weights = weights_of_bags(model, y, given)
     positive = y == positive_class(model)
     total = maximum_loss(scores, bags.offsets, positive, weights, model.slack)
     size = weights @ bags.sizes
@@ -96,7 +96,7 @@ def _labels(
     model: InstanceMISVC, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float]:
     norm2, scores, parts = _expansion(model, bags)
-    weights = _weights(model, y, given)
+    weights = weights_of_bags(model, y, given)
     total = 0.0
     for block, label, weight in zip(blocks_of(scores, bags.offsets), y, weights, strict=True):
         if label == positive_class(model):
@@ -115,7 +115,7 @@ def _selection(
     model: SDPMIL, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float]:
     norm2, scores, parts = _expansion(model, bags)
-    weights = _weights(model, y, given)
+    weights = weights_of_bags(model, y, given)
     total = 0.0
     for bag, (block, label) in enumerate(zip(blocks_of(scores, bags.offsets), y, strict=True)):
         if label == positive_class(model):
@@ -130,11 +130,11 @@ def _clusters(
     model: M3IC, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float]:
     W = np.asarray(model.coef_, dtype=np.float64)
-    scores = _dense(bags) @ W.T
+    scores = dense_instances(bags) @ W.T
     k = len(W)
     margins = k / (k - 1) * (scores.max(axis=1) - scores.mean(axis=1))
     hinges = [max(0.0, 1 - block.max()) for block in blocks_of(margins, bags.offsets)]
-    parts = float((np.abs(_dense(bags)) @ np.abs(W).T).max())
+    parts = float((np.abs(dense_instances(bags)) @ np.abs(W).T).max())
     return 0.5 * np.sum(W**2) + model.C * np.mean(hinges), _ROUNDING * model.C * 4 * parts
 
 
@@ -143,10 +143,10 @@ def _unlinked(
 ) -> tuple[float, float] | None:
     if bags.bag_graph is not None or bags.instance_graph is not None or model.graph != "auto":
         return None
-    X = _dense(bags)
+    X = dense_instances(bags)
     sign = 1 if positive_class(model) == model.classes_[1] else -1
     w, b = sign * np.asarray(model.coef_[0], dtype=np.float64), sign * float(model.intercept_[0])
-    weights = _weights(model, y, given)
+    weights = weights_of_bags(model, y, given)
     signs = np.where(y == positive_class(model), 1.0, -1.0)
     tops = np.array([block.max() for block in blocks_of(X @ w + b, bags.offsets)])
     loss = np.mean(weights * np.maximum(0.0, 1 - signs * tops))
@@ -157,7 +157,7 @@ def _unlinked(
 def _hazards(
     model: MICoxPH, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float]:
-    X, w = _dense(bags), np.asarray(model.coef_)
+    X, w = dense_instances(bags), np.asarray(model.coef_)
     weights = np.ones(len(y)) if given is None else given
     pool = np.max if model.pooling == "max" else np.mean
     risks = np.array([pool(block) for block in blocks_of(X @ w, bags.offsets)])

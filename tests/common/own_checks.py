@@ -1,31 +1,37 @@
-"""Checks of our own parameters and callbacks, which run with those of the package."""
+"""Checks of our own parameters, jobs, warnings and callbacks, which run with the package's."""
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import joblib
+import numpy as np
+from joblib.parallel import ThreadingBackend
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
+
+from milearn import Bags
+from milearn._bags.segments import gather_rows, offsets_of
+from milearn._compat import has_valid_parameters
 from milearn.utils._check_data import Problem
 from milearn.utils._checks import (
+    MAPPED_BYTES,
     SAME,
     Outputs,
-    accepts,
     assert_as_fresh,
     assert_close,
     bag_check,
-    both,
-    duplicate,
-    ensure,
     fit,
-    fitted_with,
+    fit_outputs,
+    fitted_on,
     fresh,
-    has,
-    iterations_of,
     outputs_of,
     predicts,
     reference,
-    takes,
-    warnings_of_fit,
 )
 
 # Pairs of settings with different fitted attributes, which a refit has to remove. The small numbers
@@ -70,6 +76,21 @@ CHANGES: dict[str, tuple[Any, ...]] = {
 }
 
 
+def fitted_with(estimator: Any, problem: Problem, /, **parameters: Any) -> Any:
+    """A clone fitted with the parameters, which is shared if the estimator has these parameters."""
+    held = estimator.get_params()
+    if all(held[name] == value for name, value in parameters.items()):
+        return reference(estimator, problem)[0]
+    return fitted_on(estimator, problem.X, problem.y, **parameters)
+
+
+def accepts(estimator: Any, /, **parameters: Any) -> bool:
+    """Whether the estimator has the parameters and accepts their values."""
+    if not set(parameters) <= set(estimator.get_params()):
+        return False
+    return has_valid_parameters(clone(estimator).set_params(**parameters))
+
+
 def _switches(estimator: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     return (pair for pair in SWITCHES if all(accepts(estimator, **each) for each in pair))
 
@@ -85,7 +106,7 @@ def check_refit_with_other_settings(estimator: Any, problem: Problem) -> None:
     for before, after in _switches(estimator):
         first = fitted_with(estimator, problem, **before)
         second = fitted_with(estimator, problem, **after)
-        moved = fit(duplicate(first).set_params(**after), X, y)
+        moved = fit(copy.deepcopy(first).set_params(**after), X, y)
         assert_as_fresh(moved, second, X, f"refitted with {after} after {before}")
         moved = fit(moved.set_params(**fresh(estimator, **before).get_params(deep=False)), X, y)
         assert_as_fresh(moved, first, X, f"refitted with {before} after {after}")
@@ -102,17 +123,125 @@ def _changes(estimator: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _can_change(estimator: Any, problem: Problem) -> bool:
-    return any(True for _ in _changes(estimator))
+    return predicts(estimator, problem) and any(True for _ in _changes(estimator))
 
 
-@bag_check("dense", applies=both(predicts, _can_change))
+@bag_check("dense", applies=_can_change)
 def check_parameters_after_fit(estimator: Any, problem: Problem) -> None:
     """Parameters that are changed after the fit affect the next fit but not predictions."""
     fitted, expected = reference(estimator, problem)
     for name, value in _changes(estimator):
-        changed = duplicate(fitted).set_params(**{name: value})
+        changed = copy.deepcopy(fitted).set_params(**{name: value})
         what = f"{name}={value!r} set after the fit"
         assert_close(expected, outputs_of(changed, problem.X), 0.0, what)
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+class _Threads(ThreadingBackend):
+    """A joblib backend with threads that records the requested number of jobs."""
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.asked: list[int] = []
+
+    def configure(self, n_jobs: int = 1, *args: Any, **parameters: Any) -> Any:
+        self.asked.append(n_jobs)
+        return super().configure(n_jobs, *args, **parameters)
+
+
+def _several_fits(estimator: Any) -> dict[str, Any]:
+    """Parameters with which a fit has several parts that may run at the same time."""
+    known = estimator.get_params()
+    return {"n_init": 2} if "n_init" in known else {}
+
+
+def _has_most_classes(estimator: Any, problem: Problem) -> bool:
+    multi_class = is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class
+    return predicts(estimator, problem) and (problem.task == "multiclass" or not multi_class)
+
+
+@bag_check("dense", needs=("n_jobs",), applies=_has_most_classes)
+def check_parallel_config(estimator: Any, problem: Problem) -> None:
+    """``parallel_config`` applies to ``n_jobs=None`` and does not change results."""
+    parameters = {"n_jobs": None, **_several_fits(estimator)}
+    X, y = problem.X, problem.y
+    serial = fit_outputs(fitted_with(estimator, problem, **parameters), X)
+    threads = _Threads()
+    with joblib.parallel_config(backend=threads, n_jobs=2):
+        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
+    assert 2 in threads.asked, "parallel_config(n_jobs=2): no two jobs were asked for"
+    assert_close(serial, found, SAME, 'under parallel_config(backend="threading", n_jobs=2)')
+    with joblib.parallel_config(n_jobs=2, max_nbytes=MAPPED_BYTES):
+        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
+    assert_close(serial, found, SAME, "under parallel_config(n_jobs=2)")
+
+
+# -- warnings ------------------------------------------------------------------------------------
+
+_CALLER = "<the user's file>"
+
+
+def warnings_of_fit(estimator: Any, problem: Problem) -> list[warnings.WarningMessage]:
+    """Warnings of a fit that is called from a file outside of any package."""
+    call = "estimator.fit(X)" if problem.y is None else "estimator.fit(X, y)"
+    names = {"__name__": "__main__", "estimator": estimator, "X": problem.X, "y": problem.y}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        exec(compile(call, _CALLER, "exec"), names)
+    return [each for each in seen if issubclass(each.category, ConvergenceWarning)]
+
+
+def iterations_of(estimator: Any) -> int:
+    return int(np.max(getattr(estimator, "n_iter_", 0)))
+
+
+@bag_check("dense", needs=("max_iter",))
+def check_max_iter(estimator: Any, problem: Problem) -> None:
+    """``max_iter=1`` is respected, and its warning points at the line that called ``fit``."""
+    stopped = fresh(estimator, max_iter=1)
+    seen = warnings_of_fit(stopped, problem)
+    assert iterations_of(stopped) <= 1, f"max_iter=1, but n_iter_ is {iterations_of(stopped)}"
+    whole, _ = reference(estimator, problem)
+    # Its last step may show that it had converged before.
+    ended = np.all(getattr(stopped, "converged_", False))
+    assert seen or ended or iterations_of(whole) <= 1, (
+        "max_iter=1 stopped the fit without a ConvergenceWarning"
+    )
+    for each in seen:
+        assert each.filename == _CALLER, (
+            f"the warning {str(each.message)[:60]!r} points at {each.filename}, line {each.lineno}"
+        )
+
+
+# -- selected bags ------------------------------------------------------------------------------
+
+
+@bag_check("graphs", applies=predicts)
+def check_graphs_are_cut(estimator: Any, problem: Problem) -> None:
+    """Selected bags are equivalent to bags whose graphs were sliced explicitly."""
+    X, y = problem.X, problem.y
+    keep = np.random.default_rng(3).permutation(len(X))[:18]
+    rest = np.setdiff1d(np.arange(len(X)), keep)
+
+    def cut(positions: np.ndarray) -> Bags:
+        rows = gather_rows(X.offsets, positions)[0]
+        graphs = (X.bag_graph, positions), (X.instance_graph, rows)
+        bag_graph, links = (
+            None if graph is None else graph.toarray()[np.ix_(index, index)]
+            for graph, index in graphs
+        )
+        offsets = offsets_of(X.sizes[positions])
+        return Bags(X.instances[rows], offsets, bag_graph=bag_graph, instance_graph=links)
+
+    labels = None if y is None else y[keep]
+    mine = fitted_on(estimator, X[keep], labels)
+    other = fitted_on(estimator, cut(keep), labels)
+    for positions in (keep, rest):
+        assert_close(
+            outputs_of(other, cut(positions)), outputs_of(mine, X[positions]), SAME, "selected bags"
+        )
 
 
 # -- callbacks -----------------------------------------------------------------------------------
@@ -160,31 +289,31 @@ class _Stopper:
         pass
 
 
-@bag_check("dense", applies=has("set_callbacks"))
+@bag_check("dense", needs=("set_callbacks",))
 def check_callbacks(estimator: Any, problem: Problem) -> None:
     """Callbacks see the begin and end of every task, and finally the fitted estimator."""
     watcher = _Watcher(problem.X)
     fit(fresh(estimator).set_callbacks(watcher), problem.X, problem.y)
     events = watcher.events
-    ensure(events[:2] == ["setup", "begin"], f"the fit began with {events[:2]}")
-    ensure(events[-2:] == ["end", "teardown"], f"the fit ended with {events[-2:]}")
+    assert events[:2] == ["setup", "begin"], f"the fit began with {events[:2]}"
+    assert events[-2:] == ["end", "teardown"], f"the fit ended with {events[-2:]}"
     counts = events.count("begin"), events.count("end")
-    ensure(counts[0] == counts[1], f"{counts[0]} tasks began and {counts[1]} ended")
-    ensure(watcher.outputs is not None, "the end of the fit gave callbacks no fitted estimator")
+    assert counts[0] == counts[1], f"{counts[0]} tasks began and {counts[1]} ended"
+    assert watcher.outputs is not None, "the end of the fit gave callbacks no fitted estimator"
     _, expected = reference(estimator, problem)
     assert_close(expected, watcher.outputs or {}, SAME, "with callbacks")
 
 
-@bag_check("dense", applies=both(has("set_callbacks"), takes("max_iter")))
+@bag_check("dense", needs=("set_callbacks", "max_iter"))
 def check_callback_stop(estimator: Any, problem: Problem) -> None:
     """A fit that is stopped by a callback has a warning that does not mention ``max_iter``."""
     whole, _ = reference(estimator, problem)
     stopper = _Stopper()
     stopped = fresh(estimator).set_callbacks(stopper)
     messages = [str(each.message) for each in warnings_of_fit(stopped, problem)]
-    ensure(stopper.stops > 0, "the callback saw no step after which it could stop the fit")
+    assert stopper.stops > 0, "the callback saw no step after which it could stop the fit"
     for message in messages:
-        ensure("max_iter" not in message, f"after the stop of a callback: {message!r}")
+        assert "max_iter" not in message, f"after the stop of a callback: {message!r}"
     if iterations_of(stopped) < iterations_of(whole):
         named = any("callback" in message for message in messages)
-        ensure(named, f"the fit was stopped early, and the warnings are {messages}")
+        assert named, f"the fit was stopped early, and the warnings are {messages}"

@@ -1,9 +1,8 @@
 """Damaged files of every format: reading ends in success or in ``BagFileError``, in nothing else.
 
 Run as ``python -m tests.datasets.fuzz --seconds 30``. Small valid files are mutated, read by
-``load_bags``, and counted by format and outcome. Any other exception, and any warning, is printed
-with the seed and the number of the file, and the exit status is 1. ``--seed S --first N --files 1
---folder here`` makes the file again.
+``load_bags``, and counted by format and outcome. Any other exception, and any warning, is printed,
+and the exit status is 1. ``--seed S --files N`` makes the same files again.
 """
 
 from __future__ import annotations
@@ -28,14 +27,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from scipy import io as matlab
 from scipy import sparse
 
-from milearn import Bags
 from milearn.datasets import BagFileError, load_bags, save_bags
+from tests.datasets._formats.test_formats import ALL as FORMATS
+from tests.datasets._formats.test_formats import DENSE, ROUND_TRIPS, SPARSE
 
-FORMATS = ("npz", "csv", "tsv", "parquet", "arff", "mat", "svmlight", "npy-folder")
 _MISSING_ALLOWED = ("csv", "tsv", "parquet", "arff")
 _MAX_SIZE = 1 << 16
 _HEAD = "bags.json"
@@ -70,16 +68,6 @@ class Report:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
-    def table(self) -> str:
-        lines = [f"{'format':10} {'files':>8} {'read':>8} {'refused':>8} {'failed':>8}"]
-        for form in (*FORMATS, "all"):
-            row = [
-                sum(n for (f, o), n in self.counts.items() if form in (f, "all") and o == outcome)
-                for outcome in ("read", "refused", "failed")
-            ]
-            lines.append(f"{form:10} {sum(row):8} {row[0]:8} {row[1]:8} {row[2]:8}")
-        return "\n".join(lines)
-
 
 # -- valid files -------------------------------------------------------------------------------
 
@@ -101,27 +89,29 @@ _ANDREWS = b"0:7:1 1:0.5 3:2\n1:7:1 2:-1\n2:9:-1 1:1e3\n"
 _SVMLIGHT = b"# n_features: 4\n1 qid:3 1:0.5 3:2 # first\n1 qid:3 2:-1\n-1 qid:5 4:1e3\n"
 
 
-def _bags(rng: np.random.Generator) -> tuple[Bags, np.ndarray]:
-    sizes = rng.integers(1, 4, size=rng.integers(1, 5))
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    matrix = rng.normal(size=(offsets[-1], 3)).round(2)
-    matrix[rng.random(matrix.shape) < 0.3] = 0.0
-    return Bags(matrix, offsets), rng.integers(2, size=len(sizes))
+def valid_files(folder: Path) -> dict[str, list[dict[str, bytes]]]:
+    """Small valid files of every format: for each some sets of file name to content."""
+    found: dict[str, list[dict[str, bytes]]] = {form: [] for form in FORMATS}
+    for bags, y, fields, forms in ROUND_TRIPS.values():
+        for form in forms:
+            path = folder / f"x.{form}"
+            save_bags(path, bags, y, format=form, **fields)
+            if form == "npy-folder":
+                found[form].append(_folder_files(path))
+                shutil.rmtree(path)
+            else:
+                found[form].append({path.name: path.read_bytes()})
+    found["arff"].append({"x.arff": _ARFF})
+    found["svmlight"] += [{"x.svmlight": _ANDREWS}, {"x.svmlight": _SVMLIGHT}]
+    for bags in (DENSE, SPARSE):
+        found["mat"] += [{"x.mat": _plain_mat(bags, version)} for version in ("4", "5")]
+    found["parquet"].append({"x.parquet": _plain_parquet(DENSE)})
+    return found
 
 
-def _written(folder: Path, form: str, X: Bags, y: Any, **fields: Any) -> dict[str, bytes]:
-    path = folder / f"x.{form}"
-    if form == "npy-folder":
-        return _written_folder(folder / "saved", X, y, **fields)
-    save_bags(path, X, y, **fields)
-    return {path.name: path.read_bytes()}
-
-
-def _written_folder(path: Path, X: Bags, y: Any, **fields: Any) -> dict[str, bytes]:
+def _folder_files(path: Path) -> dict[str, bytes]:
     """The files of a folder, without the random part of their names: a seed gives the same."""
-    save_bags(path, X, y, format="npy-folder", **fields)
     files = {file.name: file.read_bytes() for file in path.iterdir()}
-    shutil.rmtree(path)
     token = next(name for name in files if name != _HEAD).rpartition("-")[2].removesuffix(".npy")
     return {
         name.replace(f"-{token}", ""): data.replace(f"-{token}".encode(), b"")
@@ -129,71 +119,24 @@ def _written_folder(path: Path, X: Bags, y: Any, **fields: Any) -> dict[str, byt
     }
 
 
-def valid_files(folder: Path, seed: int) -> dict[str, list[dict[str, bytes]]]:
-    """Small valid files of every format: for each some sets of file name to content."""
-    rng = np.random.default_rng(seed)
-    X, y = _bags(rng)
-    csr = X.with_instances(sparse.csr_array(X.instances))
-    names = [f"b{number}" for number in range(len(X))]
-    links = {
-        "bag_graph": sparse.csr_array(np.ones((len(X), len(X)))),
-        "instance_graph": sparse.csr_array(np.eye(X.n_instances)),
-    }
-    data = {"coords": np.ones((X.n_instances, 2)), "name": ["patch"] * X.n_instances}
-    rich = Bags(X.instances, X.offsets, feature_names=["u", "v", "w"], instance_data=data, **links)
-    half = X.with_instances(X.instances.astype(np.float16))
-    gaps = np.where(y > 0, np.nan, 0.0)
-    found: dict[str, list[dict[str, bytes]]] = {}
-    for form in FORMATS:
-        found[form] = [_written(folder, form, X, labels) for labels in (y, y + 0.5)]
-    for form in ("npz", "npy-folder", "arff", "mat", "svmlight"):
-        found[form].append(_written(folder, form, csr, y))
-    for form in ("npz", "npy-folder", "csv", "parquet", "arff"):
-        texts = np.where(y > 0, "yes", "no")
-        found[form].append(_written(folder, form, X, texts, bag_names=names))
-    for form in ("npz", "npy-folder", "csv", "parquet", "arff"):
-        found[form].append(_written(folder, form, X, gaps))
-    fields = {
-        "sample_weight": np.ones(len(X)),
-        "split": y,
-        "groups": y,
-        "group_names": ["g", "h"],
-        "instance_labels": np.zeros(X.n_instances, dtype=int),
-        "bag_links": np.zeros((2, 1), dtype=int),
-        "descr": "words",
-    }
-    for form in ("npz", "npy-folder"):
-        found[form].append(_written(folder, form, rich, y, **fields))
-        found[form].append(_written(folder, form, half, y))
-        documents = Bags.from_documents(["One text. Another."] * len(X))
-        found[form].append(_written(folder, form, documents, y))
-    found["arff"].append({"x.arff": _ARFF})
-    found["svmlight"] += [{"x.svmlight": _ANDREWS}, {"x.svmlight": _SVMLIGHT}]
-    for bags in (X, csr):
-        found["mat"] += [{"x.mat": _plain_mat(bags, y, version)} for version in ("4", "5")]
-    found["parquet"].append({"x.parquet": _plain_parquet(X, y)})
-    return found
-
-
-def _plain_mat(X: Bags, y: np.ndarray, version: str) -> bytes:
+def _plain_mat(X: Any, version: str) -> bytes:
     """A file without compression, in which a changed byte is not just a broken stream."""
     buffer = io.BytesIO()
     matrix = sparse.csc_array(X.instances) if sparse.issparse(X.instances) else X.instances
-    content = {"features": matrix, "bag_ids": X.bag_index, "labels": y[X.bag_index]}
+    content = {"features": matrix, "bag_ids": X.bag_index, "labels": X.bag_index % 2}
     content |= {"comment": ["one", "two"]} if version == "5" else {}
     matlab.savemat(buffer, content, format=version)
     return buffer.getvalue()
 
 
-def _plain_parquet(X: Bags, y: np.ndarray) -> bytes:
+def _plain_parquet(X: Any) -> bytes:
     import pyarrow
     import pyarrow.parquet
 
-    columns = {"bag": X.bag_index, "label": y[X.bag_index], "x": X.instances[:, 0]}
+    columns = {"bag": X.bag_index, "label": X.bag_index % 2, "x": X.instances[:, 0]}
     buffer = io.BytesIO()
-    pyarrow.parquet.write_table(
-        pyarrow.table(columns), buffer, compression="none", use_dictionary=False
-    )
+    options = {"compression": "none", "use_dictionary": False}
+    pyarrow.parquet.write_table(pyarrow.table(columns), buffer, **options)
     return buffer.getvalue()
 
 
@@ -247,68 +190,49 @@ def damage(form: str, content: dict[str, bytes], rng: random.Random) -> dict[str
 
 
 def _flip(data: bytes, rng: random.Random) -> bytes:
-    if not data:
-        return data
-    at = rng.randrange(len(data))
-    changed = data[at] ^ (1 << rng.randrange(8)) if rng.random() < 0.5 else rng.randrange(256)
-    return data[:at] + bytes([changed]) + data[at + 1 :]
+    at = rng.randrange(len(data) or 1)
+    flipped = bytes(byte ^ (1 << rng.randrange(8)) for byte in data[at : at + 1])
+    return data[:at] + flipped + data[at + 1 :]
 
 
-def _insert(data: bytes, rng: random.Random) -> bytes:
-    at = rng.randint(0, len(data))
-    piece = rng.randbytes(rng.randint(1, 8)) if rng.random() < 0.5 else rng.choice(_WORDS)
-    return data[:at] + piece + data[at:]
-
-
-def _delete(data: bytes, rng: random.Random) -> bytes:
-    at = rng.randint(0, len(data))
-    return data[:at] + data[at + rng.randint(1, 16) :]
+def _replace(data: bytes, rng: random.Random) -> bytes:
+    """Insert a piece, overwrite with it, or delete or repeat a few bytes."""
+    at, start = rng.randint(0, len(data)), rng.randint(0, len(data))
+    piece = rng.choice(
+        (
+            b"",
+            rng.randbytes(rng.randint(1, 8)),
+            rng.choice(_WORDS),
+            rng.choice(_BYTES),
+            data[start : start + rng.randint(1, 64)],
+        )
+    )
+    return data[:at] + piece + data[at + rng.choice((0, len(piece) or rng.randint(1, 16))) :]
 
 
 def _truncate(data: bytes, rng: random.Random) -> bytes:
     return data[: rng.randint(0, len(data))]
 
 
-def _splice(data: bytes, rng: random.Random) -> bytes:
-    start, at = rng.randint(0, len(data)), rng.randint(0, len(data))
-    piece = data[start : start + rng.randint(1, 64)]
-    return data[:at] + piece + data[at + rng.choice((0, len(piece))) :]
-
-
 def _extreme(data: bytes, rng: random.Random) -> bytes:
     numbers = list(re.finditer(rb"-?\d+(?:\.\d+)?", data))
     if not numbers:
-        return _extreme_bytes(data, rng)
+        return _replace(data, rng)
     chosen = rng.choice(numbers)
     return data[: chosen.start()] + rng.choice(_EXTREMES).encode() + data[chosen.end() :]
 
 
-def _extreme_bytes(data: bytes, rng: random.Random) -> bytes:
-    piece, at = rng.choice(_BYTES), rng.randint(0, len(data))
-    return data[:at] + piece + data[at + len(piece) :]
-
-
-_MUTATIONS = (_flip, _insert, _delete, _truncate, _splice, _extreme, _extreme_bytes)
+_MUTATIONS = (_flip, _replace, _replace, _truncate, _extreme)
 
 
 # -- the run -----------------------------------------------------------------------------------
 
 
-def run(
-    folder: Path,
-    *,
-    seed: int,
-    files: float = math.inf,
-    seconds: float = math.inf,
-    first: int = 0,
-) -> Report:
-    """Read mutated files ``first``, ``first + 1``, ... until one of the two limits is met."""
-    valid = valid_files(folder, seed)
-    report = Report()
-    end, number = time.monotonic() + seconds, first
-    while number < first + files and time.monotonic() < end:
-        # Each file has a generator of its own, so that one of them can be made alone.
-        rng = random.Random(f"{seed}/{number}")
+def run(folder: Path, *, seed: int, files: float = math.inf, seconds: float = math.inf) -> Report:
+    """Read mutated files until one of the two limits is met; the last one stays in the folder."""
+    valid, rng, report = valid_files(folder), random.Random(seed), Report()
+    end, number = time.monotonic() + seconds, 0
+    while number < files and time.monotonic() < end:
         form = FORMATS[number % len(FORMATS)]
         content = damage(form, rng.choice(valid[form]), rng)
         options: dict[str, Any] = {}
@@ -353,19 +277,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.datasets.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0, help="stop after this time")
     parser.add_argument("--files", type=float, default=math.inf, help="stop after so many files")
-    parser.add_argument("--seed", type=int, help="of the files; drawn and printed without it")
-    parser.add_argument("--first", type=int, default=0, help="number of the first file")
-    parser.add_argument("--folder", type=Path, help="a new folder, in which the last file stays")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     given = parser.parse_args(arguments)
-    seed = random.randrange(2**31) if given.seed is None else given.seed
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or Path(temporary) / "files"
-        folder.mkdir()
-        # What ends the whole process leaves the folder, and in it the file that did.
-        print(f"seed {seed}, files in {folder}", flush=True)
-        limits = {"files": given.files, "seconds": given.seconds}
-        report = run(folder, seed=seed, first=given.first, **limits)
-    print(report.table())
+    # What ends the whole process leaves the folder, and in it the file that did.
+    folder = Path(tempfile.mkdtemp())
+    print(f"seed {given.seed}, files in {folder}", flush=True)
+    report = run(folder, seed=given.seed, files=given.files, seconds=given.seconds)
+    shutil.rmtree(folder)
+    for (form, outcome), number in sorted(report.counts.items()):
+        print(f"{form:10} {outcome:8} {number:8}")
     for failure in report.failures[:20]:
         print(f"\n{failure}", file=sys.stderr)
     return 1 if report.failures else 0

@@ -15,18 +15,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.decomposition import IncrementalPCA
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 
 from milearn import (
-    BAMIC,
     M3IC,
     MISVC,
     MISVR,
     Bags,
     CoupledMISVC,
-    CoupledMISVR,
     InstanceMISVC,
     MIClassifier,
     MIRegressor,
@@ -34,10 +30,8 @@ from milearn import (
 from milearn._bags.rows_on_disk import is_read_in_blocks
 from milearn._solvers.common import passes
 from milearn.datasets import make_bags, save_bags
-from milearn.embedding import VLAD, BagOfWords, FisherVector
 from milearn.metrics import bag_kernel
-from milearn.model_selection import StratifiedBagKFold
-from milearn.preprocessing import BagStatistics, ClippedScaler, InstanceTransformer
+from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.survival import survival_outcomes
 from milearn.svm import OrdinalMISVC
 from tests.common import few_trees
@@ -321,15 +315,6 @@ def test_what_goes_by_passes_is_that_of_bags(there, data, model):
     assert model.witnesses_.shape == (len(bags),)
 
 
-def test_kernel_models_predict_where_the_bags_are(there, data):
-    bags, y = data
-    model = MISVC().fit(bags[:40], y[:40])
-    np.testing.assert_allclose(
-        model.decision_function(there[40:]), model.decision_function(bags[40:]), rtol=1e-9
-    )
-    np.testing.assert_array_equal(model.witness(there[::-1]), model.witness(bags[::-1]))
-
-
 @pytest.mark.parametrize("options", [{}, {"margin": "runner-up", "min_cluster_size": 5}])
 def test_m3ic_is_that_of_bags(there, data, options):
     bags, _ = data
@@ -375,38 +360,19 @@ def _rows(block):
     return block.instances
 
 
-@pytest.mark.parametrize("sparse_output", [False, True])
-def test_statistics_come_to_this_process(there, data, sparse_output):
-    rows = BagStatistics(("min", "mean", "count"), sparse_output=sparse_output)
-    np.testing.assert_array_equal(
-        dense(rows.fit_transform(there)), dense(rows.fit_transform(data[0]))
-    )
-
-
-@pytest.mark.parametrize("model", [BagOfWords(5), VLAD(3), FisherVector(2)])
-def test_embeddings_come_to_this_process(there, data, model):
-    model = model.set_params(random_state=0, max_instances=300)
-    found = model.fit(there).transform(there[5:80])
-    expected = model.fit(data[0]).transform(data[0][5:80])
-    assert found.shape == (75, len(model.get_feature_names_out()))
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
 class ClassifierOfFewModels(few_trees.MIClassifier):
     """In this process, what MIClassifier has for distributed bags."""
 
-    def _ways(self, run, given, *, compared):
+    def _candidates(self, run, given):
         kept = {"instance"} if run.size.text else {"trees", "linear"}
-        ways = super()._ways(run, given, compared=compared)
-        return {way: make for way, make in ways.items() if way.name in kept}
+        return [each for each in super()._candidates(run, given) if each.name in kept]
 
 
 class RegressorOfFewModels(few_trees.MIRegressor):
     """In this process, what MIRegressor has for distributed bags."""
 
-    def _ways(self, run, compared):
-        ways = super()._ways(run, compared)
-        return {way: make for way, make in ways.items() if way.name in {"ridge", "trees"}}
+    def _candidates(self, run):
+        return [each for each in super()._candidates(run) if each.name in {"ridge", "trees"}]
 
 
 def words_of(bags, y):
@@ -453,24 +419,6 @@ def test_models_without_settings_take_a_few_distributed_bags(there, data, kind):
     np.testing.assert_allclose(model.predict(there[few]), model.predict(data[0][few]))
 
 
-def test_a_search_over_distributed_bags(client, data):
-    bags, y = data
-
-    def searched(X):
-        steps = InstanceTransformer(), MISVC(kernel="linear", random_state=0)
-        grid = {"misvc__C": [0.01, 1.0]}
-        folds = list(StratifiedBagKFold(2).split(X, y))
-        return GridSearchCV(make_pipeline(*steps), grid, cv=folds[:1]).fit(X, y)
-
-    there = DistributedBags.from_bags(bags[:60], partition_bytes=bags.nbytes // 5)
-    bags, y = bags[:60], y[:60]
-    found, expected = searched(there), searched(bags)
-    np.testing.assert_allclose(
-        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
-    )
-    assert found.score(there, y) == expected.score(bags, y)
-
-
 def test_values_that_are_not_finite_are_refused_by_their_bag(client, data):
     bags, y = data
     sent = DistributedBags.from_bags(bags, partition_bytes=2000).transformed(_spoilt, 300)
@@ -492,14 +440,12 @@ def _spoilt(bags, row):
     [
         lambda there, y: MISVC().fit(there, y),
         lambda there, y: CoupledMISVC(kernel="linear", bag_kernel="minmax").fit(there, y),
-        lambda there, y: CoupledMISVR().fit(there, y),
-        lambda there, y: BAMIC().fit(there),
         lambda there, y: bag_kernel(there),
         lambda there, y: np.asarray(there),
         lambda there, y: list(there),
         lambda there, y: there.instances,
     ],
-    ids=["rbf", "coupled", "regression", "k-medoids", "function", "numpy", "loop", "instances"],
+    ids=["rbf", "coupled", "function", "numpy", "loop", "instances"],
 )
 def test_what_needs_all_instances_says_what_to_do(there, data, use):
     with pytest.raises(TypeError, match=r"bring them here with bags.compute\(\), or take") as info:
@@ -590,7 +536,7 @@ def test_a_fit_outlives_a_worker(client, data):
     def killing(source, function, arguments, options):
         thread = threading.Timer(0.05, os.kill, (victim, signal.SIGKILL))
         thread.start()
-        found = source.map(_slow, function, arguments, None, **options)
+        found = source.map(_slow, function, arguments, **options)
         thread.join()
         return found
 
@@ -601,22 +547,6 @@ def test_a_fit_outlives_a_worker(client, data):
     np.testing.assert_array_equal(model.witnesses_, expected.witnesses_)
     client.wait_for_workers(2, timeout=120)
     assert victim not in client.run(os.getpid).values()
-
-
-def test_a_fit_waits_for_a_slow_worker(client, there, data):
-    there, y = there[20:], data[1][20:]
-    model = MISVC(1.0, kernel="linear", random_state=0)
-    expected = copy.deepcopy(model).fit(there, y)
-    slow = next(iter(client.run(os.getpid).values()))
-
-    def slowed(source, function, arguments, options):
-        return source.map(_slow, function, arguments, slow, **options)
-
-    disturbed = disturb_first(there, slowed)
-    model.fit(there, y)
-    assert disturbed
-    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
-    np.testing.assert_array_equal(model.witnesses_, expected.witnesses_)
 
 
 def disturb_first(there, pass_):
@@ -641,10 +571,8 @@ def disturb_first(there, pass_):
     return disturbed
 
 
-def _slow(block, function, arguments, pid):
-    """Slow in all processes or in one of them."""
-    if pid in (None, os.getpid()):
-        time.sleep(0.1)
+def _slow(block, function, arguments):
+    time.sleep(0.1)
     return function(block, *arguments)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from dataclasses import replace
 from typing import ClassVar
 
 import joblib
@@ -126,6 +127,19 @@ def test_learners_can_be_used_by_themselves(bags):
         assert {value for column in columns for value in column} == {-1.0, 1.0}
         scores = model.instance_decision_function(X)
         np.testing.assert_allclose(model.alpha_ @ columns, scores, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_learners_cut_short_floats_as_doubles(dtype):
+    """Between two neighbours of a type, a threshold rounded to this type is one of them."""
+    X = np.linspace(1.0, 2.0, 41, dtype=dtype)
+    X = np.unique(np.r_[X, np.nextafter(X, dtype(3.0))])[:, None]
+    y = np.arange(len(X)) // 2 % 2
+    y[::3] = 1 - y[::3]
+    model = LPBoost(C=10.0).fit(Bags(X, np.arange(len(X) + 1)), y)
+    scores = model.instance_decision_function(Bags(X, np.arange(len(X) + 1)))
+    columns = [each.predict(X) for each in model.learners_]
+    np.testing.assert_allclose(model.alpha_ @ columns, scores, atol=1e-12)
 
 
 def test_balls_compare_by_value():
@@ -291,6 +305,17 @@ def test_time_limit_returns_the_best_found_with_its_gap(branch):
     assert model.decision_function(X).shape == (60,)
 
 
+def test_a_program_without_reductions_for_its_size_is_named():
+    class Large(DPBoost):
+        def _options(self, n_estimators):
+            return replace(super()._options(n_estimators), simplex_entries=0, interior_rows=1)
+
+    with pytest.warns(ConvergenceWarning, match="stopped early by size .*no reductions were tried"):
+        model = Large().fit(*overlapping_bags())
+    assert not model.converged_
+    assert model.n_reductions_ == 0
+
+
 def test_the_maximum_number_of_learners():
     X, y = overlapping_bags()
     full = DPBoost().fit(X, y)
@@ -388,6 +413,19 @@ def test_costs_that_buy_no_learner_give_the_empty_ensemble():
     # Every instance of a negative bag, and the positive bag, has a slack of 1.
     assert model.objective_ == pytest.approx(0.099)
     assert model.lower_bound_ == pytest.approx(0.099)
+
+
+@pytest.mark.parametrize("n_estimators", [1, "auto"])
+@pytest.mark.parametrize("C", [1e-8, 1e-3])
+def test_a_large_program_of_small_costs_gives_the_empty_ensemble(C, n_estimators):
+    rng = np.random.default_rng(0)
+    bags = Bags.from_list([rng.normal(size=(3, 3)) for _ in range(60)])
+    y = np.arange(60) % 2
+    for build, n_slacks in ((DPBoost, 120), (LPBoost, 180)):
+        model = build(C=C, n_estimators=n_estimators).fit(bags, y)
+        assert len(model.alpha_) == 0
+        assert model.objective_ == pytest.approx(n_slacks * C)
+        assert model.lower_bound_ == pytest.approx(n_slacks * C)
 
 
 @pytest.mark.parametrize("estimator", ["stump", "rbf"])

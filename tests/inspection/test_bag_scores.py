@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import TunedThresholdClassifierCV
 
+from milearn.baselines import CitationKNN
 from milearn.cluster import M3IC
 from milearn.inspection import BagScoresDisplay
 from tests.toys import LeastSquaresBags, two_level_bags
@@ -60,8 +61,6 @@ def test_a_tuned_threshold_is_where_it_was_tuned(data):
 
 
 def test_probabilities_have_their_threshold_in_the_middle(data):
-    from milearn.baselines import CitationKNN
-
     X, y = data
     model = CitationKNN().fit(X, y)
     display = BagScoresDisplay.from_estimator(model, X, y, response_method="predict_proba")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.impute import SimpleImputer
 from sklearn.metrics import make_scorer
+from sklearn.pipeline import make_pipeline
 
 from milearn import Bags
 from milearn.inspection import PermutationImportanceDisplay, permutation_importance
+from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC
 
 
@@ -95,6 +98,18 @@ def test_scorers_and_weights(bags):
     found = permutation_importance(model, bags, np.arange(15) % 2, scoring=constant, n_repeats=1)
     assert found.baseline_score == 7
     np.testing.assert_array_equal(found.importances, 0)
+
+
+def test_a_pipeline_that_imputes_gets_missing_values(bags):
+    instances, y = bags.instances.copy(), np.arange(15) % 2
+    instances[::3, 1] = np.nan
+    gaps = bags.with_instances(instances)
+    model = make_pipeline(InstanceTransformer(SimpleImputer()), MISVC(kernel="linear"))
+    found = permutation_importance(model.fit(gaps, y), gaps, y, random_state=0)
+    assert found.baseline_score == model.score(gaps, y)
+    assert found.importances.shape == (4, 5)
+    with pytest.raises(ValueError, match="contains NaN"):
+        permutation_importance(model[-1], gaps, y)
 
 
 def test_what_is_refused(bags):

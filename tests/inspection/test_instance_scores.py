@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
@@ -30,16 +31,12 @@ def model(data):
     return LeastSquaresBags().fit(*data)
 
 
-def rgba_of(bar):
-    return bar.get_facecolor()
-
-
 def test_heights_are_scores_and_the_witness_has_its_own_colour(data, model):
     X, _ = data
-    display = InstanceScoresDisplay.from_estimator(model, X, bag=3)
+    display = InstanceScoresDisplay.from_estimator(model, X, bag=-27)
     expected = model.instance_decision_function(X)[X.bag_index == 3]
     np.testing.assert_allclose([bar.get_height() for bar in display.bars_], expected)
-    colors = [rgba_of(bar) for bar in display.bars_]
+    colors = [bar.get_facecolor() for bar in display.bars_]
     witness = int(model.witness(X)[3] - X.offsets[3])
     assert [color == colors[witness] for color in colors] == [
         row == witness for row in range(len(colors))
@@ -48,12 +45,6 @@ def test_heights_are_scores_and_the_witness_has_its_own_colour(data, model):
     assert display.figure_ is display.ax_.figure
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert sorted(texts) == ["other instances", "threshold", "witness"]
-
-
-def test_last_bag_by_a_negative_number_and_a_bag_that_is_not_there(data, model):
-    X, _ = data
-    last = InstanceScoresDisplay.from_estimator(model, X, bag=-1)
-    np.testing.assert_allclose(last.scores, model.instance_decision_function(X[[29]]))
     with pytest.raises(IndexError):
         InstanceScoresDisplay.from_estimator(model, X, bag=30)
 
@@ -93,22 +84,17 @@ def test_a_pipeline_and_a_search_score_what_their_last_step_sees(data):
         )
 
 
-def test_values_of_a_regression_have_no_threshold(data):
-    X, _ = data
-    y = np.maximum.reduceat(X.instances[:, 0], X.offsets[:-1])
-    model = CoupledMISVR(kernel="linear").fit(X, y)
+@pytest.mark.parametrize("model", [CoupledMISVR(kernel="linear"), MICoxPH()], ids=repr)
+def test_values_and_risks_have_no_threshold(data, model):
+    X, y = data
+    values = np.maximum.reduceat(X.instances[:, 0], X.offsets[:-1])
+    if isinstance(model, MICoxPH):
+        values = survival_outcomes(y == 1, 1.0 + np.arange(len(y)) % 7)
+    model.fit(X, values)
     display = InstanceScoresDisplay.from_estimator(model, X, bag=1)
     np.testing.assert_allclose(display.scores, model.predict_instances(X[[1]]))
     assert display.line_ is None
     assert display.ax_.get_ylabel() == "instance value"
-
-
-def test_risks_of_a_survival_model_are_values(data):
-    X, y = data
-    model = MICoxPH().fit(X, survival_outcomes(y == 1, 1.0 + np.arange(len(y)) % 7))
-    display = InstanceScoresDisplay.from_estimator(model, X, bag=1)
-    np.testing.assert_allclose(display.scores, model.predict_instances(X[[1]]))
-    assert display.line_ is None
 
 
 def test_a_grid_becomes_a_heat_map_cell_by_cell(data, model):
@@ -129,40 +115,23 @@ def test_a_grid_becomes_a_heat_map_cell_by_cell(data, model):
     assert display.bars_ is None
 
 
-def test_patches_lie_on_the_picture_that_they_were_cut_from():
-    picture = np.random.default_rng(0).random((8, 12))
-    corners = np.array([[0, 0], [4, 0], [8, 0], [0, 4], [4, 4], [8, 4]])
-    display = InstanceScoresDisplay(
-        scores=np.arange(6.0), coordinates=corners, patch_size=4, background=picture
-    ).plot()
-    below, above = display.ax_.images
-    np.testing.assert_allclose(below.get_array(), picture)
-    assert above is display.image_
-    assert list(above.get_extent()) == [0.0, 12.0, 8.0, 0.0]
-    np.testing.assert_allclose(above.get_array(), [[0, 1, 2], [3, 4, 5]])
-    assert above.get_alpha() < 1
-
-
-def test_scattered_places_are_points():
+def test_scattered_places_and_two_instances_in_one_place_are_points():
     places = np.random.default_rng(0).random((9, 2))
     display = InstanceScoresDisplay(scores=np.arange(9.0), coordinates=places).plot()
     assert display.image_ is None
     np.testing.assert_allclose(display.points_.get_offsets(), places)
     np.testing.assert_allclose(display.points_.get_array(), np.arange(9.0))
     assert display.ax_.yaxis_inverted()
-
-
-def test_two_instances_in_one_place_are_points():
-    display = InstanceScoresDisplay(
-        scores=[1.0, 2.0, 3.0], coordinates=[[0, 0], [0, 0], [1, 1]]
-    ).plot()
+    places = [[0, 0], [0, 0], [1, 1]]
+    display = InstanceScoresDisplay(scores=[1.0, 2.0, 3.0], coordinates=places).plot()
     assert display.image_ is None
     assert len(display.points_.get_offsets()) == 3
+    places = np.random.default_rng(0).random((4000, 2))
+    display = InstanceScoresDisplay(scores=np.arange(4000.0), coordinates=places).plot()
+    assert list(display.points_.get_sizes()) == [18.0]
 
 
 def test_it_draws_in_the_axes_that_are_given(data, model):
-    import matplotlib.pyplot as plt
-
     _, (left, right) = plt.subplots(1, 2)
     display = InstanceScoresDisplay.from_estimator(model, data[0], ax=right)
     assert display.ax_ is right
@@ -239,13 +208,6 @@ def test_colours_end_at_the_limit():
     assert display.image_.get_clim() == (-2.0, 2.0)
     assert display.colorbar_.extend == "both"
     assert display.plot(limit=9.0).colorbar_.extend == "neither"
-
-
-def test_many_points_are_small_and_without_edges():
-    places = np.random.default_rng(0).random((4000, 2))
-    display = InstanceScoresDisplay(scores=np.arange(4000.0), coordinates=places).plot()
-    assert list(display.points_.get_sizes()) == [18.0]
-    assert len(display.points_.get_edgecolors()) == 0
 
 
 def test_scores_are_those_of_the_positive_class_with_its_name():

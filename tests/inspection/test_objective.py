@@ -50,11 +50,6 @@ def test_values_of_ones_own_and_a_bound_that_is_missing():
     assert list(one.bound_.get_xdata()) == [0.5, 1.5]
 
 
-def test_a_long_history_has_no_markers():
-    assert ObjectiveDisplay(history=np.arange(60.0)).plot().line_.get_marker() == "o"
-    assert ObjectiveDisplay(history=np.arange(61.0)).plot().line_.get_marker() == "None"
-
-
 def test_of_three_classes_one_is_named():
     X, y, *_ = two_level_bags(n_bags=30, n_classes=3, seed=1)
     model = MISVC(kernel="linear").fit(X, y)

@@ -79,7 +79,9 @@ def test_scores_of_a_search_at_the_best_of_the_other_parameters(data):
 
 def test_the_band_is_one_deviation_wide():
     scores = np.array([[0.5, 0.7], [0.9, 0.9]])
-    display = RegularizationPathDisplay.from_scores([1.0, 10.0], scores)
+    display = RegularizationPathDisplay(
+        param_name="C", param_range=[1.0, 10.0], scores=scores
+    ).plot()
     corners = {(float(x), round(float(y), 9)) for x, y in display.band_.get_paths()[0].vertices}
     assert corners == {(1.0, 0.5), (1.0, 0.7), (10.0, 0.9)}
     assert display.best == 10.0
@@ -97,4 +99,4 @@ def test_what_has_no_path_says_so(data):
     with pytest.raises(TypeError, match="fit a search first"):
         RegularizationPathDisplay.from_search(MISVC())
     with pytest.raises(ValueError, match=r"shape \(2, n_splits\)"):
-        RegularizationPathDisplay.from_scores([1.0, 2.0], [[1.0]])
+        RegularizationPathDisplay(param_name="C", param_range=[1.0, 2.0], scores=[[1.0]])

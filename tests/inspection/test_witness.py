@@ -34,6 +34,12 @@ def test_thumbnails_are_the_witnesses_from_the_highest_down(data):
         f"class {y[bag]}\n{score:+.2f}" for bag, score in zip(order, scores, strict=True)
     ]
     assert display.lines_ == []
+    display.figure_.canvas.draw()
+    boxes = [drawn.axes.get_tightbbox() for drawn in display.images_]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    clusters = M3IC(2, C=10.0, random_state=0).fit(X)
+    display = WitnessDisplay.from_estimator(clusters, X, clusters.labels_, instance_shape=(1, 3))
+    assert display.images_[0].axes.get_title().startswith(f"cluster {display.labels[0]}\n")
 
 
 def test_a_class_has_its_colour_whatever_else_is_drawn(data):
@@ -45,18 +51,6 @@ def test_a_class_has_its_colour_whatever_else_is_drawn(data):
     assert alone.lines_[0].get_color() == both.lines_[place].get_color()
     other = int(np.flatnonzero(both.labels == 0)[0])
     assert alone.lines_[0].get_color() != both.lines_[other].get_color()
-
-
-def test_no_thumbnail_lies_on_another(data):
-    X, y, model = data
-    display = WitnessDisplay.from_estimator(model, X, y, instance_shape=(1, 3), max_bags=10)
-    display.figure_.canvas.draw()
-    boxes = [drawn.axes.get_tightbbox() for drawn in display.images_]
-    for first, box in enumerate(boxes):
-        for other in boxes[first + 1 :]:
-            assert not (
-                box.x0 < other.x1 and other.x0 < box.x1 and box.y0 < other.y1 and other.y0 < box.y1
-            )
 
 
 def test_lines_are_standardised_features_of_the_bags_that_are_named(data):
@@ -75,13 +69,8 @@ def test_features_that_witnesses_differ_in_are_chosen_and_named():
     rng = np.random.default_rng(0)
     instances = rng.normal(size=(10, 6))
     instances[:, [1, 4]] += 5
-    display = WitnessDisplay(
-        instances=instances,
-        scores=np.ones(10),
-        mean=np.zeros(6),
-        std=np.ones(6),
-        feature_names=list("abcdef"),
-    ).plot(max_features=2)
+    given = {"mean": np.zeros(6), "std": np.ones(6), "feature_names": list("abcdef")}
+    display = WitnessDisplay(instances=instances, scores=np.ones(10), **given).plot(max_features=2)
     assert list(display.features_) == [1, 4]
     assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["b", "e"]
     np.testing.assert_allclose(display.lines_[3].get_ydata(), instances[3, [1, 4]])
@@ -130,11 +119,7 @@ def test_of_many_lines_some_are_drawn_evenly_and_the_legend_says_so():
     for line, place in zip(display.lines_, display.shown_, strict=True):
         np.testing.assert_allclose(line.get_ydata(), expected[place])
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts[1:] == [
-        "witnesses,\nclass 0",
-        "witnesses,\nclass 1",
-        "(200 of 1,000 drawn)",
-    ]
+    assert texts[1:] == ["witnesses,\nclass 0", "witnesses,\nclass 1", "(200 of 1,000 drawn)"]
 
 
 def test_of_many_thumbnails_some_are_drawn_evenly_and_the_title_says_so():
@@ -147,13 +132,6 @@ def test_of_many_thumbnails_some_are_drawn_evenly_and_the_title_says_so():
         np.testing.assert_array_equal(drawn.get_array(), instances[place].reshape(2, 2))
         assert drawn.axes.get_title() == f"+{place}.00"
     assert display.ax_.get_title(loc="left") == "120 of 358 bags, evenly spaced"
-
-
-def test_what_a_clusterer_finds_is_called_a_cluster():
-    X, *_ = two_level_bags(n_bags=12, seed=0)
-    model = M3IC(2, C=10.0, random_state=0).fit(X)
-    display = WitnessDisplay.from_estimator(model, X, model.labels_, instance_shape=(1, 3))
-    assert display.images_[0].axes.get_title().startswith(f"cluster {display.labels[0]}\n")
 
 
 def test_labels_of_another_length_are_refused(data):

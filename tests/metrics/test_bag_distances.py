@@ -13,20 +13,18 @@ from scipy.spatial.distance import cdist
 from sklearn import config_context
 
 from milearn import Bags
-from milearn._kernels import emd, memory, pairs, squares
+from milearn._kernels import emd, memory, pairs
 from milearn.cluster import BAMIC
 from milearn.metrics import bag_distances
+from tests._bags.kinds import refuses
+from tests.bags import random_bags as bags_of
 
 METRICS = ("min", "max", "mean", "mind", "emd")
 HAUSDORFF = ("min", "max", "mean", "mind")
 
 
-def random_bags(n_bags=30, n_features=4, largest=9, seed=0, centre=0.0):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, largest + 1, size=n_bags)
-    instances = centre + rng.normal(size=(sizes.sum(), n_features))
-    instances[rng.random(instances.shape) < 0.3] = 0.0
-    return Bags(instances, np.concatenate([[0], np.cumsum(sizes)]))
+def random_bags(n_bags=30, largest=9, seed=0, centre=0.0):
+    return bags_of(seed, n_bags, 4, largest, centre=centre, zeros=0.3)
 
 
 def transport(A, B):
@@ -104,32 +102,36 @@ def test_kinds_of_input_agree(metric):
     np.testing.assert_allclose(
         bag_distances(single, metric=metric), bag_distances(double, metric=metric), rtol=1e-12
     )
-
-
-def test_features_that_are_constant_on_each_side_but_differ_count():
+    # Features that are constant on each side but differ count.
     X, Y = np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([[0.0, 4.0], [1.0, 4.0]])
-    np.testing.assert_allclose(bag_distances(X, Y), cdist(X, Y))
-    np.testing.assert_array_equal(bag_distances(np.ones((3, 2))), np.zeros((3, 3)))
+    np.testing.assert_allclose(bag_distances(X, Y, metric=metric), cdist(X, Y))
+    np.testing.assert_array_equal(bag_distances(np.ones((3, 2)), metric=metric), np.zeros((3, 3)))
 
 
 def test_what_is_refused():
     X = random_bags(3)
-    with pytest.raises(ValueError, match=r"^metric='hausdorff' is unknown: choose one of"):
-        bag_distances(X, metric="hausdorff")
-    with pytest.raises(ValueError, match=r"^X has 4 features but Y has 2: bags of both"):
-        bag_distances(X, X[:, [0, 1]])
     blocks = [np.array(block) for block in X]
     blocks[1][0, 0] = np.nan
-    with pytest.raises(ValueError, match=r"^Bag 1 contains NaN"):
-        bag_distances(blocks)
-    with pytest.raises(ValueError, match=r"^Bag 1 contains NaN"):
-        bag_distances(X, blocks)
+    mind, emd = 'directed and squared require metric="mind"', 'max_instances requires metric="emd"'
+    for given, options, message in (
+        ((X,), {"metric": "hausdorff"}, "metric='hausdorff' is unknown: choose one of"),
+        ((X, X[:, [0, 1]]), {}, "X has 4 features but Y has 2: bags of both"),
+        ((blocks,), {}, "Bag 1 contains NaN"),
+        ((X, blocks), {}, "Bag 1 contains NaN"),
+        ((X,), {"directed": True}, mind),
+        ((X,), {"squared": True}, mind),
+        ((X,), {"max_instances": 3}, f"{emd}, got metric='mean'"),
+    ):
+        refuses(lambda g=given, o=options: bag_distances(*g, **o), message)
+    for wrong in (0, 2.5, True):
+        with pytest.raises(ValueError, match="is not a positive integer"):
+            bag_distances(X, metric="emd", max_instances=wrong)
 
 
 def test_blocks_follow_the_working_memory_of_scikit_learn():
-    assert squares.block_shape() == (256, 1024)
+    assert pairs.block_shape() == (256, 1024)
     with config_context(working_memory=0.5):
-        rows, columns = squares.block_shape()
+        rows, columns = pairs.block_shape()
         X = random_bags(60)
         expected = all_pairs(X, X, "mean")
         np.testing.assert_allclose(bag_distances(X, n_jobs=2), expected, rtol=1e-10)
@@ -246,18 +248,6 @@ def test_without_pot(monkeypatch):
     with pytest.raises(ImportError, match=r"pip install 'milearn\[emd\]'"):
         bag_distances(random_bags(3), metric="emd")
     assert bag_distances(random_bags(3), metric="mind").shape == (3, 3)
-
-
-def test_options_that_belong_to_another_metric():
-    X = random_bags(3)
-    for option in ({"directed": True}, {"squared": True}):
-        with pytest.raises(ValueError, match='directed and squared require metric="mind"'):
-            bag_distances(X, **option)
-    with pytest.raises(ValueError, match=r'max_instances requires metric="emd", got metric=.mean'):
-        bag_distances(X, max_instances=3)
-    for wrong in (0, 2.5, True):
-        with pytest.raises(ValueError, match="is not a positive integer"):
-            bag_distances(X, metric="emd", max_instances=wrong)
 
 
 def test_bags_whose_pair_does_not_fit(monkeypatch):

@@ -81,13 +81,6 @@ def test_critical_values_are_those_of_the_published_table(k, alpha, q):
     np.testing.assert_array_equal(found.nemenyi < alpha, gaps > found.critical_difference)
 
 
-def test_the_best_everywhere_has_rank_one_and_ties_share():
-    found = rank_methods([[0.5, 0.9, 0.5], [0.4, 0.8, 0.4], [0.6, 0.7, 0.6]], ["x", "y", "z"])
-    assert found.methods == ("y", "x", "z")
-    np.testing.assert_array_equal(found.ranks, [1.0, 2.5, 2.5])
-    assert found.n_datasets == 3
-
-
 def test_wilcoxon_is_corrected_by_holm_and_asks_for_the_pair_alone():
     scores = np.random.default_rng(0).uniform(size=(9, 4))
     scores[0, 0] = scores[0, 1]  # a tie
@@ -125,6 +118,18 @@ def test_rounding_does_not_break_ties():
     np.testing.assert_allclose(found.ranks, [4 / 3, 5 / 3])
     np.testing.assert_array_equal(rank_methods(1e9 * scores, ["a", "b"]).ranks, found.ranks)
     np.testing.assert_array_equal(rank_methods(1e-9 * scores, ["a", "b"]).ranks, found.ranks)
+
+
+@pytest.mark.parametrize("unit", [100.0, 1 / 3, 1e-7])
+def test_p_values_do_not_depend_on_the_unit(unit):
+    # Equal differences differed in the last digit in one unit but not in another.
+    scores = np.random.default_rng(0).integers(600, 640, size=(40, 4)) + np.arange(0, 12, 3)
+    scores = scores / 1000
+    found, other = (rank_methods(each, list("abcd")) for each in (scores, unit * scores))
+    np.testing.assert_array_equal(other.ranks, found.ranks)
+    np.testing.assert_array_equal(other.wilcoxon, found.wilcoxon)
+    whole = rank_methods(np.rint(1000 * scores), list("abcd"))
+    np.testing.assert_array_equal(whole.wilcoxon, found.wilcoxon)
 
 
 def test_methods_that_are_alike_have_no_p_value_and_no_warning():

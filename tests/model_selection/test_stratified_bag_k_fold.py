@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import product
 
 import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.model_selection import (
-    GridSearchCV,
     StratifiedGroupKFold,
     StratifiedKFold,
-    cross_val_predict,
     cross_validate,
 )
 from sklearn.pipeline import make_pipeline
@@ -85,32 +81,15 @@ def test_instances_are_better_balanced_than_by_counting_bags(shuffle):
     assert np.mean(ours) < 0.3 * np.mean(theirs)
 
 
-def test_equal_sizes_are_dealt_like_singletons():
-    y = np.array([0, 1, 1] * 10)
-    cube = np.zeros((30, 4, 2))
-    for left, right in zip(
-        StratifiedBagKFold(5).split(cube, y),
-        StratifiedBagKFold(5).split(cube[:, 0], y),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(left[1], right[1])
-
-
-def test_every_kind_of_input_gives_the_same_folds():
+def test_every_kind_of_input_and_of_labels_gives_the_same_folds():
     bags, y = draw(0, n_bags=40)
-    blocks = list(bags)
+    blocks, names = list(bags), np.array(["musk", "non-musk"])[y]
     objects = np.empty(len(blocks), dtype=object)
     objects[:] = blocks
     thin = bags.with_instances(sparse.csr_array(bags.instances))
     expected = [test.tolist() for _, test in StratifiedBagKFold(3).split(bags, y)]
     for kind in (blocks, tuple(blocks), objects, thin):
         assert [test.tolist() for _, test in StratifiedBagKFold(3).split(kind, y)] == expected
-
-
-def test_labels_of_any_kind_give_the_same_folds():
-    bags, y = draw(1, n_bags=40)
-    expected = [test.tolist() for _, test in StratifiedBagKFold(3).split(bags, y)]
-    names = np.array(["musk", "non-musk"])[y]
     for labels in (y.tolist(), names, names.astype(object), y.astype(float), y == 1):
         assert [test.tolist() for _, test in StratifiedBagKFold(3).split(bags, labels)] == expected
 
@@ -127,15 +106,6 @@ def test_shuffle_is_random_and_reproducible():
     cv = StratifiedBagKFold(5, shuffle=True, random_state=np.random.RandomState(0))
     first, second = (list(cv.split(bags, y)) for _ in range(2))
     assert any(a[1].tolist() != b[1].tolist() for a, b in zip(first, second, strict=True))
-
-
-def test_shuffle_lets_nearly_all_pairs_meet():
-    bags, y = draw(3, n_bags=40)
-    met = np.zeros((40, 40), dtype=bool)
-    for seed in range(200):
-        for _, test in StratifiedBagKFold(4, shuffle=True, random_state=seed).split(bags, y):
-            met[np.ix_(test, test)] = True
-    assert met.mean() > 0.9
 
 
 # -- groups --------------------------------------------------------------------------------------
@@ -183,24 +153,6 @@ def test_groups_of_one_bag_change_nothing():
     plain = [test.tolist() for _, test in StratifiedBagKFold(5).split(bags, y)]
     grouped = StratifiedBagKFold(5).split(bags, y, np.arange(len(y))[::-1])
     assert [test.tolist() for _, test in grouped] == plain
-
-
-def test_a_class_in_as_many_groups_as_folds_reaches_all_of_them():
-    y = np.array([0] * 30 + [1] * 10)
-    groups = np.concatenate(
-        [np.arange(30) // 3, [100, 100, 101, 101, 102, 102, 103, 103, 104, 104]]
-    )
-    for _, test in StratifiedBagKFold(5).split(np.zeros((40, 1)), y, groups):
-        assert np.sum(y[test] == 1) == 2
-
-
-def test_a_group_that_can_be_spared_is_moved():
-    # Placed one by one these groups leave a fold without class 0.
-    y = np.array([2, 1, 2, 1, 1, 0, 2, 1, 0, 0, 0, 2, 1, 1, 1])
-    groups = np.array([5, 2, 4, 4, 0, 1, 2, 3, 5, 5, 3, 1, 0, 3, 4])
-    for train, test in StratifiedBagKFold(3).split(np.zeros((15, 1)), y, groups):
-        assert set(y[train]) == set(y[test]) == {0, 1, 2}
-        assert not set(groups[train]) & set(groups[test])
 
 
 def test_small_mixed_groups_are_refused_only_where_no_division_exists():
@@ -294,35 +246,6 @@ def test_routed_groups_reach_the_splitter(cv):
     np.testing.assert_array_equal(plain["test_score"], routed["test_score"])
 
 
-@pytest.mark.parametrize("routing", [False, True])
-def test_grid_search_with_groups(routing):
-    bags, y, groups = _data()
-    search = GridSearchCV(_pipeline(), {"svc__C": [0.1, 1, 10]}, cv=StratifiedBagKFold(4))
-    with sklearn.config_context(enable_metadata_routing=routing):
-        search.fit(bags, y, groups=groups)
-    assert search.best_score_ > 0.7
-    assert search.n_splits_ == 4
-
-
-def test_cross_val_predict_tests_every_bag_once():
-    bags, y, _ = _data()
-    predicted = cross_val_predict(_pipeline(), bags, y, cv=StratifiedBagKFold(4))
-    assert np.mean(predicted == y) > 0.7
-
-
-def test_representation_and_copies():
-    cv = StratifiedBagKFold(3, shuffle=True, random_state=1)
-    assert (
-        repr(cv) == "StratifiedBagKFold(n_splits=3, random_state=1, shuffle=True, unlabeled=None)"
-    )
-    assert repr(RepeatedStratifiedBagKFold(4)) == (
-        "RepeatedStratifiedBagKFold(n_repeats=10, n_splits=4, random_state=None,\n"
-        "              unlabeled=None)"
-    )
-    for copy in (pickle.loads(pickle.dumps(cv)), clone(cv, safe=False)):
-        assert repr(copy) == repr(cv)
-
-
 def test_repeats_differ_and_are_reproducible():
     bags, y = draw(0)
     cv = RepeatedStratifiedBagKFold(5, n_repeats=3, random_state=0)
@@ -337,107 +260,66 @@ def test_repeats_differ_and_are_reproducible():
 
 # -- errors --------------------------------------------------------------------------------------
 
-ZEROS = np.zeros((12, 1))
-HALVES = np.repeat([0, 1], 6)
+ZEROS, HALVES = np.zeros((12, 1)), np.repeat([0, 1], 6)
+TWO_OF_THREE = [0, 1, 0, 2, 1, 2] * 2  # each class is in two groups of three
 
 
 @pytest.mark.parametrize(
-    ("y", "groups", "sentence"),
+    ("n_splits", "y", "groups", "sentence"),
     [
-        (None, None, "StratifiedBagKFold needs y: pass the class of each bag."),
+        (5, None, None, r"StratifiedBagKFold needs y: pass the class of each bag\."),
         (
+            5,
             np.linspace(0, 1, 12),
             None,
-            "StratifiedBagKFold needs classes in y, got continuous values: for regression use "
-            "scikit-learn's KFold, GroupKFold or ShuffleSplit, which also accept bags.",
+            "needs classes in y, got continuous values: for regression",
         ),
         (
+            5,
             ["neg"] * 12,
             None,
-            "y contains only one class ('neg'): every split needs bags of at least two classes on "
-            "both sides.",
+            r"only one class \('neg'\): every split needs bags of at least two",
         ),
-        ([None] * 12, None, "y contains no labels: every bag is unlabelled."),
+        (5, [None] * 12, None, "y contains no labels: every bag is unlabelled"),
         (
+            5,
             [0] * 9 + [1] * 3,
             None,
-            "Class 1 is in 3 labelled bag(s) but n_splits=5: every fold needs one; use n_splits=3.",
+            r"1 is in 3 labelled bag\(s\) but n_splits=5: .* n_splits=3\.",
         ),
-        (
-            ["a"] * 11 + ["b"],
-            None,
-            "Class 'b' is in 1 labelled bag(s) but n_splits=5: every fold needs one; add bags of "
-            "this class or leave it out.",
-        ),
-        (
-            HALVES,
-            np.arange(12) // 3,
-            "Class 0 is in 2 group(s) but n_splits=5: every fold needs one; use n_splits=2.",
-        ),
-        (
-            HALVES,
-            [1.0, np.nan] * 6,
-            "groups is missing for bag 1: give every bag its group.",
-        ),
+        (5, ["a"] * 11 + ["b"], None, "'b' is in 1 labelled bag.* add bags of this class or leave"),
+        (5, HALVES, np.arange(12) // 3, r"Class 0 is in 2 group\(s\) .* use n_splits=2\."),
+        (5, HALVES, [1.0, np.nan] * 6, "groups is missing for bag 1: give every bag its group"),
+        (2, TWO_OF_THREE, list("aabbcc") * 2, "leave a fold without a bag of class .* n_splits=2"),
+        (5, HALVES[:-1], None, "inconsistent numbers of samples"),
+        (5, HALVES, np.arange(3), "inconsistent numbers of samples"),
     ],
 )
-def test_impossible_splits(y, groups, sentence):
-    with pytest.raises(ValueError, match=r"\.$") as error:
-        list(StratifiedBagKFold(5).split(ZEROS, y, groups))
-    assert str(error.value) == sentence
-
-
-def test_groups_that_cannot_be_divided():
-    # Each class is in two groups of three, so that one of two folds misses a class.
-    y, groups = [0, 1, 0, 2, 1, 2], ["a", "a", "b", "b", "c", "c"]
-    with pytest.raises(ValueError, match="groups") as error:
-        list(StratifiedBagKFold(2).split(np.zeros((6, 1)), y, groups))
-    assert str(error.value) in {
-        f"The groups leave a fold without a bag of class {label}: use fewer than n_splits=2 folds, "
-        "or smaller groups."
-        for label in (0, 1, 2)
-    }
-
-
-def test_lengths_that_differ():
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        list(StratifiedBagKFold(5).split(ZEROS, HALVES[:-1]))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        list(StratifiedBagKFold(5).split(ZEROS, HALVES, np.arange(3)))
+def test_impossible_splits(n_splits, y, groups, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        list(StratifiedBagKFold(n_splits).split(ZEROS, y, groups))
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "sentence"),
+    ("splitter", "options", "error", "sentence"),
     [
+        (StratifiedBagKFold, {"n_splits": 1}, ValueError, "whole number of at least 2, got 1"),
+        (StratifiedBagKFold, {"n_splits": 2.5}, ValueError, r"n_splits must be .* got 2\.5"),
         (
-            lambda: StratifiedBagKFold(1),
+            StratifiedBagKFold,
+            {"random_state": 0},
             ValueError,
-            "n_splits must be a whole number of at least 2, got 1.",
+            "no effect without shuffle: set shuf",
         ),
         (
-            lambda: StratifiedBagKFold(2.5),
-            ValueError,
-            "n_splits must be a whole number of at least 2, got 2.5.",
-        ),
-        (
-            lambda: StratifiedBagKFold(random_state=0),
-            ValueError,
-            "random_state has no effect without shuffle: set shuffle=True or leave random_state "
-            "out.",
-        ),
-        (
-            lambda: StratifiedBagKFold(shuffle="yes"),
+            StratifiedBagKFold,
+            {"shuffle": "yes"},
             TypeError,
-            "shuffle must be True or False, got 'yes'.",
+            "shuffle must be True or False, got 'ye",
         ),
-        (
-            lambda: RepeatedStratifiedBagKFold(n_repeats=0),
-            ValueError,
-            "n_repeats must be a whole number of at least 1, got 0.",
-        ),
+        (RepeatedStratifiedBagKFold, {"n_repeats": 0}, ValueError, "n_repeats must be .* got 0"),
     ],
 )
-def test_bad_parameters(make, error, sentence):
-    with pytest.raises(error) as caught:
-        make()
-    assert str(caught.value) == sentence
+def test_bad_parameters(splitter, options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        splitter(**options)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.metrics import f1_score, make_scorer, roc_auc_score
+from sklearn.metrics import accuracy_score, f1_score, make_scorer, roc_auc_score
 
 from milearn import Bags
 from milearn._bags.segments import segment_mean
 from milearn._fit.validation import missing_labels, validate_bags
 from milearn.datasets import make_bags
 from milearn.model_selection import (
-    BagShuffleSplit,
     StratifiedBagKFold,
     transductive_cross_val_score,
     transductive_grid_search,
@@ -142,21 +141,10 @@ def test_search_equals_a_loop_over_scores(few):
     np.testing.assert_array_equal(found.best_estimator.coef_, expected.coef_)
     assert found.fit_seconds.shape == found.scores.shape == (2, 3)
     assert (found.fit_seconds > 0).all()
-    bare = transductive_grid_search(model, {"mu": [1.0]}, X, noisy, cv=cv, refit=False)
-    assert bare.best_estimator is None
-
-
-def test_first_of_equal_parameters_wins(linked):
-    X, y = linked
-    found = transductive_grid_search(Neighbours(), {"fallback": [1, 0]}, X, y, cv=3)
-    assert found.best_params == {"fallback": 1}
-
-
-def test_a_share_of_labels(linked):
-    X, y = linked
-    cv = BagShuffleSplit(n_splits=2, train_size=0.2, random_state=0)
-    transductive_cross_val_score(Neighbours(), X, y, cv=cv, n_jobs=1)
-    assert [len(labelled) for _, _, labelled in Neighbours.seen] == [6, 6]
+    # Of equal parameters the first ones are the best.
+    grid = {"fallback": [1, 0]}
+    bare = transductive_grid_search(Neighbours(), grid, X, y, cv=cv, refit=False)
+    assert (bare.best_params, bare.best_estimator) == ({"fallback": 1}, None)
 
 
 def test_a_split_that_tests_bags_without_label_is_refused(linked):
@@ -187,37 +175,24 @@ def noisy(linked):
     return X, np.where(np.random.default_rng(1).random(30) < 0.3, 1 - y, y).astype(float)
 
 
-@pytest.mark.parametrize("scoring", ["f1", make_scorer(f1_score)])
-def test_scorers_of_classes(noisy, scoring):
+def by_class(metric):
+    return lambda fitted, X, y, test: metric(y[test], fitted.transduction_[test])
+
+
+@pytest.mark.parametrize(
+    ("scoring", "score"),
+    [
+        (None, by_class(accuracy_score)),
+        ("f1", by_class(f1_score)),
+        (make_scorer(f1_score), by_class(f1_score)),
+        ("roc_auc", lambda m, X, y, test: roc_auc_score(y[test], m.decision_function(X)[test])),
+    ],
+)
+def test_scorers_see_the_test_bags_among_all(noisy, scoring, score):
     X, y = noisy
     cv, model = StratifiedBagKFold(3), LeastSquares()
-
-    def score(fitted, X, y, test):
-        return f1_score(y[test], fitted.transduction_[test])
-
     found = transductive_cross_val_score(model, X, y, cv=cv, scoring=scoring)
     np.testing.assert_array_equal(found, by_hand(model, X, y, cv, score))
-    assert not np.array_equal(found, transductive_cross_val_score(model, X, y, cv=cv))
-
-
-def test_scorers_of_scores(noisy):
-    X, y = noisy
-    cv, model = StratifiedBagKFold(3), LeastSquares()
-
-    def score(fitted, X, y, test):
-        return roc_auc_score(y[test], fitted.decision_function(X)[test])
-
-    found = transductive_cross_val_score(model, X, y, cv=cv, scoring="roc_auc")
-    np.testing.assert_array_equal(found, by_hand(model, X, y, cv, score))
-
-
-def test_accuracy_is_the_default(noisy):
-    X, y = noisy
-    options = {"cv": StratifiedBagKFold(3)}
-    expected = transductive_cross_val_score(LeastSquares(), X, y, scoring="accuracy", **options)
-    np.testing.assert_array_equal(
-        transductive_cross_val_score(LeastSquares(), X, y, **options), expected
-    )
 
 
 def test_a_metric_is_no_scorer(linked):

@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from milearn import Bags
-from milearn._kernels.learned import learn_bag_kernel
 from milearn.preprocessing import ClippedScaler
 from tests.common.common_checks import SCIKIT_LEARN_OF_SETTINGS, with_scikit_learn_checks
 
@@ -164,25 +163,3 @@ def test_errors():
     with pytest.raises(NotFittedError):
         ClippedScaler().transform(X)
     assert not hasattr(ClippedScaler().fit(X), "inverse_transform")
-
-
-def test_a_bag_far_away_keeps_its_place_in_the_kernels():
-    # Five features are zero in all training instances but one: in a test bag that has them they
-    # get z-scores of 14 and its kernels vanish, unless scaled values are clipped.
-    rng = np.random.default_rng(0)
-    instances = np.hstack([rng.normal(size=(200, 40)), np.zeros((200, 5))])
-    instances[np.arange(5), 40 + np.arange(5)] = 1.0
-    train = Bags(instances, np.arange(0, 201, 5))
-    new = np.hstack([rng.normal(size=(5, 40)), np.full((5, 5), 1.4)])
-    one = np.array([0, 5])
-    unclipped = ClippedScaler(clip=1e6).fit(train)
-    assert unclipped.transform(new).max() > 15
-    for name in ("mean", "set_median", "mind", "mind_rows"):
-        fitted, _ = learn_bag_kernel(name, unclipped.transform(train).instances, train.offsets)
-        # The kernel of rows of distances clips these itself.
-        vanishes = fitted.matrix(unclipped.transform(new), one).max() < 1e-8
-        assert vanishes == (name != "mind_rows")
-        for scaling in SCALINGS:
-            scaler = ClippedScaler(scaling).fit(train)
-            fitted, _ = learn_bag_kernel(name, scaler.transform(train).instances, train.offsets)
-            assert fitted.matrix(scaler.transform(new), one).max() > 1e-4

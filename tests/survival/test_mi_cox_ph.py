@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -16,6 +17,7 @@ from milearn.preprocessing import InstanceTransformer
 from milearn.survival import MICoxPH, StepFunction, survival_outcomes
 from tests.bags import random_bags
 from tests.common.objectives import stated_objective
+from tests.oracles import cox_step
 
 
 def random_case(seed=0, n_bags=40, d=4, largest=5, *, tied=False):
@@ -176,6 +178,18 @@ def test_features_far_from_zero():
     np.testing.assert_allclose(survival, expected, atol=1e-5)
 
 
+def test_the_gap_of_sparse_features_far_from_zero_is_true():
+    """Proportions of rows are differences of scores, which lost their digits and summed to less."""
+    for seed in (0, 1, 7, 10):
+        bags, y = random_case(seed, d=3)
+        far = Bags(sparse.csr_array(bags.instances + 1e4), bags.offsets)
+        found = MICoxPH(init="mean").fit(far, y)
+        outcomes = y["event"], y["time"], np.ones(len(y)), "breslow"
+        least, _ = cox_step(bags, outcomes, 1.0, found.witnesses_)
+        assert found.objective_ - least <= found.dual_gap_ + 1e-6
+        assert found.dual_gap_ <= 1e-6 * found.objective_
+
+
 def test_pipelines_and_searches():
     bags, y = random_case(6, 60)
     pipeline = make_pipeline(InstanceTransformer(StandardScaler()), MICoxPH())
@@ -197,6 +211,19 @@ def test_memory_maps_and_half_precision(tmp_path):
     found = MICoxPH().fit(Bags(mapped, bags.offsets), y)
     np.testing.assert_allclose(found.coef_, model.coef_, atol=1e-6)
     np.testing.assert_allclose(found.predict(bags), model.predict(bags), atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_events_of_the_last_time_alone(weighted):
+    """All that happened was expected: residuals are rounding, which may have one sign."""
+    for seed in range(16):
+        bags, rng = random_bags(seed, 12, 3, 5), np.random.default_rng(seed)
+        times = rng.integers(1, 4, 12).astype(float)
+        weights = rng.uniform(0.1, 3.0, 12) if weighted else None
+        y = survival_outcomes(times == times.max(), times)
+        found = MICoxPH().fit(bags, y, sample_weight=weights)
+        expected = MICoxPH(init="mean").fit(bags, y, sample_weight=weights)
+        assert found.objective_ <= expected.objective_ + 1e-6
 
 
 # -- what is refused -------------------------------------------------------------------------------

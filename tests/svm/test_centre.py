@@ -7,8 +7,7 @@ import pytest
 from scipy import sparse
 
 from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, InstanceMISVC
-from milearn.svm._centre import Centre
-from milearn.svm._formulations import TrainingBags
+from milearn.svm._fit import TrainingBags
 from tests.toys import two_level_bags
 
 MODELS = [
@@ -73,9 +72,9 @@ def test_sparse_and_near_instances_stay_as_they_are():
     bags, far, _ = shifted()
     sparse_far = far.with_instances(sparse.csr_array(far.instances))
     everything = np.arange(len(bags))
-    assert Centre.of(TrainingBags.of(far, everything)).point is not None
-    assert Centre.of(TrainingBags.of(bags, everything)).point is None
-    assert Centre.of(TrainingBags.of(sparse_far, everything)).point is None
+    assert TrainingBags.of(far, everything).centred()[1] is not None
+    assert TrainingBags.of(bags, everything).centred()[1] is None
+    assert TrainingBags.of(sparse_far, everything).centred()[1] is None
     scaled = bags.with_instances(bags.instances * [1e-3, 1.0, 1e3] + 100.0)
-    point = Centre.of(TrainingBags.of(scaled, everything)).point
+    point = TrainingBags.of(scaled, everything).centred()[1]
     np.testing.assert_array_equal(point > 0, [True, True, False])

@@ -279,29 +279,6 @@ def test_problems_are_reported():
         CoupledMISVR(nu=0).fit(bags, y)
 
 
-def test_lazy_cuts_are_few_on_real_data(data_dir):
-    from milearn._kernels.bag import bag_scales
-    from milearn._kernels.instance import instance_kernel
-    from milearn._solvers.common.gram import KernelGram
-    from milearn._solvers.common.options import SolverOptions
-    from milearn._solvers.svm.coupled.cccp import solve_coupled
-    from milearn._solvers.svm.coupled.gram import SetKernelGram
-    from milearn._solvers.svm.losses import Coupling, Hinge
-
-    with np.load(data_dir / "musk1.npz") as file:
-        X, offsets, y = file["instances"] / 100.0, file["bag_offsets"], file["y"]
-    kernel, _ = instance_kernel("rbf", gamma=1.0 / 166)
-    scales = bag_scales("normalized_set", X, offsets, kernel)
-    bags = SetKernelGram(KernelGram(X, kernel, 2**27), offsets, scales, np.ones(len(X)))
-    loss = Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), 1000 / len(y)))
-    coupling = Coupling("l1", 0.1 * loss.weights)
-    options = SolverOptions(tol=1e-6, max_iter=100)
-    lazy = solve_coupled(bags, loss, coupling, None, options)
-    every = solve_coupled(bags, loss, coupling, None, options, cuts="all")
-    assert lazy.objective == pytest.approx(every.objective, rel=1e-7)
-    assert lazy.n_cuts < 0.5 * every.n_cuts
-
-
 def test_extremes_of_sparse_bags_stay_sparse_or_are_counted():
     text = sparse.csr_array(sparse.random(60, 20_000, density=4e-4, random_state=0, format="csr"))
     bags = Bags(text, np.arange(0, 61, 3))

@@ -62,8 +62,6 @@ def test_the_gap_belongs_to_the_witnesses_of_a_constant_model(seed, d, slack):
     offsets = np.r_[0, np.cumsum(rng.integers(4, 8, 36))]
     bags, y = Bags(rng.normal(size=(offsets[-1], d)), offsets), (np.arange(36) < 3) * 1
     model = MISVC(C=0.1, kernel="linear", slack=slack, init="mean").fit(bags, y)
-    # Few slacks go to the dual.
-    assert (model.n_passes_ == 0) == (slack == "bag")
     assert model.objective_ == pytest.approx(0.6, rel=1e-5)
     best = maximum_step(bags, y == 1, np.full(36, 0.1), slack, model.witnesses_[y == 1])
     assert model.objective_ - model.dual_gap_ <= best * (1 + 1e-6)

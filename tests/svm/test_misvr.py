@@ -7,9 +7,11 @@ from functools import cache
 import cvxpy as cp
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from milearn import Bags
-from milearn.svm import MISVR
+from milearn.datasets import make_affinity
+from milearn.svm import MISVR, CoupledMISVR
 from tests.oracles import highest_of
 
 
@@ -72,3 +74,13 @@ def test_a_dual_of_too_large_numbers_is_solved_over_rows(seed):
     assert model.dual_gap_ <= 1e-6 * model.objective_
     constant = step_optimum(model, bags.with_instances(0 * bags.instances), y)
     assert model.objective_ < 0.99 * constant
+
+
+@pytest.mark.parametrize("estimator", [MISVR(), CoupledMISVR(C=10.0)], ids=["hard", "coupled"])
+def test_a_shift_of_the_targets_shifts_the_predictions(estimator):
+    bags, targets = make_affinity(n_bags=40, random_state=0)
+    targets = np.round(targets * 2**12) / 2**12  # exact after the shift
+    near = clone(estimator).fit(bags, targets)
+    far = clone(estimator).fit(bags, targets + 2.0**24)
+    assert far.objective_ == pytest.approx(near.objective_, rel=1e-9)
+    np.testing.assert_allclose(far.predict(bags) - 2.0**24, near.predict(bags), atol=1e-7)

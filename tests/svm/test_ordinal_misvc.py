@@ -193,3 +193,20 @@ def test_a_step_that_starts_at_its_exact_solution_keeps_the_bound():
     part = next(StratifiedBagKFold(3).split(bags, y[train]))[0]
     model = OrdinalMISVC(1.0).fit(bags[part], y[train][part])
     assert model.dual_gap_ <= 1e-6 * model.objective_
+
+
+@pytest.mark.parametrize(
+    ("C", "seed", "n_features"), [(10.0, 59, 3), (10.0, 132, 3), (1.0, 118, 2)]
+)
+def test_witnesses_of_ties_are_those_of_the_last_convex_problem(C, seed, n_features):
+    # Another fit from the highest instances, of which many tie, would find a lower objective.
+    rng = np.random.RandomState(seed)
+    blocks = [
+        rng.randint(-1, 2, size=(rng.randint(1, 5), n_features)).astype(float) for _ in range(14)
+    ]
+    y = np.arange(14) % 3
+    model = OrdinalMISVC(C=C).fit(blocks, y)
+    again = OrdinalMISVC(C=C, init=model.witnesses_).fit(blocks, y)
+    assert again.objective_ >= model.objective_ * (1 - 1e-6)
+    tops = model.instance_latent_function(blocks)[model.witnesses_]
+    np.testing.assert_allclose(tops, model.latent_function(blocks), atol=1e-6)

@@ -107,7 +107,7 @@ def test_three_classes(estimator, data):
     assert_same_model(given, named, training, new)
 
 
-@pytest.mark.parametrize("init", ["annealed", "random", "witnesses"])
+@pytest.mark.parametrize("init", ["random", "witnesses"])
 def test_starts(init, data):
     training, new, y = data
     init = training.offsets[:-1] if init == "witnesses" else init

@@ -309,7 +309,7 @@ def test_no_convergence_and_inexact_programs_warn(monkeypatch):
     monkeypatch.setattr(
         _selection,
         "solve_relaxation",
-        lambda *args, **options: replace(solve(*args, **options), primal_residual=0.01),
+        lambda *args, **options: replace(solve(*args, **options), primal_residual=0.01, error=0.01),
     )
     with pytest.warns(ConvergenceWarning, match=r"residuals of 1.0e-02 and .* raise tol"):
         SDPMIL().fit(bags, y)

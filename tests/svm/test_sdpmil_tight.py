@@ -7,12 +7,14 @@ from functools import cache, partial
 import numpy as np
 import pytest
 from sklearn import clone, config_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from milearn import SDPMIL
 from milearn._bags.segments import segment_sum
 from milearn._solvers.svm.selection import SelectionSettings
 from milearn.datasets import load_bags
+from milearn.exceptions import SolverError
 from milearn.svm import _sdpmil
 from tests.bags import labelled_bags, random_bags
 from tests.oracles import selection_optimum
@@ -124,3 +126,14 @@ def test_real_bags_have_a_bound(data_dir):
     y = bunch.target[::2]
     model = SDPMIL(C=0.1, kernel="linear", relaxation="tight", polish=True).fit(bags, y)
     assert 0 < model.lower_bound_ < model.objective_
+
+
+def test_a_mixture_that_fails_is_told(monkeypatch):
+    def fails(*args, **options):
+        raise SolverError("The cuts are too similar.")
+
+    monkeypatch.setattr("milearn._solvers.svm.mixture.solve_qp", fails)
+    bags, y = labelled_bags(0, n_positive=5, n_negative=8, d=4)
+    with pytest.warns(ConvergenceWarning, match="lower_bound_ may be too low: The cuts are"):
+        model = SDPMIL(relaxation="tight", kernel="linear", C=1.0).fit(bags, y)
+    assert model.lower_bound_ <= model.objective_

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
@@ -127,36 +126,3 @@ def test_sums_by_symmetry_are_those_of_a_loop(rows, store):
             direct = sum(np.exp(-0.2 * np.sum((x - z) ** 2)) for x in bag)
             assert sums[number, column] == pytest.approx(direct, rel=1e-12)
     np.testing.assert_allclose(own, 1.0, rtol=1e-12)
-
-
-def test_many_bags_start_from_the_support_vectors_of_libsvm(monkeypatch):
-    from milearn._solvers.svm.coupled import cccp as coupled_cccp
-    from milearn._solvers.svm.coupled import dual as coupled_dual
-
-    bags, y = make_bags(n_bags=300, bag_size=(1, 3), random_state=0)
-    weights = np.linspace(0.5, 2.0, 300)
-    quick = fresh("classification", C=1.0).fit(bags, y, sample_weight=weights)
-    from_empty = partial(coupled_dual.solve_step, many_bags=10**6)
-    monkeypatch.setattr(coupled_cccp, "solve_step", from_empty)
-    cold = fresh("classification", C=1.0).fit(bags, y, sample_weight=weights)
-    assert quick.objective_ == pytest.approx(cold.objective_, rel=1e-9)
-    np.testing.assert_allclose(
-        quick.decision_function(bags), cold.decision_function(bags), atol=1e-7
-    )
-    monkeypatch.undo()
-    # Where libsvm runs into its limit of steps the backend solves the problem from nothing.
-    monkeypatch.setattr(coupled_dual, "LimitedSVC", Unfinished)
-    again = fresh("classification", C=1.0).fit(bags, y, sample_weight=weights)
-    assert again.objective_ == pytest.approx(cold.objective_, rel=1e-9)
-
-
-class Unfinished:
-    """Stands in for libsvm at its limit of steps."""
-
-    reached_limit_ = True
-
-    def __init__(self, **parameters):
-        pass
-
-    def fit(self, *given, **further):
-        return self

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..common.cccp import optimal_intercept
 from ..common.lp import LPModel, LPResult
-from ..common.piecewise import optimal_intercept
 from .one_norm_interior import interior_one_norm
 
 _FEATURES_PER_ROUND = 30

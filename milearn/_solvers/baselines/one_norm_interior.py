@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk
 
-from ..common.piecewise import optimal_intercept
+from ..common.cccp import optimal_intercept
 
 _BOUNDARY = 0.99
 _MAX_STEPS = 200

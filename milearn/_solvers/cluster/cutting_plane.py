@@ -18,13 +18,13 @@ method with an exact line search maximises it and solves one program over the cu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...exceptions import SolverError
 from ..common.qp import ActiveSet, QPProblem, solve_qp
+from .balance import IntervalOfWidth
 
 # w -> (R(w), a subgradient of R).
 Oracle = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -45,39 +45,17 @@ _KINK = 1e-4
 _ENOUGH = 1e-2
 
 
-class ConvexSet(Protocol):
-    """A closed polyhedron that contains the last entries of w."""
-
-    @property
-    def size(self) -> int:
-        """Number of the entries."""
-        ...
-
-    def project(self, z: np.ndarray) -> np.ndarray:
-        """The nearest point of the set."""
-        ...
-
-    def derivative(self, z: np.ndarray) -> np.ndarray:
-        """A generalised derivative of the projection, a symmetric matrix."""
-        ...
-
-
 @dataclass
 class CuttingPlaneResult:
-    """The best point of a run, its risk and its lower bound."""
+    """The best point of a run and its lower bound."""
 
     w: np.ndarray
     objective: float
-    value: float
     lower_bound: float = 0.0
-    # Excess of the risk over the cuts at the last minimiser of the model.
-    violation: float = np.inf
     # Calls of the oracle, and cuts kept at the end.
     n_iter: int = 0
     n_cuts: int = 0
     converged: bool = False
-    # Best objective after each call of the oracle.
-    history: list[float] = field(default_factory=list)
 
     @property
     def gap(self) -> float:
@@ -91,7 +69,7 @@ def cutting_plane(
     cost: float,
     tol: float,
     *,
-    held: ConvexSet | None = None,
+    held: IntervalOfWidth | None = None,
     max_iter: int = 1000,
     drop_after: int = 20,
 ) -> CuttingPlaneResult:
@@ -107,7 +85,7 @@ def cutting_plane(
         C above.
     tol : float
         The run ends when the risk exceeds its largest cut by no more than this.
-    held : ConvexSet, default=None
+    held : IntervalOfWidth, default=None
         The set of the last entries of w.
     max_iter : int, default=1000
         Maximum number of calls of the oracle.
@@ -120,16 +98,14 @@ def cutting_plane(
         If a quadratic program is not solved.
     """
     model = _CutModel(len(start), cost, held, drop_after)
-    w, best, lower, history = start, None, 0.0, list[float]()
+    w, best, lower = start, None, 0.0
     for n_iter in range(1, max_iter + 1):
         value, slope = oracle(w)
         objective = 0.5 * float(w @ w) + cost * value
         violation = value - model.height(w)
         if best is None or objective < best.objective:
-            best = CuttingPlaneResult(w, objective, value, history=history)
-        history.append(best.objective)
-        best.lower_bound, best.violation = lower, violation
-        best.n_iter, best.n_cuts = n_iter, model.size
+            best = CuttingPlaneResult(w, objective)
+        best.lower_bound, best.n_iter, best.n_cuts = lower, n_iter, model.size
         precision = max(tol, _ROUNDING * value)
         missing = violation > precision
         # A start with zero risk violates no cut, but it does not minimise the model.
@@ -150,7 +126,9 @@ def cutting_plane(
 class _CutModel:
     """The cuts so far, their Gram matrix, and the dual program over them."""
 
-    def __init__(self, dim: int, cost: float, held: ConvexSet | None, drop_after: int) -> None:
+    def __init__(
+        self, dim: int, cost: float, held: IntervalOfWidth | None, drop_after: int
+    ) -> None:
         self.cost, self.held, self.drop_after = cost, held, drop_after
         # Number of unconstrained entries of w.
         self.n_loose = dim - (0 if held is None else held.size)
@@ -202,11 +180,8 @@ class _CutModel:
         """Drop the cuts that have not been used for ``drop_after`` steps."""
         idle = np.where(proportions > 0, 0, self.idle + 1)
         kept = np.flatnonzero(idle <= self.drop_after)
-        self.proportions, self.idle, self.offsets = (
-            proportions[kept],
-            idle[kept],
-            self.offsets[kept],
-        )
+        self.proportions, self.idle = proportions[kept], idle[kept]
+        self.offsets = self.offsets[kept]
         if len(kept) < len(idle):
             self.slopes, self.gram = self.slopes[kept], self.gram[np.ix_(kept, kept)]
 
@@ -233,7 +208,7 @@ class _CutModel:
         proportions: np.ndarray = np.maximum(found.x, 0.0)
         return proportions
 
-    def _by_newton(self, held: ConvexSet, scale: float, enough: float) -> np.ndarray:
+    def _by_newton(self, held: IntervalOfWidth, scale: float, enough: float) -> np.ndarray:
         """Proportions that maximise the dual if the last entries of w are constrained to a set."""
         ends, x = self.slopes[:, self.n_loose :], self.proportions
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..common.rounding import RELATIVE_TIE
+from ..common.cccp import RELATIVE_TIE
 
 
 @dataclass
@@ -61,7 +61,7 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
     iterations = np.zeros(n_starts, dtype=np.intp)
     for _ in range(max_iter):
         now = medoids[running]
-        found, totals = _assign(distances, now)
+        found, totals = _nearest(distances[now], now)
         labels[running], objectives[running] = found, totals
         for run, total in zip(running, totals, strict=True):
             histories[run].append(float(total))
@@ -74,7 +74,8 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
             break
     if len(running):
         # Items have not been assigned to the last medoids yet.
-        labels[running], objectives[running] = _assign(distances, medoids[running])
+        now = medoids[running]
+        labels[running], objectives[running] = _nearest(distances[now], now)
     best = int(np.argmax(objectives <= objectives.min() * (1.0 + RELATIVE_TIE)))
     return MedoidsResult(
         medoids=medoids[best],
@@ -100,13 +101,11 @@ def assigned(near: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, float]:
     return labels[0], float(totals[0])
 
 
-def _assign(distances: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest medoid of each item and the sum of distances to it, one row per start."""
-    return _nearest(distances[medoids], medoids)
-
-
 def _nearest(near: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same from distances of shape (n_starts, k, n)."""
+    """Nearest medoid of each item and the sum of distances to it, one row per start.
+
+    ``near`` has shape (n_starts, k, n).
+    """
     runs = np.arange(len(medoids))[:, None]
     labels = near.argmin(axis=1)
     # Each medoid belongs to its own cluster, even if two medoids are equal, so no cluster is empty.

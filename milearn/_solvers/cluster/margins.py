@@ -37,8 +37,9 @@ def margin_weights(weights: np.ndarray) -> np.ndarray:
     return differences * (k / max(k - 1, 1))
 
 
-def _over_the_next(scores: np.ndarray) -> np.ndarray:
-    """Subtract the highest score of the other rows, in place, from scores (n_clusters, n)."""
+def runner_up_scores(block: Block, weights: np.ndarray) -> np.ndarray:
+    """Margins over the largest other score, of shape (n_clusters, n_rows)."""
+    scores = np.array(block_scores(block, weights))
     if len(scores) == 1:
         return np.zeros_like(scores)
     columns = np.arange(scores.shape[1])
@@ -49,11 +50,6 @@ def _over_the_next(scores: np.ndarray) -> np.ndarray:
     scores -= highest
     scores[first, columns] = highest - second
     return scores
-
-
-def runner_up_scores(block: Block, weights: np.ndarray) -> np.ndarray:
-    """Margins over the largest other score, of shape (n_clusters, n_rows)."""
-    return _over_the_next(np.array(block_scores(block, weights)))
 
 
 def scores_of(margin: str, weights: np.ndarray) -> tuple[np.ndarray, Scores]:

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._bags.blocks import PassSource
-from ..common.cccp import CCCPSolution, cccp
-from ..common.options import SolverOptions
+from ..common.cccp import CCCPSolution, SolverOptions, cccp
 from ..common.passes import gather, highest, sum_of_means
 from .assignment import assign
 from .balance import Balance
@@ -32,53 +31,38 @@ from .cutting_plane import cutting_plane
 from .margins import LinearisedRisk, best_of_bags, scores_of
 
 
-@dataclass(frozen=True)
+@dataclass
 class ClusterProblem:
     """The data of the problem."""
 
     source: PassSource
     C: float
     balance: float | None  # None: no constraint
-    # The vector m above; None without ``balance``.
-    mean_sum: np.ndarray | None
     margin: str = "mean"  # or "runner-up"
     smallest: int = 0  # minimum number of bags per cluster
 
-    @classmethod
-    def of(
-        cls,
-        source: PassSource,
-        C: float,
-        balance: float | None,
-        *,
-        margin: str = "mean",
-        smallest: int = 0,
-    ) -> ClusterProblem:
-        """The problem of the bags of a source."""
-        mean_sum = None if balance is None else sum_of_means(source)
-        return cls(source, C, balance, mean_sum, margin, smallest)
+    def __post_init__(self) -> None:
+        # The vector m above.
+        self.mean_sum = None if self.balance is None else sum_of_means(self.source)
 
-    def choose(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Witness, cluster and hinge of each bag at the lowest cost."""
+    def choose(
+        self, weights: np.ndarray, *, first: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Witness, cluster and hinge of each bag at the lowest cost.
+
+        The ``first`` choice does not depend on the length of the weights.
+        """
         vectors, scores = scores_of(self.margin, weights)
         if not self.smallest:
             rows, clusters, margins = highest(self.source, vectors, scores)
-            return rows, clusters, np.maximum(1.0 - margins, 0.0)
-        margins, places = best_of_bags(self.source, vectors, scores)
-        hinges = np.maximum(1.0 - margins, 0.0)
-        # Among clusters with zero loss, prefer the one with the largest margin.
-        clusters = assign(hinges, margins.argmax(axis=1), self.smallest)
-        bags = np.arange(len(clusters))
-        return places[bags, clusters], clusters, hinges[bags, clusters]
-
-    def choose_first(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Witness and cluster of each bag where the length of the weights does not matter."""
-        vectors, scores = scores_of(self.margin, weights)
-        if not self.smallest:
-            return highest(self.source, vectors, scores)[:2]
-        margins, places = best_of_bags(self.source, vectors, scores)
-        clusters = assign(-margins, margins.argmax(axis=1), self.smallest)
-        return places[np.arange(len(clusters)), clusters], clusters
+        else:
+            every, places = best_of_bags(self.source, vectors, scores)
+            costs = -every if first else np.maximum(1.0 - every, 0.0)
+            # Among clusters with zero loss, prefer the one with the largest margin.
+            clusters = assign(costs, every.argmax(axis=1), self.smallest)
+            bags = np.arange(len(clusters))
+            rows, margins = places[bags, clusters], every[bags, clusters]
+        return rows, clusters, np.maximum(1.0 - margins, 0.0)
 
 
 @dataclass
@@ -149,7 +133,7 @@ def max_margin_clusters(
         objective = 0.5 * float(np.sum(weights * weights)) + C * float(hinges.mean())
         return _ClusterPoint(objective, solved.gap, np.stack([rows, clusters]), weights)
 
-    chosen = np.stack(problem.choose_first(start))
+    chosen = np.stack(problem.choose(start, first=True)[:2])
     run = cccp(step, chosen, options, inner_tol=slack_tol)
     best = run.point
     return ClusterSolution(

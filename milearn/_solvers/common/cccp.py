@@ -1,4 +1,4 @@
-"""The concave-convex procedure: one outer loop for every method of the package.
+"""The concave-convex procedure, its options and results, and what its solvers share.
 
 To minimise u(w) - v(w), with u and v convex, repeatedly replace v by its linearisation at the
 current point (for a maximum: by the element that attains it) and solve the resulting convex
@@ -9,57 +9,41 @@ so the objective cannot increase by more than the error of the convex solver.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from .options import SolverOptions
-
+# Relative difference up to which two values (scores, objectives, distances) count as equal.
+RELATIVE_TIE = 1e-9
 _MIN_TOL = 1e-13
 # Relative difference of objectives that may be due to rounding.
 _ROUNDING = 1e-12
+# Slopes up to this fraction of the sum of all changes count as zero.
+_FLAT = 1e-12
 
 
-class Point(Protocol):
-    """The result of a convex step.
+@dataclass(frozen=True)
+class SolverOptions:
+    """Stopping criteria of an outer iteration, and a callback for each step."""
 
-    ``objective`` is the value of the original, non-convex problem, a lower bound of that of the
-    convex one; ``dual_gap`` bounds the distance of the latter from its optimum; ``linearisation``
-    is the array that defines the next convex problem (witnesses, labels).
-    """
+    # Relative decrease of the objective at which to stop.
+    tol: float
+    # Maximum number of outer iterations.
+    max_iter: int
+    # Called with the number of the iteration and the objective; True asks to stop.
+    on_iteration: Callable[[int, float], bool] | None = None
 
-    objective: float
-    dual_gap: float
-    linearisation: np.ndarray
+    def watched_by(self, on_iteration: Callable[[int, float], bool] | None) -> SolverOptions:
+        """The options with another function to call at each step."""
+        return replace(self, on_iteration=on_iteration)
 
-
-@dataclass
-class CCCPResult:
-    """The best point of the run."""
-
-    point: Any
-    # One value per step, not increasing.
-    history: list[float] = field(default_factory=list)
-    n_iter: int = 0
-    # "max_iter", "callback", or empty if the run converged.
-    stopped: str = "max_iter"
-    dual_gap: float = np.inf
-
-    @property
-    def converged(self) -> bool:
-        """Whether the run ended by itself."""
-        return not self.stopped
-
-    def outcome(self) -> dict[str, Any]:
-        """Fields of a :class:`CCCPSolution`."""
-        return {
-            "objective": self.point.objective,
-            "dual_gap": self.dual_gap,
-            "history": self.history,
-            "n_iter": self.n_iter,
-            "stopped": self.stopped,
-        }
+    def after(self, n_iter: int) -> SolverOptions:
+        """The same options for a run that follows one of so many iterations."""
+        watch = self.on_iteration
+        if watch is None:
+            return self
+        return self.watched_by(lambda n, value: watch(n_iter + n, value))
 
 
 @dataclass(kw_only=True)
@@ -67,13 +51,14 @@ class CCCPSolution:
     """A local minimum; base class of the results of solvers that use the procedure."""
 
     # Value of the original, non-convex problem, recomputed at the solution.
-    objective: float
-    history: list[float]
-    n_iter: int
-    # "max_iter", "callback", or empty if the run converged.
-    stopped: str
+    objective: float = np.inf
+    # One value per step, not increasing.
+    history: list[float] = field(default_factory=list)
+    n_iter: int = 0
+    # "max_iter", "max_passes", "callback", or empty if the run converged.
+    stopped: str = "max_iter"
     # Duality gap of the last convex step, in units of the objective.
-    dual_gap: float
+    dual_gap: float = np.inf
     # Rows of the witnesses of the convex problem that the gap belongs to, one per linearised bag;
     # None for other linearisations.
     witnesses: np.ndarray | None = None
@@ -85,6 +70,23 @@ class CCCPSolution:
     def converged(self) -> bool:
         """Whether the run ended by itself."""
         return not self.stopped
+
+    def outcome(self, unit: float = 1.0) -> dict[str, Any]:
+        """The fields that describe the run, with the objective in the given unit."""
+        return {
+            "objective": unit * self.objective,
+            "history": [unit * value for value in self.history],
+            "n_iter": self.n_iter,
+            "stopped": self.stopped,
+            "dual_gap": unit * self.dual_gap,
+        }
+
+
+@dataclass(kw_only=True)
+class CCCPResult(CCCPSolution):
+    """The best point of a run, see :func:`cccp`."""
+
+    point: Any = None
 
 
 def cccp(
@@ -101,7 +103,9 @@ def cccp(
     ----------
     step : callable
         ``step(linearisation, previous_point, inner_tol)`` solves the convex problem to a relative
-        gap of ``inner_tol`` and returns a :class:`Point`.
+        gap of ``inner_tol``. It returns an object with the ``objective`` of the original problem,
+        the ``dual_gap`` of the convex one, and the ``linearisation`` (witnesses, labels), an array
+        that defines the next convex problem.
     start : ndarray
         The first linearisation.
     options : SolverOptions
@@ -137,7 +141,7 @@ def cccp(
                 result.dual_gap, result.stopped = gap, ""
                 break
             fixed |= not certified and fall <= allowed
-        result.point, result.dual_gap = point, point.dual_gap
+        result.point, result.objective, result.dual_gap = point, point.objective, point.dual_gap
         result.history.append(point.objective)
         asked_to_stop = options.on_iteration is not None and options.on_iteration(
             result.n_iter, point.objective
@@ -150,3 +154,39 @@ def cccp(
             break
         linearisation = point.linearisation
     return result
+
+
+def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:
+    """Minimiser of a convex, piecewise linear function, or the middle of all minimisers.
+
+    The slope is ``-fall`` to the left of all ``breaks`` and increases by ``changes``, which are not
+    negative, at each break.
+    """
+    order = np.argsort(breaks, kind="stable")
+    breaks, slope = breaks[order], np.cumsum(changes[order])
+    flat = _FLAT * slope[-1]
+    # The slope is zero between these breaks.
+    ends = np.searchsorted(slope, [fall - flat, fall + flat], side="left")
+    first, last = breaks[np.minimum(ends, len(breaks) - 1)]
+    return float(0.5 * (first + last))
+
+
+def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> float:
+    """The b that minimises sum_g c_g [1 - s_g (score_g + b)]_+, or the middle of all minimisers.
+
+    The middle does not depend on the order or on duplicates of groups.
+    """
+    # The slope to the left of all breaks is minus the positive weight.
+    return lowest_point(signs - scores, weights, float(weights[signs > 0].sum()))
+
+
+def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
+    """Objective below which a relative duality gap would be dominated by rounding in the losses.
+
+    Parameters
+    ----------
+    weights : ndarray, of the terms
+    largest : float, default=1.0
+        Largest target.
+    """
+    return 1e-8 * float(weights.sum()) * max(1.0, largest)

@@ -15,85 +15,21 @@ the solution, the first steps are solved to a low precision.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..._bags.blocks import stacked
 from ..._bags.threads import one_blas_thread
-from .newton import NewtonSolution
-from .options import SolverOptions
+from .cccp import CCCPSolution, SolverOptions
 
-V = TypeVar("V")
+W = TypeVar("W", bound="WorkingSet")
 
-
-class View(Protocol):
-    """The result of a pass at a point.
-
-    ``objective`` is the value of the problem, for optimal free variables ``v`` or those of the
-    point; ``value`` is the value of the convex step at the point.
-    """
-
-    @property
-    def objective(self) -> float: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def v(self) -> np.ndarray: ...
-
-
-class Step(Protocol):
-    """A convex step over a working set of rows."""
-
-    def values(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Scores at a point."""
-        ...
-
-    def first(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Initial proportions from those of known rows, which are zero for new ones."""
-        ...
-
-    def solve(
-        self, start: tuple[np.ndarray, np.ndarray], gap_tol: float, proportions: np.ndarray | None
-    ) -> NewtonSolution:
-        """Solve from (w, v), and initial proportions if there are some, to a relative gap."""
-        ...
-
-
-class PassModel(Protocol):
-    """A problem whose convex steps depend on the highest rows of groups.
-
-    ``n_passes`` is the number of passes over all instances so far. The types of views and
-    linearisations are internal to the model.
-    """
-
-    n_passes: int
-
-    def view(self, w: np.ndarray, v: np.ndarray, held: Any, before: Any) -> Any:
-        """Pass over all instances; the linearisation and the previous view are initially None."""
-        ...
-
-    def joined(self, before: Any, view: Any, held: Any) -> Any:
-        """The view with the working set of the previous one added, to repeat the same step.
-
-        The working set has to grow. Otherwise the step would be repeated without progress.
-        """
-        ...
-
-    def advanced(self, held: Any, before: Any, view: Any, duals: Duals) -> tuple[Any, Any]:
-        """The linearisation at the view, and the view with the working set of the next step."""
-        ...
-
-    def unchanged(self, held: Any, view: Any) -> bool:
-        """Whether the linearisation at the view is equal to the given one."""
-        ...
-
-    def problem(self, held: Any, view: Any) -> tuple[Step, np.ndarray]:
-        """The convex step over a working set, and keys that identify its rows in later steps.
-
-        Rows with the key -1 are not identified.
-        """
-        ...
+# Gap of a step over its working set, as a fraction of the gap of the step.
+_INNER_SHARE = 0.3
+# A step ends after this number of consecutive rounds that missed their precision over the working
+# set, which is then beyond double precision.
+_MAX_MISSED = 3
 
 
 @dataclass(frozen=True)
@@ -143,7 +79,11 @@ class WorkingSet:
             np.concatenate([part.owners for part in parts]),
         )
 
-    def joined(self, other: WorkingSet, kept: np.ndarray | None = None) -> WorkingSet:
+    def only(self, kept: np.ndarray) -> WorkingSet:
+        """Some of the rows."""
+        return WorkingSet(self.rows[kept], self.numbers[kept], self.owners[kept])
+
+    def joined(self: W, other: WorkingSet, kept: np.ndarray | None = None) -> W:
         """The working set with rows of another one that it does not have, by default all of them.
 
         Parameters
@@ -158,10 +98,11 @@ class WorkingSet:
             return self
         numbers = np.r_[self.numbers, other.numbers[extra]]
         order = np.argsort(numbers, kind="stable")
-        return WorkingSet(
-            stacked([self.rows, other.rows[extra]])[order],
-            numbers[order],
-            np.r_[self.owners, other.owners[extra]][order],
+        return replace(
+            self,
+            rows=stacked([self.rows, other.rows[extra]])[order],
+            numbers=numbers[order],
+            owners=np.r_[self.owners, other.owners[extra]][order],
         )
 
 
@@ -188,73 +129,22 @@ class Duals:
         return found
 
 
-@dataclass(frozen=True)
-class PassLimits:
-    """Precision and limits of a descent by passes."""
-
-    # Maximum number of passes. One pass after those of the start is always made.
-    max_passes: int = 500
-    # Gap of the rough first steps, over the working set.
-    rough_tol: float = 2.5e-3
-    # Gap of a step over its working set, as a fraction of the gap of the step.
-    inner_share: float = 0.3
-    # A step ends after this number of consecutive rounds that missed their precision over the
-    # working set, which is then beyond double precision.
-    max_missed: int = 3
-
-
-@dataclass
-class Descent:
-    """The best point (w, v) of a run; the other fields are those of :class:`.cccp.CCCPSolution`.
+@dataclass(kw_only=True)
+class PassSolution(CCCPSolution):
+    """The best point (w, v) of a run; v are the variables without a norm.
 
     ``held`` is the linearisation that the gap belongs to.
     """
 
     w: np.ndarray
     v: np.ndarray
-    objective: float = np.inf
-    history: list[float] = field(default_factory=list)
-    n_iter: int = 0
-    stopped: str = "max_iter"
-    dual_gap: float = np.inf
+    n_passes: int = 0
     held: Any = None
 
-    def take(self, w: np.ndarray, view: View, bound: float, held: Any) -> None:
-        """Store a point at which a step ended."""
-        self.w, self.v, self.objective, self.held = w, view.v, view.objective, held
-        self.dual_gap = max(0.0, view.value - bound)
-
-    def end(self, bound: float, held: Any) -> None:
-        """End the run with a lower bound of the convex step at the point."""
-        self.dual_gap, self.stopped, self.held = max(0.0, self.objective - bound), "", held
-
-    def count(self) -> None:
-        """Count a step."""
-        self.n_iter += 1
-        self.history.append(self.objective)
-
     @property
-    def converged(self) -> bool:
-        """Whether the run ended by itself."""
-        return not self.stopped
-
-    def follow(self, before: Descent) -> None:
-        """Put the steps of a less precise run, from whose end this one started, before its own."""
-        first = self.history[0] if self.history else -np.inf
-        # The last of them may be lower within their precision.
-        kept = [value for value in before.history if value >= first]
-        self.history = kept + self.history
-        self.n_iter = len(self.history)
-
-    def outcome(self, unit: float = 1.0) -> dict[str, Any]:
-        """Fields of a :class:`.cccp.CCCPSolution`, with the objective in the given unit."""
-        return {
-            "objective": unit * self.objective,
-            "history": [unit * value for value in self.history],
-            "n_iter": self.n_iter,
-            "stopped": self.stopped,
-            "dual_gap": unit * self.dual_gap,
-        }
+    def intercept(self) -> float:
+        """The first variable without a norm."""
+        return float(self.v[0])
 
 
 def precision(
@@ -271,21 +161,36 @@ def precision(
 
 @one_blas_thread()
 def descend(
-    model: PassModel,
+    model: Any,
     point: tuple[np.ndarray, np.ndarray],
     held: Any,
     options: SolverOptions,
     gap_tol: float,
     *,
     rough: bool = False,
+    rough_tol: float = 2.5e-3,
     objective_scale: float = 0.0,
-    limits: PassLimits | None = None,
-) -> Descent:
+    max_passes: int = 500,
+) -> PassSolution:
     """A local minimum of the model.
 
     Parameters
     ----------
-    model : PassModel
+    model : object
+        A problem whose convex steps depend on the highest rows of groups. It counts its passes over
+        all instances in ``n_passes``, and has these methods; views and linearisations are its own.
+
+        * ``view(w, v, held, before)`` passes over all instances; the linearisation and the previous
+          view are initially None. A view has the ``objective`` at the point, for optimal free
+          variables ``v`` or those of the point, and the ``value`` of the convex step.
+        * ``advanced(held, before, view, duals)`` returns the linearisation at the view, and the
+          view with the working set of the next step.
+        * ``joined(before, view, held)`` returns the view with the working set of the previous one
+          added, to repeat the same step. The working set has to grow.
+        * ``unchanged(held, view)`` tells whether the linearisation at the view is the given one.
+        * ``problem(held, view)`` returns the convex step over the working set, such as a
+          :class:`.newton.GroupProblem`, and keys of its rows that identify them in later steps
+          (-1 for none).
     point : tuple of ndarray
         Initial w and free variables.
     held : linearisation or None
@@ -296,52 +201,52 @@ def descend(
         Gap of a convex step, as a fraction of the objective, at which the step and the run end.
     rough : bool
         Whether to solve the first steps roughly, until the objective decreases slowly.
+    rough_tol : float
+        Gap of the rough first steps, over the working set.
     objective_scale : float
         Lower bound of the scale of relative gaps.
-    limits : PassLimits, default=None
+    max_passes : int
+        Maximum number of passes. One pass after those of the start is always made.
     """
-    limits = PassLimits() if limits is None else limits
-    rough_tol, (w, v), duals = max(limits.rough_tol, gap_tol), point, Duals()
-    best, bound, n_missed = Descent(w, v), -np.inf, 0
+    (w, v), duals, rough_tol = point, Duals(), max(rough_tol, gap_tol)
+    best = PassSolution(w=w, v=v, objective_scale=objective_scale)
+    bound, n_missed, ended = -np.inf, 0, False
     view = model.view(w, v, held, None)
     if held is None:
         held, view = model.advanced(None, None, view, duals)
-    max_passes = max(limits.max_passes, model.n_passes + 1)
-    while model.n_passes < max_passes and best.n_iter < options.max_iter:
+    max_passes = max(max_passes, model.n_passes + 1)
+    while not ended and model.n_passes < max_passes and best.n_iter < options.max_iter:
         problem, keys = model.problem(held, view)
-        aim = rough_tol if rough else limits.inner_share * gap_tol
+        aim = rough_tol if rough else _INNER_SHARE * gap_tol
         first = problem.first(duals.of(keys), problem.values(w, v)) if len(duals.keys) else None
         solved = problem.solve((w, v), aim, first)
         w, v, duals = solved.w, solved.v, Duals.of_rows(keys, solved.proportions)
         bound = max(bound, solved.lower_bound)
-        gap = best.objective - bound
-        if best.n_iter and not rough and gap <= gap_tol * max(best.objective, objective_scale):
+        if best.n_iter and not rough:
             # Upper bound of the decrease by the step at the best point.
-            best.end(bound, held)
-            best.count()
+            ended = best.objective - bound <= gap_tol * max(best.objective, objective_scale)
+        if not ended:
+            missed = solved.objective - bound > aim * max(solved.objective, objective_scale)
+            n_missed = n_missed + 1 if missed and not rough else 0
+            before, view = view, model.view(w, v, held, view)
+            closed = view.value - bound <= gap_tol * max(view.value, objective_scale)
+            closed |= n_missed >= _MAX_MISSED
+            improved = view.objective < best.objective
+            if not closed and not (rough and improved):
+                # Rows were missing. Even if the objective is low, the procedure continues only from
+                # solutions of its steps, so the same step is repeated over both working sets.
+                view, rough = model.joined(before, view, held), False
+                continue
+            ended = not improved
+        if ended:
+            best.n_iter += 1
+            best.history.append(best.objective)
             break
-        missed = solved.objective - bound > aim * max(solved.objective, objective_scale)
-        n_missed = n_missed + 1 if missed and not rough else 0
-        before, view = view, model.view(w, v, held, view)
-        closed = view.value - bound <= gap_tol * max(view.value, objective_scale)
-        closed |= n_missed >= limits.max_missed
-        improved = view.objective < best.objective
-        if not closed and not (rough and improved):
-            # Rows were missing. Even if the objective is low, the procedure continues only from
-            # solutions of its steps, so the same step is repeated over both working sets.
-            view, rough = model.joined(before, view, held), False
-            continue
-        if not improved:
-            best.end(bound, held)
-            best.count()
-            break
-        fall = best.objective - view.objective if best.n_iter else np.inf
-        slow = fall <= 2.0 * rough_tol * view.objective
-        best.take(w, view, bound, held)
-        best.count()
+        slow = best.n_iter and best.objective - view.objective <= 2.0 * rough_tol * view.objective
+        _take(best, w, view, bound, held)
         unchanged = model.unchanged(held, view)
         if unchanged and not rough:
-            best.end(bound, held)
+            ended = True
             break
         if options.on_iteration is not None and options.on_iteration(best.n_iter, best.objective):
             best.stopped = "callback"
@@ -349,21 +254,21 @@ def descend(
         rough = rough and not slow and not unchanged
         held, view = model.advanced(held, before, view, duals)
         v, bound, n_missed = best.v, -np.inf, 0
-    if best.stopped == "max_iter" and best.n_iter < options.max_iter:
+    if ended:
+        # The bound is that of the step at the best point.
+        best.dual_gap, best.stopped, best.held = max(0.0, best.objective - bound), "", held
+    elif best.stopped == "max_iter" and best.n_iter < options.max_iter:
         best.stopped = "max_passes"
     if best.n_iter == 0:
         # The first step did not end within the maximum number of passes.
-        best.take(w, view, bound, held)
-        best.count()
+        _take(best, w, view, bound, held)
+    best.n_passes = model.n_passes
     return best
 
 
-def with_rows(before: Any, view: V, kept: np.ndarray | None = None) -> V:
-    """A view whose working set also has rows of the one before it; see :class:`WorkingSet`.
-
-    Both are dataclasses with the fields of a working set.
-    """
-    now: Any = view
-    found = WorkingSet(now.rows, now.numbers, now.owners).joined(before, kept)
-    view = replace(now, rows=found.rows, numbers=found.numbers, owners=found.owners)
-    return view
+def _take(best: PassSolution, w: np.ndarray, view: Any, bound: float, held: Any) -> None:
+    """Store and count the point at which a step ended."""
+    best.w, best.v, best.objective, best.held = w, view.v, view.objective, held
+    best.dual_gap = max(0.0, view.value - bound)
+    best.n_iter += 1
+    best.history.append(best.objective)

@@ -255,15 +255,6 @@ class LPModel:
         basis.alien = bool(basic_columns.sum() + basic_rows.sum() != self.n_rows)
         self._check(self._highs.setBasis(basis), "an estimate of the basis")
 
-    def copied(self) -> LPModel:
-        """The same program in a new, unsolved model."""
-        copy = LPModel()
-        for mine, other in ((self._columns, copy._columns), (self._rows, copy._rows)):
-            other.position, other.size = mine.position.copy(), mine.size
-            other.lower, other.upper = mine.lower.copy(), mine.upper.copy()
-        self._check(copy._highs.passModel(self._highs.getLp()), "copying the program")
-        return copy
-
     def clear_basis(self) -> None:
         """Make the next solution start from scratch."""
         self._check(self._highs.clearSolver(), "clearing the basis")

@@ -1,4 +1,4 @@
-"""Passes over all instances: scores, highest instances, means, and gathered rows.
+"""Passes over all instances: scores, highest instances, means, gathered rows, and samples.
 
 A pass maps a function over the blocks of a source and combines the results. The source may be an
 array, a file, or bags on the workers of a cluster; see :mod:`milearn._bags.blocks`.
@@ -7,13 +7,24 @@ array, a file, or bags on the workers of a cluster; see :mod:`milearn._bags.bloc
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..._bags.blocks import Block, PassSource, stacked
-from ..._bags.segments import pooling_matrix, segment_max
+from ..._bags.blocks import ArraySource, Block, PassSource, stacked
+from ..._bags.segments import (
+    gather_rows,
+    offsets_of,
+    pooling_matrix,
+    segment_argmax,
+    segment_index,
+    segment_max,
+    segment_mean,
+    segment_sum,
+)
+from .cccp import RELATIVE_TIE
 
 Matrix = Any  # an ndarray or a CSR matrix
 Scores = Callable[[Block, np.ndarray], np.ndarray]
@@ -174,3 +185,215 @@ def rows_of_block(block: Block, rows: np.ndarray, dtype: Any = np.float64) -> Ma
     """The instances of a block among the given rows of all instances."""
     mine = rows[(rows >= block.rows.start) & (rows < block.rows.stop)]
     return block.take(mine - block.first_row, dtype)
+
+
+# -- ties ------------------------------------------------------------------------------------------
+#
+# Instances tie exactly if a weight vector vanishes on all their differences, for example at w = 0.
+# Any of them linearises the maximum, so ties are broken by a second score.
+
+
+class HighestInstances:
+    """The highest instance of each of some bags, with a second score to break ties.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+    bags : ndarray of int
+        Positions of these bags.
+    second_scores : callable
+        ``second_scores(rows)`` returns a score of each of the given instances. It is called only
+        for instances that tie, and once for each of them.
+    tie : float, default=RELATIVE_TIE
+        Difference up to which scores tie, as a fraction of the largest absolute score or of 1.
+    """
+
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        bags: np.ndarray,
+        second_scores: Callable[[np.ndarray], np.ndarray],
+        tie: float = RELATIVE_TIE,
+    ) -> None:
+        self.bags, self.second_scores, self.tie = bags, second_scores, tie
+        self.rows, self.offsets = gather_rows(offsets, bags)
+        self._known = np.full(len(self.rows), np.nan)
+
+    def of(self, scores: np.ndarray, *, constant: bool = False) -> np.ndarray:
+        """Row of the highest instance of each bag, from the scores of all instances.
+
+        If the function is ``constant`` up to the precision of its solver, all instances tie.
+        """
+        if len(self.bags) == 0:
+            return np.zeros(0, dtype=np.intp)
+        tied, several = self.tied(scores, constant)
+        ranking = np.where(tied, 0.0, -np.inf)
+        asked = np.flatnonzero(tied & several)
+        ranking[asked] = self._second(asked)
+        rows: np.ndarray = self.rows[segment_argmax(ranking, self.offsets)]
+        return rows
+
+    def tied(self, scores: np.ndarray, constant: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Whether instances tie with the highest of their bag, and whether there are several."""
+        own, sizes = scores[self.rows], np.diff(self.offsets)
+        near = np.inf if constant else self.tie * max(1.0, float(np.abs(own).max()))
+        tied = own >= np.repeat(segment_max(own, self.offsets) - near, sizes)
+        counts = segment_sum(tied.astype(np.intp), self.offsets)
+        return tied, np.repeat(counts > 1, sizes)
+
+    def _second(self, asked: np.ndarray) -> np.ndarray:
+        unknown = asked[np.isnan(self._known[asked])]
+        if len(unknown):
+            self._known[unknown] = self.second_scores(self.rows[unknown])
+        known: np.ndarray = self._known[asked]
+        return known
+
+
+@dataclass(frozen=True)
+class TieRule:
+    """How a pass breaks ties: by a second weight vector; all instances tie if ``constant``."""
+
+    second: np.ndarray | None = None
+    constant: bool = False
+
+    def highest(
+        self, block: Block, scores: np.ndarray, bags: np.ndarray
+    ) -> tuple[np.ndarray, bool]:
+        """Rows of the highest instances of bags of a block, and whether ties were left open."""
+        rule = HighestInstances(block.offsets, bags, lambda rows: block.take(rows) @ self.second)
+        if self.second is None:
+            open_ties = len(bags) > 0 and bool(rule.tied(scores, constant=False)[1].any())
+            return segment_argmax(scores, block.offsets)[bags], open_ties
+        return rule.of(scores, constant=self.constant), False
+
+
+def is_constant(value: float, at_zero: float, rounding: float = 1e-12) -> bool:
+    """Whether the solution of a convex step is a constant function, as far as its value tells.
+
+    A solution w other than 0 has a value below that of w = 0, however small the difference.
+    """
+    return value >= (1.0 - rounding) * at_zero
+
+
+def mean_difference(offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Coefficients of the instances in the difference of the means of both classes.
+
+    The weighted mean of the means of positive bags, minus that of negative bags. Bags of sign zero
+    are ignored.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+    signs : ndarray of shape (n_bags,), 1.0, -1.0 or 0.0
+    weights : ndarray of shape (n_bags,)
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+    """
+    total = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
+    sizes = np.diff(offsets)
+    coefs = np.zeros(len(sizes))
+    # The mean of a class without weight is not defined.
+    np.divide(signs * weights, total * sizes, out=coefs, where=total > 0)
+    return np.repeat(coefs, sizes)
+
+
+# -- samples of bags, on which starts are compared where there are many instances ------------------
+
+
+@dataclass(frozen=True)
+class SampleLimits:
+    """Size of a sample, and how far starts are followed on one that leaves bags out.
+
+    Attributes
+    ----------
+    instances, per_feature : int
+        Instances at least, and per feature.
+    numbers : int
+        Numbers in its instances, at the most.
+    bags, large_bags : int
+        Bags of a class at least, and large bags, of which it takes some instances.
+    tol : float
+    max_passes : int
+    """
+
+    instances: int = 4_000
+    per_feature: int = 100
+    numbers: int = 2**23
+    bags: int = 50
+    large_bags: int = 4
+    tol: float = 5e-2
+    max_passes: int = 6
+
+    @classmethod
+    def of_whole_bags(cls) -> SampleLimits:
+        """A larger sample for the screen, which needs the few deciding instances of a bag."""
+        return cls(instances=5_000, per_feature=100, numbers=2**26, bags=100)
+
+    def wanted(self, n_features: int) -> int:
+        """Number of instances."""
+        many = max(self.instances, self.per_feature * n_features)
+        return min(many, max(self.instances, self.numbers // n_features))
+
+    def holds_all(self, n_instances: int, n_features: int) -> bool:
+        """Whether the sample is all instances."""
+        return n_instances <= self.wanted(n_features)
+
+
+def sample_of(
+    source: PassSource, signs: np.ndarray, limits: SampleLimits
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Bags of both classes, rows of their instances, and how many of each bag there are.
+
+    Bags and instances are drawn, and returned, in the order of their projections on a random
+    direction. The sample therefore depends on their contents, but not on their order. If it is not
+    all instances, this takes a pass.
+    """
+    n_instances, wanted = source.n_instances, limits.wanted(source.n_features)
+    if n_instances <= wanted:
+        return np.arange(len(signs)), np.arange(n_instances), np.diff(source.offsets)
+    rng = np.random.RandomState(0)
+    line = rng.standard_normal((1, source.n_features))
+    along = instance_scores(source, line)[:, 0]
+    # Unlike a sum, a mean has the same order for every origin of the instances.
+    means, parts = segment_mean(along, source.offsets), []
+    for sign in (1.0, -1.0):
+        members = np.flatnonzero(signs == sign)
+        members = members[np.argsort(means[members], kind="stable")]
+        count = max(limits.bags, int(np.ceil(wanted / n_instances * len(members))))
+        if count < len(members):
+            members = members[np.sort(rng.choice(len(members), count, replace=False))]
+        parts.append(members)
+    bags = np.concatenate(parts)
+    rows, own = gather_rows(source.offsets, bags)
+    rows = rows[np.lexsort((along[rows], segment_index(own)))]
+    # Of a large bag instances at equal distances.
+    most = max(wanted // (2 * limits.bags), limits.numbers // (2 * limits.bags * source.n_features))
+    most = max(1, min(most, wanted // (2 * limits.large_bags)))
+    sizes = np.diff(own)
+    steps = np.maximum(1, -(-sizes // most))
+    kept = (np.arange(len(rows)) - np.repeat(own[:-1], sizes)) % np.repeat(steps, sizes) == 0
+    return bags, rows[kept], np.add.reduceat(kept, own[:-1], dtype=np.intp)
+
+
+def sampled_source(
+    source: PassSource, signs: np.ndarray, limits: SampleLimits
+) -> tuple[ArraySource, np.ndarray]:
+    """A sample of the bags in memory, and the numbers of its bags."""
+    bags, rows, sizes = sample_of(source, signs, limits)
+    return ArraySource(_in_order(source, rows), offsets_of(sizes)), bags
+
+
+def _in_order(source: PassSource, rows: np.ndarray) -> Matrix:
+    """The given instances in float64, in their order."""
+    order = np.argsort(rows, kind="stable")
+    parts = source.map(rows_of_block, rows[order])
+    if sparse.issparse(parts[0]):
+        return stacked(parts)[np.argsort(order)]
+    taken, first = np.empty((len(rows), source.n_features)), 0
+    for number, part in enumerate(parts):
+        taken[order[first : first + len(part)]] = part
+        first += len(part)
+        parts[number] = None
+    return taken

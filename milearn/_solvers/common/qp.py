@@ -16,7 +16,7 @@ that does not need a well-conditioned Newton system.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -24,10 +24,6 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 
 from ...exceptions import SolverError
 from .gram import Matrix
-
-# Imported where a program is solved: qpsolvers imports all its backends, and templates with osqp.
-if TYPE_CHECKING:
-    import qpsolvers
 
 # In the order of use.
 BACKENDS: tuple[str, ...] = ("piqp", "osqp")
@@ -190,9 +186,11 @@ def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None =
             return warm
     statuses = []
     for backend in BACKENDS:
-        result, status = _usable(problem, tol, backend)
-        if result is not None:
-            return polish(problem, result)
+        x, (y, z, z_box), found, status = _solution_of(problem, tol, backend)
+        if x is not None and np.isfinite(x).all():
+            result = problem.with_residuals(x, y, z, z_box, backend)
+            if found or result.residual <= _UNUSABLE:
+                return polish(problem, result)
         statuses.append(f"{backend}: {status}")
     raise SolverError(
         f"The quadratic program of {len(problem.q)} variables was not solved "
@@ -200,32 +198,17 @@ def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None =
     )
 
 
-def _usable(problem: QPProblem, tol: float, solver: str) -> tuple[QPResult | None, str]:
-    """The solution of the backend, or None if it is not good enough, and the backend's status."""
-    from osqp import OSQPException
-
-    try:
-        solution = _solution_of(problem, tol, solver)
-    except OSQPException as error:
-        # The option raise_error is set, because qpsolvers would warn otherwise.
-        return None, f"status {error}"
-    if solution.x is None or not np.isfinite(solution.x).all():
-        return None, _status(solution)
-    result = problem.with_residuals(
-        solution.x, _vector(solution.y), _vector(solution.z), _vector(solution.z_box), solver
-    )
-    good = solution.found or result.residual <= _UNUSABLE
-    return (result if good else None), _status(solution)
-
-
-def _solution_of(problem: QPProblem, tol: float, solver: str) -> qpsolvers.Solution:
+def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list[Any], bool, str]:
+    """Solution or None, multipliers, whether the backend calls it solved, and its status."""
     import qpsolvers
+    from osqp import OSQPException
 
     P, G, A = problem.P, problem.G, problem.A
     options: dict[str, Any]
     if solver == "osqp":
         P, G, A = (sparse_columns(matrix) for matrix in (P, G, A))
         options = dict.fromkeys(("eps_abs", "eps_rel"), max(tol, _FIRST_ORDER_TOL))
+        # Without raise_error qpsolvers would warn.
         options |= {"max_iter": 100_000, "raise_error": True}
     else:
         gaps = "eps_duality_gap_abs", "eps_duality_gap_rel"
@@ -240,7 +223,15 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> qpsolvers.Solut
         lb=problem.lb,
         ub=problem.ub,
     )
-    return qpsolvers.solve_problem(program, solver=solver, **options)
+    try:
+        found = qpsolvers.solve_problem(program, solver=solver, **options)
+    except OSQPException as error:
+        return None, [None] * 3, False, f"status {error}"
+    multipliers = [
+        None if each is None else np.atleast_1d(np.asarray(each, dtype=np.float64))
+        for each in (found.y, found.z, found.z_box)
+    ]
+    return found.x, multipliers, bool(found.found), _status(found)
 
 
 def sparse_columns(matrix: Matrix) -> sparse.csc_matrix:
@@ -270,10 +261,6 @@ def _status(solution: Any) -> str:
         if status is not None:
             return str(getattr(status, "status", status))
     return "no solution found"
-
-
-def _vector(values: Any) -> np.ndarray | None:
-    return None if values is None else np.atleast_1d(np.asarray(values, dtype=np.float64))
 
 
 # -- the active set iteration ----------------------------------------------------------------------

@@ -98,10 +98,6 @@ class ScreenLimits:
         wanted = min(self.candidates, self.per_feature * n_features)
         return max(self.refined, min(wanted, affordable))
 
-    def n_contrast_rows(self, n_instances: int, n_features: int) -> int:
-        """Number of instances for the difference of covariances."""
-        return min(n_instances, int(self.contrast_products / n_features**2))
-
 
 @dataclass(frozen=True)
 class Screened:
@@ -114,14 +110,6 @@ class Screened:
     directions: np.ndarray
     rows: np.ndarray
     values: np.ndarray
-
-    def followed_by(self, other: Screened) -> Screened:
-        """These directions and others after them."""
-        return Screened(
-            np.concatenate([self.directions, other.directions]),
-            np.concatenate([self.rows, other.rows]),
-            np.concatenate([self.values, other.values]),
-        )
 
 
 def targets_of(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -158,15 +146,48 @@ def screened(
     else:
         some = _at_equal_distances(along, weights[owner], limits.covariance_rows)
         each = np.ones(len(some))
-    mean, factor = _whitening(_dense(gather(source, some)), each, limits.ridge)
-    tried = _candidates(source, along, (targets, weights), (mean, factor), limits)
-    inherited = _inherited(source, targets * weights, factor)[None]
+    rows = _dense(gather(source, some))
+    mean = np.average(rows, axis=0, weights=each)
+    scaled = (rows - mean) * np.sqrt(each / each.sum())[:, None]
+    covariance = scaled.T @ scaled
+    # Where instances do not differ any direction will do.
+    ridge = limits.ridge * (np.trace(covariance) / len(mean) or 1.0)
+    covariance[np.diag_indices(len(mean))] += ridge
+    factor = linalg.cho_factor(covariance, lower=True, overwrite_a=True)
+    pull = targets * weights
+    tried, count = np.zeros((0, len(mean))), limits.n_candidates(source.n_instances, len(mean))
+    if count:
+        chosen = _at_equal_distances(along, np.maximum(pull, 0.0)[owner], count)
+        vectors = _dense(gather(source, _distinct(chosen, along))) - mean
+        single = linalg.cho_solve(factor, vectors.T).T
+
+        def values_from(first: int) -> np.ndarray:
+            some = single[first : first + _AT_ONCE].astype(np.float32)
+            maxima = np.concatenate(source.map(_maxima_of_block, some), axis=1)
+            return rank_correlations(maxima, targets, weights)
+
+        values = in_threads(values_from, range(0, len(single), _AT_ONCE))
+        tried = single[_descending(np.concatenate(values))[: limits.refined]]
+    inherited = linalg.cho_solve(factor, _inherited_difference(source, pull))[None]
     contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
     directions = np.concatenate([tried, inherited, contrasts, -contrasts])
+    proportions = _proportions(pull)
     for _ in range(limits.rounds):
-        directions = _refined(source, directions, targets * weights, (mean, factor))
+        sums = np.sum(source.map(_sums_of_highest, directions, proportions), axis=0)
+        directions = np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
     refined = _best(source, directions, (targets, weights), limits.kept)
-    return refined.followed_by(_best(source, inherited, (targets, weights), 1))
+    last = _best(source, inherited, (targets, weights), 1)
+    return Screened(
+        np.concatenate([refined.directions, last.directions]),
+        np.concatenate([refined.rows, last.rows]),
+        np.concatenate([refined.values, last.values]),
+    )
+
+
+def _proportions(pull: np.ndarray) -> np.ndarray:
+    """Weights of the highest instances of the bags in a refined direction."""
+    up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
+    return np.asarray(up / up.sum() - 0.5 * down / down.sum())
 
 
 def refined_by_variances(
@@ -198,8 +219,7 @@ def refined_by_variances(
     variances = np.maximum(squares / mass - mean**2, 0.0)
     variances += ridge * (variances.mean() or 1.0)
     pull = targets * weights
-    up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
-    proportions = up / up.sum() - 0.5 * down / down.sum()
+    proportions = _proportions(pull)
     direction = _inherited_difference(source, pull) / variances
     for _ in range(rounds):
         parts = source.map(_sums_of_highest, direction[None], proportions)
@@ -277,43 +297,6 @@ def _distinct(rows: np.ndarray, along: np.ndarray, tie: float = 1e-12) -> np.nda
     return np.asarray(rows[steps > tie * np.abs(along).max()])
 
 
-def _whitening(
-    rows: np.ndarray, weights: np.ndarray, ridge: float
-) -> tuple[np.ndarray, tuple[np.ndarray, bool]]:
-    """Weighted mean of the rows and the Cholesky factor of their covariance."""
-    mean = np.average(rows, axis=0, weights=weights)
-    scaled = (rows - mean) * np.sqrt(weights / weights.sum())[:, None]
-    covariance = scaled.T @ scaled
-    # Where instances do not differ any direction will do.
-    covariance[np.diag_indices(len(mean))] += ridge * (np.trace(covariance) / len(mean) or 1.0)
-    return mean, linalg.cho_factor(covariance, lower=True, overwrite_a=True)
-
-
-def _candidates(
-    source: PassSource,
-    along: np.ndarray,
-    bags: tuple[np.ndarray, np.ndarray],
-    whitening: tuple[np.ndarray, tuple[np.ndarray, bool]],
-    limits: ScreenLimits,
-) -> np.ndarray:
-    """The best directions of single instances."""
-    (targets, weights), (mean, factor) = bags, whitening
-    count = limits.n_candidates(source.n_instances, source.n_features)
-    if count == 0:
-        return np.zeros((0, len(mean)))
-    pull = np.repeat(weights * np.maximum(targets, 0.0), np.diff(source.offsets))
-    rows = _distinct(_at_equal_distances(along, pull, count), along)
-    vectors = _dense(gather(source, rows)) - mean
-    directions = linalg.cho_solve(factor, vectors.T).T
-
-    def values_from(first: int) -> np.ndarray:
-        some = directions[first : first + _AT_ONCE]
-        return rank_correlations(_maxima(source, some), targets, weights)
-
-    values = np.concatenate(in_threads(values_from, range(0, len(directions), _AT_ONCE)))
-    return np.asarray(directions[_descending(values)[: limits.refined]])
-
-
 def contrasts_of(
     source: PassSource,
     along: np.ndarray,
@@ -328,7 +311,7 @@ def contrasts_of(
     (targets, weights), (mean, (factor, _)) = bags, whitening
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     rows, pull = np.arange(source.n_instances), (weights * targets)[owner]
-    count = limits.n_contrast_rows(len(rows), len(mean))
+    count = min(len(rows), int(limits.contrast_products / len(mean) ** 2))
     if count < len(rows):
         rows = np.sort(_at_equal_distances(along, weights[owner], count))
         pull = targets[owner[rows]]
@@ -365,13 +348,8 @@ def _with_moments(
     return np.asarray(moments + (instances.T @ weighted).toarray() - cross - cross.T)
 
 
-def _maxima(source: PassSource, directions: np.ndarray) -> np.ndarray:
-    """Highest scores of the bags in single precision, (n_directions, n_bags)."""
-    parts = source.map(_maxima_of_block, directions.astype(np.float32))
-    return np.concatenate(parts, axis=1)
-
-
 def _maxima_of_block(block: Block, directions: np.ndarray) -> np.ndarray:
+    """Highest scores of the bags of a block, (n_directions, n_bags)."""
     if not isinstance(block.instances, np.ndarray):
         return np.asarray(segment_max(block.instances @ directions.T, block.offsets).T)
     return highest_in_bags(_scores(block, directions), block.offsets)
@@ -426,29 +404,12 @@ def _shared_ranks(new: np.ndarray, mass: np.ndarray, ends: np.ndarray) -> np.nda
     return np.asarray(0.5 * (below + above - ends[:, -1:]))
 
 
-def _refined(
-    source: PassSource,
-    directions: np.ndarray,
-    pull: np.ndarray,
-    whitening: tuple[np.ndarray, tuple[np.ndarray, bool]],
-) -> np.ndarray:
-    mean, factor = whitening
-    up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
-    proportions = up / up.sum() - 0.5 * down / down.sum()
-    sums = np.sum(source.map(_sums_of_highest, directions, proportions), axis=0)
-    return np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
-
-
 def _sums_of_highest(block: Block, directions: np.ndarray, proportions: np.ndarray) -> np.ndarray:
     highest = segment_argmax(np.ascontiguousarray(_scores(block, directions).T), block.offsets)
     found = np.empty(directions.shape)
     for k in range(len(directions)):
         found[k] = block.weighted_sum(highest[:, k], proportions[block.bags])
     return found
-
-
-def _inherited(source: PassSource, pull: np.ndarray, factor: tuple[np.ndarray, bool]) -> np.ndarray:
-    return np.asarray(linalg.cho_solve(factor, _inherited_difference(source, pull)))
 
 
 def _inherited_difference(source: PassSource, pull: np.ndarray) -> np.ndarray:

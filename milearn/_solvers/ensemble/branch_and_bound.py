@@ -17,18 +17,6 @@ from .pools import LearnerPool
 from .problem import DisjunctiveProblem
 
 
-@dataclass
-class BoundHistory:
-    """The bounds after each round."""
-
-    objective: list[float] = field(default_factory=list)
-    lower_bound: list[float] = field(default_factory=list)
-
-    def append(self, objective: float, lower_bound: float) -> None:
-        self.objective.append(objective)
-        self.lower_bound.append(lower_bound)
-
-
 @dataclass(order=True)
 class _Node:
     """A subproblem; nodes are ordered by their bounds."""
@@ -46,7 +34,7 @@ def branch_and_bound(
     pool: LearnerPool,
     budget: Budget,
     options: BoostingOptions,
-    history: BoundHistory,
+    history: list[tuple[float, float]],
 ) -> tuple[float, int, str]:
     """Close the gap of a disjunctive program whose relaxation has been solved.
 
@@ -97,7 +85,7 @@ def branch_and_bound(
                     open_nodes, _Node(lower, next(count), child, scores, solved.learners)
                 )
         lowest = _lowest(open_nodes, closed, best.objective)
-        history.append(best.objective, lowest)
+        history.append((best.objective, lowest))
         budget.report(
             best.objective,
             lower_bound=lowest,

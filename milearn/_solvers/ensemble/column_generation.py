@@ -17,8 +17,6 @@ from .learners import WeakLearner
 from .pools import LearnerPool
 from .problem import DisjunctiveProblem, fresh_columns, weighted_sums
 from .relaxation import Relaxation
-from .relaxation_columns import add_copies, add_learners, dual_prices, prune_learners
-from .relaxation_rows import separate
 
 # Number of learners per round; with one, many similar programs would be solved.
 _LEARNERS_PER_ROUND = 20
@@ -59,9 +57,6 @@ class BoostingOptions:
     select: bool = True
     # From this number of rows on, learners are first searched at interior prices.
     interior_rows: int = 100
-    # Sifting is used if at most this fraction of the constraints is nearly active. A constraint
-    # that sifting misses costs another solution of the program.
-    few_near: float = 1 / 3
     # If an interior solution has more coefficients of learners in rows than this, it is the result:
     # there is no simplex method, and no reductions. Not used with ``branch``.
     simplex_entries: int = 2**21
@@ -204,7 +199,7 @@ def relax(
     search = interior_search(problem, pool, options, start) if warm is None else None
     if search is not None:
         warm = search.run(INTERIOR_TOL, budget.stops)
-    relaxation = _begun(problem, options, start, warm)
+    relaxation = _begun(problem, start, warm)
     bound = 0.0 if warm is None else warm.bound
     violation, stopped = np.inf, ""
     if not relaxation.solve(budget.remaining):
@@ -224,7 +219,7 @@ def relax(
             break
         room = min(_REDUCTIONS_PER_ROUND, options.max_rows - relaxation.n_reductions)
         allowed = 0 if budget.exhausted() else max(0, room)
-        added, violation = separate(relaxation, options.tol, allowed)
+        added, violation = relaxation.separate(options.tol, allowed)
         if not added:
             if violation > options.tol:
                 stopped = budget.cut if room > 0 and budget.stops() else "max_rows"
@@ -281,7 +276,6 @@ def interior_search(
 
 def _begun(
     problem: DisjunctiveProblem,
-    options: BoostingOptions,
     start: LearnerSet | InteriorStart | None,
     warm: InteriorStart | None,
 ) -> Relaxation:
@@ -289,12 +283,10 @@ def _begun(
     if warm is None:
         relaxation = Relaxation(problem)
         if isinstance(start, tuple) and len(start[0]):
-            add_learners(relaxation, list(start[0]), start[1])
+            relaxation.add_learners(list(start[0]), start[1])
         return relaxation
-    near = np.flatnonzero(warm.near_rows[: len(problem.points)])
-    few = len(near) <= options.few_near * len(problem.points)
-    relaxation = Relaxation(problem, near if few else None)
-    add_learners(relaxation, warm.learners, warm.H)
+    relaxation = Relaxation(problem)
+    relaxation.add_learners(warm.learners, warm.H)
     relaxation.adopt(warm.alpha, warm.y, warm.used, warm.free_rows, warm.slack_rows)
     return relaxation
 
@@ -309,18 +301,18 @@ def _generate_columns(
     last = np.inf
     while True:
         y, value = prices.at(_CENTER_SHARE if pool.exact else 0.0)
-        found = dual_prices(relaxation, y)
+        found = relaxation.dual_prices(y)
         best, learners, columns = pool.price(found, 1.0 + options.tol, _LEARNERS_PER_ROUND)
         prices.learn(y, value, best)
         fresh = fresh_columns({each.tobytes() for each in relaxation.H}, columns)
         at_vertex = y is relaxation.result.y
-        own = found if at_vertex else dual_prices(relaxation)
+        own = found if at_vertex else relaxation.dual_prices()
         if not len(fresh) and not at_vertex:
             best, learners, columns = pool.price(own, 1.0 + options.tol, _LEARNERS_PER_ROUND)
             prices.learn(relaxation.result.y, relaxation.value, best)
             fresh = fresh_columns({each.tobytes() for each in relaxation.H}, columns)
             found = own
-        n_copies = add_copies(relaxation, own, copy_tol, _COPIES_PER_ROUND)
+        n_copies = relaxation.add_copies(own, copy_tol, _COPIES_PER_ROUND)
         room = options.n_estimators - len(relaxation.learners)
         stopped = "n_estimators" if len(fresh) and room <= 0 else ""
         if not n_copies and (stopped or not len(fresh)):
@@ -331,11 +323,11 @@ def _generate_columns(
         used = np.count_nonzero(relaxation.alpha)
         if progress and len(relaxation.learners) > _PRUNE_ABOVE + _PRUNE_SHARE * used:
             # Only after progress, so that no learner is added and removed in a cycle.
-            prune_learners(relaxation, own, _PRUNE_MARGIN)
+            relaxation.prune_learners(own, _PRUNE_MARGIN)
             last = relaxation.value
         if len(fresh) and room > 0:
             fresh = fresh[:room]
-            add_learners(relaxation, [learners[k] for k in fresh], columns[fresh], found)
+            relaxation.add_learners([learners[k] for k in fresh], columns[fresh], found)
         if not relaxation.solve(budget.remaining):
             return budget.ran_out(), prices.bound
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from .branch_and_bound import BoundHistory, branch_and_bound
+from .branch_and_bound import branch_and_bound
 from .column_generation import (
     INTERIOR_TOL,
     BoostingOptions,
@@ -21,7 +21,7 @@ from .column_generation import (
     interior_search,
     relax,
 )
-from .interior import InteriorSearch, InteriorStart, soft_prices
+from .interior import InteriorSearch, InteriorStart
 from .learners import WeakLearner
 from .pools import CachingPool, LearnerPool
 from .problem import DisjunctiveProblem
@@ -32,8 +32,6 @@ from .relaxation import Relaxation
 _ROUGH_TOL = 0.1
 _WITNESS_TOL = 1e-4
 _SAME_VALUE = 1e-4
-# It also stops if the next program cannot be lower by more than this fraction.
-_SAME_BOUND = 1e-6
 
 
 @dataclass
@@ -49,17 +47,31 @@ class DPResult:
     lower_bound: float
     # Value of the linear program at the root.
     relaxation_value: float
-    # Reason of an early stop: "time_limit", "callback", "work", "n_estimators", "max_rows",
+    # Reason of an early stop: "time_limit", "callback", "work", "size", "n_estimators", "max_rows",
     # "max_nodes", or empty.
     stopped: str
-    n_iter: int
-    n_nodes: int
+    # Objective and lower bound after each round.
+    history: list[tuple[float, float]]
     n_learners: int
-    n_reductions: int
-    n_active_reductions: int
     n_active_margins: int
-    objective_history: list[float]
-    lower_bound_history: list[float]
+    n_nodes: int = 1
+    n_reductions: int = 0
+    n_active_reductions: int = 0
+
+    @property
+    def n_iter(self) -> int:
+        """Number of rounds."""
+        return len(self.history)
+
+    @property
+    def objective_history(self) -> list[float]:
+        """Objective after each round."""
+        return [objective for objective, _ in self.history]
+
+    @property
+    def lower_bound_history(self) -> list[float]:
+        """Lower bound after each round."""
+        return [bound for _, bound in self.history]
 
     @property
     def converged(self) -> bool:
@@ -84,11 +96,12 @@ def solve_disjunctive(
     budget : Budget
     options : BoostingOptions
     """
-    best, history = Incumbent(problem), BoundHistory()
+    best = Incumbent(problem)
+    history: list[tuple[float, float]] = []
 
     def note(relaxation: Relaxation, bound: float) -> None:
         best.offer(relaxation.learners, relaxation.H, relaxation.alpha)
-        history.append(best.objective, bound)
+        history.append((best.objective, bound))
         budget.report(
             best.objective,
             lower_bound=bound,
@@ -107,15 +120,15 @@ def solve_disjunctive(
             near = _near_good_witnesses(best, search.run(_ROUGH_TOL, stops), pool, budget, options)
         warm = search.run(INTERIOR_TOL, stops)
         best.offer(warm.learners, warm.H, warm.inside)
-        if not options.branch and _is_large(warm, options):
+        if not options.branch and len(warm.learners) * len(warm.y) > options.simplex_entries:
             return _from_interior(best, warm, budget, options)
     root = relax(problem, pool, budget, options, warm=warm, on_round=note)
-    if not history.objective:
+    if not history:
         note(root.relaxation, root.lower_bound)
     lower, n_nodes = root.lower_bound, 1
     if select:
         _improve_by_witnesses(best, root, near, pool, budget, options)
-        history.append(best.objective, lower)
+        history.append((best.objective, lower))
     if cache is not None and problem.members:
         # A bound over all generated learners requires the program with all of them.
         pool = cache.fixed()
@@ -133,20 +146,13 @@ def solve_disjunctive(
         lower_bound=min(lower, best.objective),
         relaxation_value=root.value,
         stopped=stopped,
-        n_iter=len(history.objective),
-        n_nodes=n_nodes,
+        history=history,
         n_learners=len(relaxation.learners),
+        n_active_margins=relaxation.n_active_margins,
+        n_nodes=n_nodes,
         n_reductions=relaxation.n_reductions,
         n_active_reductions=relaxation.n_active_reductions,
-        n_active_margins=relaxation.n_active_margins,
-        objective_history=history.objective,
-        lower_bound_history=history.lower_bound,
     )
-
-
-def _is_large(warm: InteriorStart, options: BoostingOptions) -> bool:
-    """Whether the linear program of an interior solution is left to the interior point method."""
-    return len(warm.learners) * len(warm.y) > options.simplex_entries
 
 
 def _from_interior(
@@ -158,7 +164,7 @@ def _from_interior(
     if not stopped and warm.value - warm.bound > options.tol * max(1.0, warm.value):
         stopped = "n_estimators"
     if not stopped and best.problem.members:
-        stopped = "max_rows"
+        stopped = "size"
     bound = min(warm.bound, best.objective)
     return DPResult(
         learners=best.learners,
@@ -168,14 +174,9 @@ def _from_interior(
         lower_bound=bound,
         relaxation_value=warm.value,
         stopped=stopped,
-        n_iter=1,
-        n_nodes=1,
+        history=[(best.objective, bound)],
         n_learners=len(warm.learners),
-        n_reductions=0,
-        n_active_reductions=0,
         n_active_margins=int(np.count_nonzero(warm.free_rows | warm.slack_rows)),
-        objective_history=[best.objective],
-        lower_bound_history=[bound],
     )
 
 
@@ -235,41 +236,20 @@ def _improve_by_witnesses(
 ) -> None:
     """Alternate between witnesses and the linear program with fixed witnesses.
 
-    The start is the program of an interior solution, or the witnesses of the relaxation.
+    The first witnesses are those of an interior solution, or of the relaxation.
     """
-    problem, solved = best.problem, root
+    scores = root.relaxation.scores if near is None else near.scores
+    start = root.learners if near is None else near
     seen: set[bytes] = set()
-    if near is not None and not budget.stops():
-        solved = relax(near.problem, pool, budget, options, start=near)
-        best.offer(*solved.learners, solved.relaxation.alpha)
-        seen.add(near.problem.points[len(problem.points) :].tobytes())
-    while True:
-        witnesses = problem.witnesses(solved.relaxation.scores)
+    while not budget.stops():
+        witnesses = best.problem.witnesses(scores)
         key = np.concatenate(witnesses).tobytes()
         if key in seen:
             return
         seen.add(key)
-        fixed = problem.restricted(witnesses)
-        bound = promised_value(solved, fixed, pool) if pool.exact else 0.0
-        if bound >= best.objective * (1.0 - _SAME_BOUND) or budget.stops():
-            return
-        # Consecutive programs differ only in a few rows: start from the last solution.
-        warm = None if solved.relaxation.problem.members else solved.interior
-        start = solved.learners if warm is None else warm
-        solved = relax(fixed, pool, budget, options, start=start)
+        solved = relax(best.problem.restricted(witnesses), pool, budget, options, start=start)
         improved = best.offer(*solved.learners, solved.relaxation.alpha)
         if budget.cut or (not improved and len(seen) > 1):
             return
-
-
-def promised_value(solved: Relaxed, fixed: DisjunctiveProblem, pool: LearnerPool) -> float:
-    """A lower bound of a program with fixed witnesses by the multipliers of the previous one.
-
-    It is the previous value if witnesses changed only in bags whose multiplier is zero.
-    """
-    relaxation = solved.relaxation
-    if len(relaxation.problem.points) != len(fixed.points):
-        return 0.0
-    y = np.maximum(0.0, relaxation.margin_multipliers(relaxation.result.y))
-    best, _, _ = pool.price(soft_prices(fixed, y), np.inf, 1)
-    return float(y.sum()) / max(1.0, best)
+        # Consecutive programs differ only in a few rows: start from the last solution.
+        scores, start = solved.relaxation.scores, solved.interior or solved.learners

@@ -42,40 +42,14 @@ class DualProgram:
         self._costs = np.zeros(0)
         self._n_rows = 0
 
-    def add_soft_rows(
-        self,
-        lower: np.ndarray,
-        costs: np.ndarray,
-        columns: Any = (),
-        entries: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Add rows ``Ax + xi >= lower`` with slacks xi and their costs.
+    def add_soft_rows(self, costs: np.ndarray) -> None:
+        """Add rows ``xi >= 1`` with slacks xi and their costs, to an empty program.
 
-        Parameters
-        ----------
-        lower, costs : ndarray of shape (n_added,)
-        columns : array-like of int, default=()
-            Existing columns, other than slacks, in which every row has an entry.
-        entries : ndarray of shape (n_added, len(columns)), default=None
-            These entries, which must not be zero.
-
-        Returns
-        -------
-        rows, slacks : ndarray of shape (n_added,)
-            The numbers of the new rows and columns.
+        A row and its slack have the same number.
         """
-        costs = np.asarray(costs, dtype=np.float64)
-        columns = np.asarray(columns, dtype=np.int64)
-        rows = self.dual.add_columns(
-            -np.asarray(lower, dtype=np.float64),
-            0.0,
-            costs,
-            starts=np.arange(len(costs)) * len(columns),
-            rows=np.tile(self._row[columns], len(costs)),
-            values=() if entries is None else np.ravel(entries),
-        )
+        rows = self.dual.add_columns(-np.ones(len(costs)), 0.0, costs)
         self._n_rows += len(rows)
-        return rows, self._extend(np.full(len(rows), -1), rows, costs)
+        self._extend(np.full(len(rows), -1), rows, costs)
 
     def add_rows(
         self,

@@ -24,7 +24,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk
 
 from .learners import WeakLearner
-from .pools import LearnerPool
+from .pools import LearnerPool, Priced
 from .problem import (
     DisjunctiveProblem,
     DualPrices,
@@ -50,8 +50,7 @@ _NUDGE = 1e-11
 # more than the third fraction of all learners.
 _IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
 _LITTLE_USE = 1e-2
-# A learner is passed to the simplex method if its weight is above this fraction of its slack, and a
-# row if its multiplier is above this fraction of its slack.
+# A learner is passed to the simplex method if its weight is above this fraction of its slack.
 _NEARLY = 1e-3
 # Below this relative gap, two steps are taken if no learner was found.
 _LATE_GAP = 1e-2
@@ -84,8 +83,6 @@ def soft_prices(problem: DisjunctiveProblem, y: np.ndarray) -> DualPrices:
 class InteriorStart:
     """Learners with weights and multipliers, for another program or for the simplex method."""
 
-    # The program for which they are nearly optimal.
-    problem: DisjunctiveProblem
     # The learners whose weight may be above zero, and their columns.
     learners: list[WeakLearner]
     H: np.ndarray
@@ -103,8 +100,6 @@ class InteriorStart:
     used: np.ndarray
     free_rows: np.ndarray
     slack_rows: np.ndarray
-    # Mask of these and other rows whose multiplier may be above zero.
-    near_rows: np.ndarray
     # Number of Newton steps.
     n_steps: int
     # Value of the program at the weights of the iterate.
@@ -321,12 +316,11 @@ class InteriorSearch:
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
         self.bound, self.center = 0.0, self.master.at.y
         self._known: set[bytes] = set()
-        if start is None:
-            self._begin([], self.H)
-        elif isinstance(start, tuple):
-            self._begin(*start)
+        if start is None or isinstance(start, tuple):
+            learners, H = start or ([], self.H)
+            self._begin(learners, H, None)
         else:
-            self._begin_near(start)
+            self._begin(start.learners, start.H, start)
         self.n_steps, self._waited, self._stuck = 0, 0, False
         self._least_gap, self._least_value = np.inf, np.inf
         self._update_gap()
@@ -364,28 +358,29 @@ class InteriorSearch:
         self.n_steps += 1
         self._update_gap()
 
-    def _begin(self, learners: list[WeakLearner], H: np.ndarray) -> None:
-        """Start from given learners, with multipliers that are feasible for all learners."""
+    def _begin(
+        self, learners: list[WeakLearner], H: np.ndarray, near: InteriorStart | None
+    ) -> None:
+        """Start from given learners, with multipliers that are feasible for all learners.
+
+        ``near`` is the solution of a program that differs in a few rows.
+        """
         at, costs = self.master.at, self.master.costs
-        prices = soft_prices(self.problem, at.y)
-        best, found, columns = self.pool.price(prices, -np.inf, self._room())
-        at.y /= max(1.0, best)
+        # Without a limit: there is at least one learner, whatever the costs.
+        best, found, columns = self._highest(at.y, -np.inf)
+        at.y = at.y / max(1.0, best)
+        if near is not None:
+            y = np.clip(near.y, 0.0, costs)
+            best, found, columns = self._highest(y, 1.0 if learners else -np.inf)
+            at.y = _INSIDE * at.y + (1.0 - _INSIDE) * y / max(1.0, best)
         at.t = costs - at.y
         self._add(learners, H)
         self._add(found, columns)
+        if near is not None:
+            self.master.recenter(near.alpha, _RESTART_GAP)
 
-    def _begin_near(self, start: InteriorStart) -> None:
-        """Start from the solution of a program that differs in a few rows."""
-        at, costs = self.master.at, self.master.costs
-        inside = at.y / max(1.0, self.pool.price(soft_prices(self.problem, at.y), np.inf, 1)[0])
-        y = np.clip(start.y, 0.0, costs)
-        prices = soft_prices(self.problem, y)
-        best, found, columns = self.pool.price(prices, 1.0, self._room())
-        at.y = _INSIDE * inside + (1.0 - _INSIDE) * y / max(1.0, best)
-        at.t = costs - at.y
-        self._add(start.learners, start.H)
-        self._add(found, columns)
-        self.master.recenter(start.alpha, _RESTART_GAP)
+    def _highest(self, y: np.ndarray, limit: float) -> Priced:
+        return self.pool.price(soft_prices(self.problem, y), limit, self._room())
 
     def _room(self) -> int:
         left = self.max_learners - len(self.learners)
@@ -394,7 +389,7 @@ class InteriorSearch:
     def _price(self) -> bool:
         """Add learners at the current multipliers, update the bound, and return whether any."""
         y = self.master.at.y
-        best, learners, columns = self.pool.price(soft_prices(self.problem, y), 1.0, self._room())
+        best, learners, columns = self._highest(y, 1.0)
         value = float(y.sum()) / max(1.0, best)
         if value > self.bound:
             self.bound, self.center = value, y / max(1.0, best)
@@ -418,6 +413,8 @@ class InteriorSearch:
             idle = (at.alpha < _LITTLE_USE * at.s) & (at.s > _LITTLE_USE)
         elif idle.sum() <= _IDLE_SHARE * len(self.learners):
             return
+        # A Newton step needs a learner.
+        idle[np.argmax(at.alpha / at.s)] = False
         if not idle.any():
             return
         kept = np.flatnonzero(~idle)
@@ -431,7 +428,6 @@ class InteriorSearch:
         kept = np.flatnonzero(at.alpha > _NEARLY * at.s)
         used, free = at.basis(kept)
         return InteriorStart(
-            problem=self.problem,
             learners=[self.learners[k] for k in kept],
             H=self.H[kept],
             alpha=np.where(at.alpha > at.s, at.alpha, 0.0)[kept],
@@ -441,7 +437,6 @@ class InteriorSearch:
             used=used,
             free_rows=free,
             slack_rows=(at.xi > at.t) & ~free,
-            near_rows=(at.y > _NEARLY * at.v) | (at.xi > at.t) | free,
             n_steps=self.n_steps,
             value=self.value,
         )

@@ -222,7 +222,8 @@ class FittedClassifier:
 
 
 def _cut(values: np.ndarray, threshold: float, sign: int) -> np.ndarray:
-    return np.where(values > threshold, float(sign), -float(sign))
+    # In double precision: NumPy rounds a number to the type of the array that it is compared with.
+    return np.where(values.astype(np.float64) > threshold, float(sign), -float(sign))
 
 
 def squared_distances(X: Matrix, centers: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ where r_e is the weight of the edge divided by the number of links.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,20 @@ class Edges:
     right_scale: np.ndarray
     n_nodes: int
 
+    @classmethod
+    def joined(cls, first: Edges, second: Edges) -> Edges:
+        """The edges of two graphs, with the nodes of the second after those of the first."""
+        n = first.n_nodes
+        parts = [
+            (first.left, second.left + n),
+            (first.right, second.right + n),
+            (first.weights, second.weights),
+            (first.left_scale, second.left_scale),
+            (first.right_scale, second.right_scale),
+        ]
+        left, right, weights, left_scale, right_scale = map(np.concatenate, parts)
+        return cls(left, right, weights, left_scale, right_scale, n + second.n_nodes)
+
     def __len__(self) -> int:
         return len(self.left)
 
@@ -42,15 +57,40 @@ class Edges:
         difference: np.ndarray = self.left_scale - self.right_scale
         return difference
 
+    @cached_property
+    def matrix(self) -> Any:
+        """CSR matrix of the differences, of shape (n_edges, n_nodes)."""
+        ends = np.stack([self.left, self.right], axis=1).ravel()
+        scales = np.stack([self.left_scale, -self.right_scale], axis=1).ravel()
+        begins, shape = np.arange(0, 2 * len(self) + 1, 2), (len(self), self.n_nodes)
+        return sparse.csr_array((scales, ends, begins), shape=shape)
+
+    @cached_property
+    def adjoint(self) -> Any:
+        """The transpose of :attr:`matrix`."""
+        return self.matrix.T.tocsr()
+
     def differences(self, scores: np.ndarray) -> np.ndarray:
         """s_p f_p - s_q f_q of each edge."""
-        left = self.left_scale * scores[self.left]
-        differences: np.ndarray = left - self.right_scale * scores[self.right]
-        return differences
+        return np.asarray(self.matrix @ scores)
 
     def total_variation(self, scores: np.ndarray) -> float:
         """The sum above, for scores of all nodes."""
         return float(self.weights @ np.abs(self.differences(scores)))
+
+    def laplacian(self, chosen: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Nodes of chosen edges, and the matrix of their weighted sum of squared differences."""
+        left, right, weights = self.left[chosen], self.right[chosen], weights[chosen]
+        used = np.zeros(self.n_nodes, dtype=bool)
+        used[left] = used[right] = True
+        nodes, number = np.flatnonzero(used), np.cumsum(used) - 1
+        left, right, n = number[left], number[right], len(nodes)
+        a, c = self.left_scale[chosen], self.right_scale[chosen]
+        diagonal = np.bincount(left, weights * a * a, n) + np.bincount(right, weights * c * c, n)
+        # Edges are sorted by their left node, so half of the matrix is already in CSR order.
+        begins = np.r_[0, np.cumsum(np.bincount(left, minlength=n))]
+        half = sparse.csr_array((-weights * a * c, right, begins), shape=(n, n))
+        return nodes, half + half.T + sparse.diags_array(diagonal, format="csr", dtype=np.float64)
 
     def renumbered(self, number: np.ndarray, n_nodes: int) -> Edges:
         """The edges with node ``p`` renumbered as ``number[p]``."""

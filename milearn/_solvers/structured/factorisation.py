@@ -20,7 +20,6 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, svds
-from sklearn.svm import SVC
 
 Matrix = Any  # an ndarray or a CSR matrix
 
@@ -88,34 +87,6 @@ def fit_link_content(links: Matrix, content: Matrix, options: FactorOptions) -> 
         content_factors=found.V * (norm * length),
         placement=placement,
         factorisation=found,
-    )
-
-
-def separate_factors(
-    factors: np.ndarray, signs: np.ndarray, weights: np.ndarray, C: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Linear support vector machines on factors.
-
-    Parameters
-    ----------
-    factors : ndarray of shape (n_rows, n_components)
-    signs : ndarray of shape (n_problems, n_rows), 1 or -1
-    weights : ndarray of shape (n_rows,)
-        Factors on C.
-    C : float
-
-    Returns
-    -------
-    directions : ndarray of shape (n_problems, n_components)
-    intercepts : ndarray of shape (n_problems,)
-    """
-    fitted = [
-        SVC(C=C, kernel="linear", tol=1e-6).fit(factors, side, sample_weight=weights)
-        for side in signs
-    ]
-    return (
-        np.vstack([svm.coef_ for svm in fitted]),
-        np.concatenate([svm.intercept_ for svm in fitted]),
     )
 
 

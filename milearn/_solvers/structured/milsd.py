@@ -20,16 +20,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..common.cccp import CCCPSolution, cccp
+from ..common.cccp import CCCPSolution, SolverOptions, cccp
 from ..common.newton.engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, solve
-from ..common.options import SolverOptions
 from .problem import LinkedProblem
 from .step import LinkedStep, LinkedTerms
 
 # The linearisation at w = 0, where all instances of a bag have equal weights.
 MEANS = np.zeros(0, dtype=np.intp)
-# Number of Newton steps after which a convex step may stop early.
-_STEPS_AT_A_TIME = 6
+# Number of Newton steps after which a convex step may stop early, if it has lowered the objective
+# by this multiple of the decrease at which the procedure stops.
+_STEPS_AT_A_TIME, _ENOUGH = 6, 2.0
 
 
 @dataclass(kw_only=True)
@@ -65,8 +65,6 @@ def solve_milsd(
     start: np.ndarray | None = None,
     *,
     min_gap_tol: float = 1e-10,
-    enough: float = 2.0,
-    max_steps: int = 1000,
 ) -> LinkedSolution:
     """A local minimum by the concave-convex procedure with Newton's method inside.
 
@@ -80,92 +78,21 @@ def solve_milsd(
         where all instances of a bag have equal weights.
     min_gap_tol : float
         Lower limit of the relative gap, which is due to rounding.
-    enough : float
-        A step may stop early if it has lowered the objective by this multiple of the decrease at
-        which the procedure stops.
-    max_steps : int
-        Maximum number of Newton steps of a convex step.
     """
-    procedure = _Procedure(problem, options.tol, enough, max_steps)
-    gap_tol = max(options.tol**2, min_gap_tol)
-    run = cccp(procedure.step, MEANS if start is None else start, options, inner_tol=gap_tol)
-    point, last = run.point, procedure.last
-    outcome = run.outcome()
-    if last is not point:
-        # The last step found no better point, and its bound belongs to the witnesses of the point.
-        outcome["dual_gap"] = max(0.0, point.objective - last.solution.lower_bound)
-    return LinkedSolution(
-        w=point.w,
-        intercept=point.intercept,
-        risks=point.risks,
-        step_converged=last.converged,
-        objective_scale=problem.scale,
-        **outcome,
-    )
+    terms = LinkedTerms(problem)
+    no_function = np.zeros(problem.X.shape[1]), np.zeros(terms.free.shape[1])
+    constant = _constant(problem)
+    last: _Point
 
+    def is_closed(solution: NewtonSolution, gap_tol: float) -> bool:
+        return solution.gap <= gap_tol * max(abs(solution.objective), problem.scale)
 
-class _Procedure:
-    """The convex steps of one problem."""
-
-    def __init__(self, problem: LinkedProblem, tol: float, enough: float, max_steps: int) -> None:
-        self.problem, self.tol, self.enough, self.max_steps = problem, tol, enough, max_steps
-        self.terms = LinkedTerms(problem)
-        self.no_scores = np.zeros(problem.X.shape[0])
-        self.no_function = np.zeros(problem.X.shape[1]), np.zeros(self.terms.free.shape[1])
-        self.constant = problem.best_intercept(self.no_scores)
-        self.constant_risks = problem.risks(self.no_scores + self.constant)
-        self.constant_value = float(problem.costs @ self.constant_risks)
-        self.last: _Point
-
-    def step(self, witnesses: np.ndarray, before: _Point | None, gap_tol: float) -> _Point:
-        """Solve the convex problem for given witnesses, from the previous point."""
-        reached = self.constant_value if before is None else before.objective
-        tol = self.tol * abs(reached)
-        early: _Point | None = None
-
-        def ended(solution: NewtonSolution) -> bool:
-            nonlocal early
-            if self._closed(solution, gap_tol) or solution.n_steps >= self.max_steps:
-                return True
-            if reached - solution.objective <= self.enough * tol:
-                return False
-            point = self._point(solution, gap_tol)
-            repeated = np.array_equal(point.linearisation, witnesses)
-            if repeated or reached - point.objective <= tol:
-                return False
-            # Another step follows in any case.
-            early = replace(point, converged=True)
-            return True
-
-        linear = self.terms.linear(witnesses, self.problem.linearised)
-        if before is None:
-            first, centre = self.no_function, self.terms.first_proportions()
-            smoothing = FIRST_SMOOTHING
-        else:
-            free = np.full(self.terms.free.shape[1], before.intercept)
-            first, centre = (before.w, free), before.solution.proportions
-            smoothing = max(WARM_SMOOTHING, before.solution.smoothing)
-        found = solve(
-            LinkedStep(self.terms, linear),
-            first,
-            centre,
-            ended,
-            smoothing=smoothing,
-            steps_at_a_time=_STEPS_AT_A_TIME,
-        )
-        self.last = self._point(found, gap_tol) if early is None else early
-        return self.last
-
-    def _closed(self, solution: NewtonSolution, gap_tol: float) -> bool:
-        return solution.gap <= gap_tol * max(abs(solution.objective), self.problem.scale)
-
-    def _point(self, solution: NewtonSolution, gap_tol: float) -> _Point:
-        problem, w = self.problem, solution.w
+    def point_of(solution: NewtonSolution, gap_tol: float) -> _Point:
+        w, (value, intercept, risks) = solution.w, constant
         scores = np.asarray(problem.X @ w)
-        if self.constant_value <= solution.objective + gap_tol * abs(solution.objective):
-            # A constant is as good: use w = 0, because a tiny w would break ties between instances.
-            w, scores = np.zeros_like(w), self.no_scores
-            intercept, risks = self.constant, self.constant_risks
+        if value <= solution.objective + gap_tol * abs(solution.objective):
+            # A constant is as good: use w = 0, because a tiny w would break ties of instances.
+            w, scores = np.zeros_like(w), np.zeros_like(scores)
         else:
             intercept = problem.best_intercept(scores)
             risks = problem.risks(scores + intercept)
@@ -177,5 +104,62 @@ class _Procedure:
             w=w,
             intercept=intercept,
             solution=solution,
-            converged=self._closed(solution, gap_tol),
+            converged=is_closed(solution, gap_tol),
         )
+
+    def step(witnesses: np.ndarray, before: _Point | None, gap_tol: float) -> _Point:
+        """Solve the convex problem for given witnesses, from the previous point."""
+        nonlocal last
+        reached = constant[0] if before is None else before.objective
+        tol, early = options.tol * abs(reached), None
+
+        def ended(solution: NewtonSolution) -> bool:
+            nonlocal early
+            if is_closed(solution, gap_tol):
+                return True
+            if reached - solution.objective <= _ENOUGH * tol:
+                return False
+            point = point_of(solution, gap_tol)
+            repeated = np.array_equal(point.linearisation, witnesses)
+            if repeated or reached - point.objective <= tol:
+                return False
+            # Another step follows in any case.
+            early = replace(point, converged=True)
+            return True
+
+        if before is None:
+            first, centre = no_function, terms.first_proportions()
+            smoothing = FIRST_SMOOTHING
+        else:
+            first = before.w, np.full(len(no_function[1]), before.intercept)
+            centre = before.solution.proportions
+            smoothing = max(WARM_SMOOTHING, before.solution.smoothing)
+        convex = LinkedStep(terms, terms.linear(witnesses, problem.linearised))
+        found = solve(
+            convex, *first, centre, ended, smoothing=smoothing, steps_at_a_time=_STEPS_AT_A_TIME
+        )
+        last = point_of(found, gap_tol) if early is None else early
+        return last
+
+    gap_tol = max(options.tol**2, min_gap_tol)
+    run = cccp(step, MEANS if start is None else start, options, inner_tol=gap_tol)
+    outcome = run.outcome()
+    if last is not run.point:
+        # The last step found no better point, and its bound belongs to the witnesses of the point.
+        outcome["dual_gap"] = max(0.0, run.point.objective - last.solution.lower_bound)
+    return LinkedSolution(
+        w=run.point.w,
+        intercept=run.point.intercept,
+        risks=run.point.risks,
+        step_converged=last.converged,
+        objective_scale=problem.scale,
+        **outcome,
+    )
+
+
+def _constant(problem: LinkedProblem) -> tuple[float, float, np.ndarray]:
+    """Objective, intercept and risks of the best function with w = 0."""
+    zero = np.zeros(problem.X.shape[0])
+    intercept = problem.best_intercept(zero)
+    risks = problem.risks(zero + intercept)
+    return float(problem.costs @ risks), intercept, risks

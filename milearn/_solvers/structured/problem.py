@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..._bags.segments import segment_max
-from ..common.piecewise import lowest_point
-from ..common.rounding import rounding_scale
-from ..common.witnesses import HighestInstances, mean_difference
+from ..common.cccp import lowest_point, rounding_scale
+from ..common.passes import HighestInstances, mean_difference
 from .edges import Edges
 
 

@@ -10,19 +10,18 @@ procedure is described in :mod:`..common.descent`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._bags.blocks import Block, PassSource, stacked
+from ..._bags.blocks import Block, PassSource
 from ..._bags.segments import gather_rows, segment_argmax, segment_rank
-from ..common.cccp import CCCPSolution
-from ..common.descent import Duals, PassLimits, descend, with_rows
-from ..common.options import SolverOptions
-from ..common.passes import bag_means, gather
-from ..common.rounding import rounding_scale
+from ..common.cccp import SolverOptions, rounding_scale
+from ..common.descent import Duals, PassSolution, WorkingSet, descend
+from ..common.passes import SampleLimits, bag_means, gather, sampled_source
+from ..common.screen import ScreenLimits, screened
 from .likelihood import PartialLikelihood
 from .problem import RiskProblem
 
@@ -33,6 +32,10 @@ _START_TOL = 1e-4
 _ROUGH_TOL = 2.5e-4
 # Squared norm of w, as a fraction of the losses at w = 0, that is rounding.
 _FLAT = 1e-10
+_NOTHING = np.zeros(0)
+# Gap of the one step on all bags by which two starts are compared, and the bags of the screen.
+_TRIAL_TOL = 5e-4
+_SCREENED = SampleLimits(per_feature=2**20, numbers=2**24, bags=200, tol=1e-4, max_passes=30)
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,6 @@ class CoxStart:
     w: np.ndarray | None = None
 
 
-@dataclass(kw_only=True)
-class CoxSolution(CCCPSolution):
-    """A local minimum of J with its weight vector and the number of passes over all instances."""
-
-    w: np.ndarray
-    n_passes: int
-
-
 @dataclass(frozen=True)
 class _Held:
     """Instances of the bags with events, and the weighted sum of them."""
@@ -106,28 +101,26 @@ class _Held:
 
 @dataclass(frozen=True)
 class _RiskView:
-    """A pass over a block or over all: a view (:class:`..common.descent.View`) with a working set.
+    """A pass over a block or over all instances.
 
     Attributes
     ----------
     top : ndarray of shape (n_bags,), highest score of each bag at risk
     highest : _Held
         The highest instances of bags with events.
-    rows, numbers, owners : the working set, numbers of its rows and of their bags
+    working : WorkingSet
+    objective, value : float
+        Value of the problem and of the convex step, if this is a view of all instances.
+    v : ndarray of shape (0,)
+        There are no variables without a norm.
     """
 
     top: np.ndarray
     highest: _Held
-    rows: Matrix
-    numbers: np.ndarray
-    owners: np.ndarray
+    working: WorkingSet
     objective: float = np.nan
     value: float = np.nan
-
-    @property
-    def v(self) -> np.ndarray:
-        """There are no variables without a norm."""
-        return np.zeros(0)
+    v: ClassVar[np.ndarray] = _NOTHING
 
 
 def solve_cox_maximum(
@@ -138,7 +131,7 @@ def solve_cox_maximum(
     *,
     limits: RiskLimits | None = None,
     max_passes: int = 500,
-) -> CoxSolution:
+) -> PassSolution:
     """A local minimum of J; the minimum, if all bags have one instance.
 
     Parameters
@@ -162,44 +155,49 @@ def solve_cox_maximum(
     w, held = model.first(start)
     found = descend(
         model,
-        (w, np.zeros(0)),
+        (w, _NOTHING),
         held,
         options,
         gap_tol,
         rough=held is None,
+        rough_tol=_ROUGH_TOL,
         objective_scale=rounding_scale(np.array([problem.C * problem.likelihood.n_events])),
-        limits=PassLimits(max_passes, rough_tol=_ROUGH_TOL),
+        max_passes=max_passes,
     )
-    return _solution(found.outcome(), model, found.w)
+    found.held = None
+    return _with_constant(found, model)
 
 
-def solve_cox_mean(problem: CoxProblem, options: SolverOptions, gap_tol: float) -> CoxSolution:
+def solve_cox_mean(problem: CoxProblem, options: SolverOptions, gap_tol: float) -> PassSolution:
     """The minimum of J with the mean of each bag in place of its highest instance."""
     model = _Maximum(problem, RiskLimits())
-    start = np.zeros(problem.source.n_features), np.zeros(0)
-    found = model.of_vectors(model.means()).solve(start, gap_tol, None)
+    start = np.zeros(problem.source.n_features), _NOTHING
+    found = model.of_vectors(model.means()).solve(start, gap_tol)
     if options.on_iteration is not None:
         options.on_iteration(1, found.objective + model.lowest)
-    outcome = {
-        "objective": found.objective,
-        "history": [found.objective],
-        "n_iter": 1,
-        "stopped": "",
-        "dual_gap": found.gap,
-    }
-    return _solution(outcome, model, found.w)
+    solution = PassSolution(
+        objective=found.objective,
+        history=[found.objective],
+        n_iter=1,
+        stopped="",
+        dual_gap=found.gap,
+        w=found.w,
+        v=_NOTHING,
+        n_passes=model.n_passes,
+    )
+    return _with_constant(solution, model)
 
 
-def _solution(outcome: dict[str, Any], model: _Maximum, w: np.ndarray) -> CoxSolution:
+def _with_constant(found: PassSolution, model: _Maximum) -> PassSolution:
     """The result with the constant that was left out, which may make J negative."""
-    found: float = outcome["objective"]
-    history = [value + model.lowest for value in outcome["history"]]
-    outcome = {**outcome, "objective": found + model.lowest, "history": history}
-    return CoxSolution(**outcome, objective_scale=found, w=w, n_passes=model.n_passes)
+    found.objective_scale = found.objective
+    found.objective += model.lowest
+    found.history = [value + model.lowest for value in found.history]
+    return found
 
 
 class _Maximum:
-    """The problem as a :class:`..common.descent.PassModel`; J without the constant L.lowest."""
+    """The problem for :func:`..common.descent.descend`; J without the constant L.lowest."""
 
     def __init__(self, problem: CoxProblem, limits: RiskLimits) -> None:
         self.source, self.C, self.limits = problem.source, problem.C, limits
@@ -238,8 +236,7 @@ class _Maximum:
             self.n_passes += 1
             vectors = gather(self.source, rows[self.used])
         problem = self.of_vectors(vectors)
-        zero = np.zeros(self.source.n_features), np.zeros(0)
-        w = problem.solve(zero, _START_TOL, None).w
+        w = problem.solve((np.zeros(self.source.n_features), _NOTHING), _START_TOL).w
         if rows is None or not start.held:
             return w, None
         events = self.used[self.likelihood.event_weights > 0]
@@ -278,23 +275,22 @@ class _Maximum:
         return _RiskView(
             top=top,
             highest=highest,
-            rows=stacked([part.rows for part in parts]),
-            numbers=np.concatenate([part.numbers for part in parts]),
-            owners=np.concatenate([part.owners for part in parts]),
+            working=WorkingSet.together([part.working for part in parts]),
             objective=fixed - self.C * by_events,
             value=np.nan if held is None else fixed - self.C * float(held.total @ w),
         )
 
     def joined(self, before: _RiskView, view: _RiskView, held: _Held) -> _RiskView:
         """The view with the working set of the one before it."""
-        return with_rows(before, view)
+        return replace(view, working=view.working.joined(before.working))
 
     def advanced(
         self, held: _Held | None, before: _RiskView | None, view: _RiskView, duals: Duals
     ) -> tuple[_Held, _RiskView]:
         """The highest instances, and the view with the rows of the step before that count."""
         if before is not None:
-            view = with_rows(before, view, duals.of(before.numbers) > 0)
+            old = before.working
+            view = replace(view, working=view.working.joined(old, duals.of(old.numbers) > 0))
         return view.highest, view
 
     def unchanged(self, held: _Held, view: _RiskView) -> bool:
@@ -303,9 +299,73 @@ class _Maximum:
 
     def problem(self, held: _Held, view: _RiskView) -> tuple[RiskProblem, np.ndarray]:
         """The convex step over a working set."""
-        offsets = np.searchsorted(view.owners, np.append(self.used, self.source.n_bags))
-        step = RiskProblem(view.rows, offsets, held.total, self.likelihood, self.C)
-        return step, view.numbers
+        working = view.working
+        offsets = np.searchsorted(working.owners, np.append(self.used, self.source.n_bags))
+        step = RiskProblem(working.rows, offsets, held.total, self.likelihood, self.C)
+        return step, working.numbers
+
+
+# -- starts --------------------------------------------------------------------------------------
+
+
+def martingale_residuals(likelihood: PartialLikelihood, weights: np.ndarray) -> np.ndarray:
+    """Residuals of subjects with these weights for scores of zero; their weighted sum is zero.
+
+    The weight of an event less the number that is expected: the slopes of the losses. Their sum
+    over a group is that of the log-rank test.
+    """
+    pull = likelihood.event_weights - likelihood.slopes(np.zeros(likelihood.n))
+    return np.asarray(np.divide(pull, weights, out=np.zeros(len(pull)), where=weights > 0))
+
+
+def screened_starts(
+    problem: CoxProblem, weights: np.ndarray, limits: SampleLimits = _SCREENED
+) -> list[CoxStart]:
+    """The means of bags and the best directions, or one start that a sample and a trial select.
+
+    The highest score of a bag should grow with its martingale residual.
+
+    Parameters
+    ----------
+    problem : CoxProblem
+    weights : ndarray of shape (n_bags,)
+    limits : SampleLimits
+        The bags of the screen. Where they are not all, its directions and the means are followed
+        on them, to the tolerance and by the passes given there, and for one step on all bags.
+    """
+    source, likelihood = problem.source, problem.likelihood
+    if source.n_instances == source.n_bags:
+        return [CoxStart()]
+    if limits.holds_all(source.n_instances, source.n_features):
+        targets = martingale_residuals(likelihood, weights)
+        if not (targets.max() > 0 > targets.min()):
+            # Nothing is expected but what happened. Residuals of one sign are rounding.
+            return [CoxStart()]
+        found = screened(source, targets, weights, ScreenLimits(kept=2))
+        return [CoxStart(), *map(CoxStart, found.rows)]
+    signs = np.where(likelihood.event_weights > 0, 1.0, -1.0)
+    sample, bags = sampled_source(source, signs, limits)
+    everything = replace(limits, instances=sample.n_instances)
+    part = replace(problem, source=sample, likelihood=likelihood.of(bags))
+    starts = screened_starts(part, weights[bags], everything)
+    best = _best_end(part, starts, limits.tol, 100, limits.max_passes)
+    return [_best_end(problem, [CoxStart(), best], _TRIAL_TOL, 1)]
+
+
+def _best_end(
+    problem: CoxProblem,
+    starts: list[CoxStart],
+    gap_tol: float,
+    max_iter: int,
+    max_passes: int = 500,
+) -> CoxStart:
+    """The lowest end of the procedure, as a start."""
+    options = SolverOptions(gap_tol, max_iter)
+    ends = [
+        solve_cox_maximum(problem, start, options, gap_tol, max_passes=max_passes)
+        for start in starts
+    ]
+    return CoxStart(w=min(ends, key=lambda end: end.objective).w)
 
 
 # -- functions of a block ------------------------------------------------------------------------
@@ -330,7 +390,7 @@ def _look(
     if len(used) == 0:
         nothing = np.zeros(0, dtype=np.intp)
         held = _Held(nothing, np.zeros(len(w)))
-        return _RiskView(np.zeros(0), held, block.take(nothing), nothing, nothing)
+        return _RiskView(_NOTHING, held, WorkingSet(block.take(nothing), nothing, nothing))
     own = scores[rows]
     highest = segment_argmax(leading[rows], offsets)
     top = np.maximum.reduceat(own, offsets[:-1])
@@ -351,7 +411,9 @@ def _look(
         highest=_Held(
             held_rows + block.first_row, block.weighted_sum(held_rows, weights[used][events])
         ),
-        rows=block.take(rows[near], np.float64 if fine else block.dtype),
-        numbers=rows[near] + block.first_row,
-        owners=np.repeat(used, sizes)[near] + block.first_bag,
+        working=WorkingSet(
+            block.take(rows[near], np.float64 if fine else block.dtype),
+            rows[near] + block.first_row,
+            np.repeat(used, sizes)[near] + block.first_bag,
+        ),
     )

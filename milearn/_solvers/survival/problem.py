@@ -26,8 +26,8 @@ from scipy import sparse
 
 from ..._bags.blocks import stacked
 from ..._bags.segments import segment_argmax
-from ..common.newton import NewtonSolution, Part, Pooled, Rows, project, solve
-from ..common.rounding import rounding_scale
+from ..common.cccp import rounding_scale
+from ..common.newton import NewtonSolution, Part, project, solve
 from .likelihood import PartialLikelihood
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -163,7 +163,7 @@ class RiskProblem:
         group = self.owner[rows]
         bounds = np.searchsorted(group, np.arange(n + 1))
         mixtures = sparse.csr_array((p[rows], rows, bounds), shape=(n, self.Z.shape[0]))
-        parts: list[Part] = [Pooled(mixtures, given.curvature(at.proportions.scores, self.C))]
+        parts = [Part(mixtures, given.curvature(at.proportions.scores, self.C))]
         # A single active row stays the maximum. Without a slope, the maximum does not count.
         slopes = self.C * given.slopes(at.proportions.scores)
         counts = np.diff(bounds)
@@ -171,7 +171,8 @@ class RiskProblem:
         if kept.any():
             rows, group = rows[kept], group[kept]
             starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-            parts.append(Rows(rows, slopes[group] / at.h, starts, 1.0 / counts[group[starts]]))
+            share = 1.0 / counts[group[starts]]
+            parts += Part.of_groups(rows, slopes[group] / at.h, starts, share, self.Z.shape[0])
         return parts
 
     # -- the dual --------------------------------------------------------------------------------
@@ -201,7 +202,10 @@ class RiskProblem:
         return found
 
     def solve(
-        self, start: tuple[np.ndarray, np.ndarray], gap_tol: float, proportions: np.ndarray | None
+        self,
+        start: tuple[np.ndarray, np.ndarray],
+        gap_tol: float,
+        proportions: np.ndarray | None = None,
     ) -> NewtonSolution:
         """Solve to a relative duality gap of ``gap_tol``.
 
@@ -209,14 +213,14 @@ class RiskProblem:
         ----------
         start : tuple of w and an empty array
         gap_tol : float
-        proportions : ndarray of shape (n_rows,) or None
+        proportions : ndarray of shape (n_rows,), default=None
             Of a similar problem, see :meth:`first`.
         """
         u = self.values(*start)
         scale = rounding_scale(np.array([self.cost]))
         found = solve(
             self,
-            start,
+            *start,
             self.start_dual(u, proportions),
             lambda best: best.objective - best.lower_bound <= gap_tol * max(best.objective, scale),
             smoothing=_SMOOTHING if proportions is None else _WARM_SMOOTHING,

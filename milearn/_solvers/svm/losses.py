@@ -10,12 +10,10 @@ given scores have closed forms:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
-from ..common.piecewise import optimal_intercept
-from ..common.rounding import RELATIVE_TIE, rounding_scale
+from ..common.cccp import RELATIVE_TIE, optimal_intercept, rounding_scale
 
 
 @dataclass
@@ -73,46 +71,6 @@ class DualColumns:
         return DualColumns(self.sign[bags], self.gain[bags], self.equation[bags], self.tube[bags])
 
 
-class BagLoss(Protocol):
-    """A loss of the bags' scores.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_bags,), above zero
-    """
-
-    weights: np.ndarray
-
-    @property
-    def objective_scale(self) -> float:
-        """See :func:`.common.rounding.rounding_scale`."""
-
-    def free(self, scores: np.ndarray) -> tuple[float, float]:
-        """The best intercept, and half the width of the tube."""
-
-    def value(self, scores: np.ndarray, intercept: float) -> float:
-        """The loss with a given intercept."""
-
-    def descent(self) -> np.ndarray:
-        """A change of all scores from zero that lowers the loss; it sums to zero."""
-
-    def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
-        """The best intercept and the loss with different scores for its two sides.
-
-        The side that increases with the score has the scores ``upper``, the other one ``lower``.
-        """
-
-    def dual_columns(self) -> list[DualColumns]:
-        """The sides of the loss; the first of two is the one that increases with the score."""
-
-    @property
-    def tube_limit(self) -> float | None:
-        """Largest sum of the dual variables as a fraction of the weights; None without a tube."""
-
-    def standardised(self) -> tuple[Any, float, float]:
-        """The loss for targets (y - m) / s with mean zero and deviation one, and m and s."""
-
-
 @dataclass
 class Hinge:
     """The hinge loss of a classifier."""
@@ -136,14 +94,6 @@ class Hinge:
         margins = self.signs * (scores + intercept)
         return float(self.weights @ np.maximum(0.0, 1.0 - margins))
 
-    def descent(self) -> np.ndarray:
-        """Not implemented, like :meth:`split`."""
-        raise NotImplementedError("The hard maximum with a hinge is MI-SVM: use solve_mi_svm.")
-
-    def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
-        """Not implemented: a hinge with a hard maximum is MI-SVM, see :mod:`.maximum.dual`."""
-        raise NotImplementedError("The hard maximum with a hinge is MI-SVM: use solve_mi_svm.")
-
     def dual_columns(self) -> list[DualColumns]:
         """The only side of the hinge."""
         ones = np.ones(len(self.signs))
@@ -153,6 +103,10 @@ class Hinge:
     def tube_limit(self) -> None:
         """A hinge has no tube."""
         return None
+
+    def centred(self) -> tuple[Hinge, float]:
+        """The same loss."""
+        return self, 0.0
 
     def standardised(self) -> tuple[Hinge, float, float]:
         """The same loss, whose unit is the margin."""
@@ -227,13 +181,17 @@ class Tube:
         """The sum of the dual variables is at most ``nu`` times the sum of the weights."""
         return self.nu
 
+    def centred(self) -> tuple[Tube, float]:
+        """The loss of y - m with the mean m, and m."""
+        middle = float(np.average(self.targets, weights=self.weights))
+        return Tube(self.targets - middle, self.weights, self.nu), middle
+
     def standardised(self) -> tuple[Tube, float, float]:
         """The loss of (y - m) / s with weights divided by s, so that J is divided by s**2."""
-        middle = float(np.average(self.targets, weights=self.weights))
-        centred = self.targets - middle
-        spread = float(np.sqrt(np.average(centred**2, weights=self.weights)))
+        loss, middle = self.centred()
+        spread = float(np.sqrt(np.average(loss.targets**2, weights=self.weights)))
         size = spread if spread > 1e-9 * abs(middle) else 1.0
-        return Tube(centred / size, self.weights / size, self.nu), middle, size
+        return Tube(loss.targets / size, self.weights / size, self.nu), middle, size
 
     def descent(self) -> np.ndarray:
         """A change of all scores from zero that lowers the loss: towards targets off the tube."""
@@ -241,6 +199,9 @@ class Tube:
         above = _tail_weights(self.targets, self.weights, half)
         below = _tail_weights(-self.targets, self.weights, half)
         return np.asarray(above - below)
+
+
+BagLoss = Hinge | Tube
 
 
 def _tail_weights(values: np.ndarray, weights: np.ndarray, fraction: float) -> np.ndarray:

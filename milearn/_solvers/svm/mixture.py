@@ -38,7 +38,7 @@ from scipy import linalg, optimize
 from ..._bags.segments import gather_rows, segment_index, segment_max
 from ..._compat import LimitedSVC
 from ...exceptions import SolverError
-from ..common.piecewise import optimal_intercept
+from ..common.cccp import optimal_intercept
 from ..common.qp import QPProblem, solve_qp
 
 _MOST_CUTS = 60

@@ -19,15 +19,14 @@ import numpy as np
 
 from ..._bags.blocks import PassSource
 from ..._bags.segments import gather_rows, segment_index
-from ..common.cccp import CCCPSolution
+from ..common.cccp import CCCPSolution, SolverOptions, rounding_scale
+from ..common.descent import PassSolution
 from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
-from ..common.options import SolverOptions
 from ..common.passes import instance_scores
-from ..common.rounding import rounding_scale
 from .losses import Hinge
 from .maximum.dual import MISVMResult, solve_mi_svm, witness_rule
 from .maximum.grouped_hinge import Patterns, solve_grouped_svm
-from .maximum.rows import RowsSolution, solve_mi_svm_rows
+from .maximum.rows import solve_mi_svm_rows
 from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
 from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
@@ -37,7 +36,7 @@ from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_rel
 _RELAXATION_TOL = 1e-4
 _TIE_TOL = 1e-6
 # Results of the relaxation.
-_RELAXED = ("relaxation", "eta", "relaxation_value", "lower_bound")
+_RELAXED = ("relaxation", "eta", "relaxation_value", "lower_bound", "mixture_failure")
 # Number of matrices between all instances that a mixture has in memory.
 _MATRICES = 3.0
 
@@ -67,16 +66,17 @@ class SelectionSettings:
 class SelectionResult(CCCPSolution):
     """A solution of (3) and the relaxation that it was rounded from."""
 
-    svm: MISVMResult | RowsSolution
+    svm: MISVMResult | PassSolution
     selected: np.ndarray  # row of the selected instance of each positive bag
     relaxation: RelaxationResult
     eta: np.ndarray  # of each row of ``relaxation.rows``
     relaxation_value: float
     lower_bound: float = 0.0
+    mixture_failure: str = ""  # why the mixture is not more precise, if its program failed
 
     @classmethod
     def of(
-        cls, svm: MISVMResult | RowsSolution, selected: np.ndarray, **relaxed: Any
+        cls, svm: MISVMResult | PassSolution, selected: np.ndarray, **relaxed: Any
     ) -> SelectionResult:
         """The result whose objective, history and gap are those of the SVM."""
         names = ("objective", "history", "n_iter", "stopped", "dual_gap", "objective_scale")
@@ -97,14 +97,14 @@ class RowSolver:
 
     def solve(
         self, problem: BinaryProblem, start: np.ndarray, options: SolverOptions
-    ) -> RowsSolution:
+    ) -> PassSolution:
         """MI-SVM with one slack per instance, from a selection."""
         loss = Hinge(problem.signs, problem.weights)
         return solve_mi_svm_rows(self.source, loss, "instance", start, options, self.gap_tol)
 
     def fit_selected(
         self, problem: BinaryProblem, selected: np.ndarray, options: SolverOptions
-    ) -> RowsSolution:
+    ) -> PassSolution:
         """The SVM of a selection: one step of MI-SVM, with the value of the selection."""
         found = self.solve(problem, selected, SolverOptions(options.tol, 1))
         scores = self.scores(found.w) + found.intercept
@@ -147,7 +147,7 @@ def solve_selection(
     relaxation = solve_relaxation(relaxed, tol=_RELAXATION_TOL * options.tol)
     selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
 
-    def fitted(selection: np.ndarray) -> MISVMResult | RowsSolution:
+    def fitted(selection: np.ndarray) -> MISVMResult | PassSolution:
         if row_solver is None:
             return fit_selected(problem, selection, options)
         return row_solver.fit_selected(problem, selection, options)
@@ -193,6 +193,7 @@ def _mixture(
         "eta": merged.spread(found.eta),
         "relaxation_value": found.lower_bound,
         "lower_bound": found.lower_bound,
+        "mixture_failure": found.failure,
     }
     return selections, facts
 
@@ -254,8 +255,6 @@ def fit_selected(
         stopped="",
         dual_gap=svm.gap,
         objective_scale=rounding_scale(patterns.weights),
-        n_solves=svm.n_solves,
-        n_backend=svm.n_backend,
         working=svm.working,
     )
 
@@ -270,7 +269,7 @@ def _polished(
     """The lowest minimum of MI-SVM from the selection and the other starts."""
     watched = options.watched_by(_from_second_step(options))
 
-    def solve(start: np.ndarray, options: SolverOptions) -> MISVMResult | RowsSolution:
+    def solve(start: np.ndarray, options: SolverOptions) -> MISVMResult | PassSolution:
         if row_solver is None:
             return solve_mi_svm(problem, "instance", start, options)
         return row_solver.solve(problem, start, options)
@@ -286,7 +285,7 @@ def _polished(
         # The same SVM was solved twice, to within its precision.
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
     if row_solver is not None:
-        cast(RowsSolution, run).n_passes += cast(RowsSolution, rounded.svm).n_passes
+        cast(PassSolution, run).n_passes += cast(PassSolution, rounded.svm).n_passes
     assert run.witnesses is not None
     facts = {name: getattr(rounded, name) for name in _RELAXED}
     return SelectionResult.of(run, run.witnesses, witnesses=run.witnesses, **facts)

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..common.cccp import optimal_intercept, rounding_scale
 from ..common.gram import Gram
-from ..common.newton import GroupProblem, solve_groups
-from ..common.piecewise import optimal_intercept
-from ..common.rounding import rounding_scale
+from ..common.newton import GroupProblem
 from .maximum.grouped_hinge import Patterns, solve_grouped_svm
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -119,7 +118,7 @@ def _by_newton(patterns: Patterns, points: Matrix, tol: float) -> MarginSolution
     pooling = sparse.csr_array((proportions, patterns.rows, starts), shape=(n, points.shape[0]))
     rows = sparse.diags_array(-signs).tocsr() @ (pooling @ points)
     problem = GroupProblem(rows, -signs, np.arange(n + 1), costs, patterns.margins_of(np.arange(n)))
-    found = solve_groups(problem, np.zeros(points.shape[1]), 0.0, gap_tol=tol)
+    found = problem.solve((np.zeros(points.shape[1]), 0.0), tol)
     scores = np.asarray(points @ found.w)
     values = patterns.scores(scores)
     intercept = optimal_intercept(values, signs, costs)

@@ -118,15 +118,6 @@ def _unpacked(path: Path, member: str | None) -> Path:
 def _extracted(
     path: Path, member: str | None, names: list[str], opened: Callable[[str], Any]
 ) -> Path:
-    name = _chosen(path, names, member)
-    target = path.parent / _plain_name(name)
-    if not target.exists() or target.stat().st_mtime < path.stat().st_mtime:
-        with opened(name) as packed, writing(target) as file:
-            shutil.copyfileobj(_decompressed(name, packed), file)
-    return target
-
-
-def _chosen(path: Path, names: list[str], member: str | None) -> str:
     """The file with the name or path ``member``, or the only data file."""
     fitting = [
         name
@@ -134,13 +125,17 @@ def _chosen(path: Path, names: list[str], member: str | None) -> str:
         if member in (name, PurePosixPath(name).name, _plain_name(name))
         or (member is None and _plain_name(name).lower().endswith(tuple(SUFFIXES)))
     ]
-    if len(fitting) == 1:
-        return fitting[0]
-    listed = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
-    raise BagFileError(
-        f"{path}: the archive holds {len(fitting)} files that fit; name one with member= "
-        f"({listed})."
-    )
+    if len(fitting) != 1:
+        listed = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
+        raise BagFileError(
+            f"{path}: the archive holds {len(fitting)} files that fit; name one with member= "
+            f"({listed})."
+        )
+    target = path.parent / _plain_name(fitting[0])
+    if not target.exists() or target.stat().st_mtime < path.stat().st_mtime:
+        with opened(fitting[0]) as packed, writing(target) as file:
+            shutil.copyfileobj(_decompressed(fitting[0], packed), file)
+    return target
 
 
 def _plain_name(name: str) -> str:

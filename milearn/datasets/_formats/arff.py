@@ -31,8 +31,8 @@ from ..._bags import Bags
 from ..._bags.segments import offsets_of
 from ..._bags.stack import stack_matrices
 from .._errors import ContentError
-from .record import BagRecord, encode_labels, make_bags_of
-from .text import check_class, check_width, number_text, parse_numbers, read_text
+from .record import BagRecord, as_numbers, encode_labels, make_bags_of
+from .text import check_width, number_text, parse_numbers, read_text
 
 # Possessive quantifiers, so that an unterminated quote in a very long line fails immediately.
 _CELL = re.compile(
@@ -86,7 +86,11 @@ def read_arff(path: Path, *, missing: str = "error") -> BagRecord:
         names.append(cells[0] if at else str(len(names)))
         encoder.add(cells[at], names[-1], number)
         if at + 1 < len(attributes):
-            check_class(cells[-1], declared, number, "; correct the header or the line.")
+            if declared and cells[-1] not in (*declared, "?"):
+                raise ContentError(
+                    f"line {number} has the class {cells[-1]!r}, which is not among "
+                    f"{', '.join(declared)}; correct the header or the line."
+                )
             labels.append(cells[-1])
     if not names:
         raise ContentError("there is not a single bag after @data; check the file.")
@@ -228,7 +232,7 @@ class _Encoder:
                 )
             if attribute.values:
                 self.defaults[at] = attribute.values[0]
-            if attribute.kind == "nominal" and not _all_numbers(attribute.values):
+            if attribute.kind == "nominal" and as_numbers(attribute.values) is None:
                 self.one_hot[at] = attribute.values
                 self.feature_names += [f"{attribute.name}={value}" for value in attribute.values]
             else:
@@ -309,13 +313,6 @@ class _Encoder:
                 )
             given[int(match[1])] = _cells(item[match.end() :], number)[0]
         return given
-
-
-def _all_numbers(values: list[str]) -> bool:
-    try:
-        return bool(values) and bool(np.isfinite([float(value) for value in values]).all())
-    except ValueError:
-        return False
 
 
 def _quoted(text: str) -> str:

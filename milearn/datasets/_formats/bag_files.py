@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from .._errors import ContentError
 from .record import npz_header
+from .text import listed
 
 
 class ArrayHeader(NamedTuple):
@@ -21,48 +22,26 @@ class ArrayHeader(NamedTuple):
     dtype: np.dtype
 
 
-class BagFile:
-    """An open file, whose arrays are inspected and read one by one.
+def read_array(
+    path: Path, name: str, out: np.ndarray | None = None, *, sure: bool = True
+) -> ArrayHeader | None:
+    """Shape and type of an array of a file, whose values are copied to ``out`` if it is given.
 
-    ``find`` returns the array of a name, or None; ``names`` are those of all arrays, None for a
-    format with one array without a name.
+    ``out`` has as many values. If the array is missing, this is an error if ``sure``, else None.
+    The message of the library of the file becomes a ContentError that names the file.
     """
-
-    def __init__(self, path: Path, find: Callable[[str], Any], names: Sequence[str] | None) -> None:
-        self._path, self._find, self._names = path, find, names
-
-    def header(self, name: str, sure: bool) -> ArrayHeader | None:
-        """Shape and type of an array; if it is missing, an error if ``sure`` or else None."""
-        with _naming(self._path):
-            found = None if self._names is None and not sure else self._find(name)
-            if found is not None and found.shape is not None:
-                return ArrayHeader(found.shape, found.dtype)
-            if not sure:
-                return None
-            names = list(self._names or ())
-            listed = ", ".join(map(repr, names[:5])) + (" ..." if len(names) > 5 else "")
-            raise ContentError(f"no array {name!r} among {listed or 'none'}")
-
-    def read_into(self, name: str, out: np.ndarray) -> None:
-        """Copy the values of an array to ``out``, which has as many values."""
-        with _naming(self._path):
-            out[...] = np.asarray(self._find(name)).reshape(out.shape)
-
-
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[BagFile]:
-    """A file of arrays; the message of the library becomes a ContentError that names the file."""
-    with contextlib.ExitStack() as stack:
-        with _naming(path):
-            found = SUFFIXES[path.suffix.lower()](path, stack)
-        yield BagFile(path, *found)
-
-
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
     place = f"{path.parent.name}/{path.name}"
     try:
-        yield
+        with contextlib.ExitStack() as stack:
+            find, names = SUFFIXES[path.suffix.lower()](path, stack)
+            found = None if names is None and not sure else find(name)
+            if found is None or found.shape is None:
+                if not sure:
+                    return None
+                raise ContentError(f"no array {name!r} among {listed(names or ()) or 'none'}")
+            if out is not None:
+                out[...] = np.asarray(found).reshape(out.shape)
+            return ArrayHeader(found.shape, found.dtype)
     except ContentError as error:
         raise ContentError(f"{place}: {error}") from error.__cause__
     except (ImportError, MemoryError):
@@ -73,6 +52,10 @@ def _naming(path: Path) -> Iterator[None]:
         text = str(error).strip().splitlines()
         said = text[0] if text else type(error).__name__
         raise ContentError(f"{place}: cannot be read ({said[:160]})") from error
+
+
+# Each of the functions returns a function that finds the array of a name, or None, and the names
+# of all arrays, None for a format with one array without a name.
 
 
 def _open_hdf5(path: Path, stack: contextlib.ExitStack) -> Any:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,18 +18,24 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.segments import offsets_of
-from ..._fit.outcomes import survival_outcomes
+from ..._fit.validation import survival_outcomes
 from .._errors import BagFileError, ContentError, naming
-from .bag_files import ArrayHeader, opened
-from .folder_layout import BagFiles, BagTable, Outcome, Place, find_bags, read_bag_table
+from .bag_files import ArrayHeader, read_array
+from .folder_layout import BagFiles, BagRow, Place, find_bags, read_bag_table
 from .npy_folder import read_npy_folder, write_npy_folder
-from .record import BagRecord, column_of, encode_labels, make_bags_of, read_numbers
-from .text import listed
+from .record import (
+    BagRecord,
+    column_of,
+    encode_labels,
+    float_type,
+    make_bags_of,
+    read_numbers,
+)
+from .text import check_column
 
 _SHOWN = 20  # maximum number of bags in an error message
 _SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1}
 _SPLITS |= dict.fromkeys(("val", "valid", "validation"), 2)
-_DTYPES = (np.float16, np.float32, np.float64)
 
 
 def load_bag_folder(
@@ -155,18 +159,20 @@ def load_bag_folder(
     mapped = _place_of_map(mmap)
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
-    found = survey(
+    bags, kept_dtype, dropped = survey(
         path, table, columns, arrays=(key, coords), dtype=dtype, empty=empty, progress=progress
     )
-    with _scratch_file(mapped) as scratch:
-        record = _filled(path, found.bags, _room(found.bags, found.dtype, scratch), *progress)
+    # Next to the folder of the map, of which it becomes a part.
+    scratch = mapped and mapped.with_name(f".{mapped.name}.{secrets.token_hex(8)}.part.npy")
+    try:
+        record = _filled(path, bags, kept_dtype, scratch, *progress)
         if further:
             with naming(path):
-                record.bags = record.bags.with_bag_data(_bag_data(found, table, further))
-        record.fields |= labels_of(found)
+                record.bags = record.bags.with_bag_data(_bag_data(bags, table, further))
+        record.fields |= labels_of(bags)
         record.target = record.fields.pop("target")
-        if len(found.dropped):
-            names = ", ".join(found.dropped)
+        if len(dropped):
+            names = ", ".join(dropped)
             record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
         if mapped is None or scratch is None:
             bunch = record.to_bunch(path)
@@ -175,7 +181,10 @@ def load_bag_folder(
                 write_npy_folder(mapped, record, {"instances": scratch})
                 del record  # Windows cannot remove a mapped file
                 bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
-    bunch["dropped"] = found.dropped
+    finally:
+        if scratch is not None:
+            scratch.unlink(missing_ok=True)
+    bunch["dropped"] = dropped
     return bunch
 
 
@@ -188,11 +197,11 @@ def survey(
     dtype: Any,
     empty: str,
     progress: tuple[int | None, bool],
-) -> FoundBags:
-    """The contents of a folder by the headers of its files; ``arrays`` are ``key`` and ``coords``.
+) -> tuple[list[FoundBag], np.dtype, np.ndarray]:
+    """The bags of a folder that are not empty, their type, and the names of the empty ones.
 
-    The parameters are those of :func:`load_bag_folder`; ``progress`` contains ``n_jobs`` and
-    ``verbose``.
+    Only headers of files are read. The parameters are those of :func:`load_bag_folder`: ``arrays``
+    contains ``key`` and ``coords``, and ``progress`` contains ``n_jobs`` and ``verbose``.
     """
     if path.is_file():
         raise FileNotFoundError(f"{path}: this is a file; read it by load_bags.")
@@ -200,36 +209,33 @@ def survey(
         raise FileNotFoundError(f"{path}: there is no such folder.")
     if empty not in ("raise", "drop"):
         raise ValueError(f"empty={empty!r} is unknown; choose 'raise' or 'drop'.")
-    wanted = None if dtype is None else np.dtype(dtype)
-    if wanted is not None and wanted not in _DTYPES:
-        raise ValueError(f"dtype={dtype!r} is not supported; choose float16, float32 or float64.")
+    wanted = None if dtype is None else float_type(dtype)
     files, splits = find_bags(path, *arrays)
-    names = [one.name for one in files]
     table = splits if table is None else table
     asked = [f"{part}=" for part, column in columns.items() if column is not None]
+    rows = {one.name: BagRow({}, {}) for one in files}
+    problems: list[tuple[str, str]] = []
     if table is not None:
-        rows = read_bag_table(table, names, columns, path)
+        rows, problems = read_bag_table(table, [*rows], columns, path)
     elif asked:
         raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
-    else:
-        rows = BagTable(names)
     by_name = {one.name: one for one in files}
-    bags = _in_threads(_found_bag, [by_name[name] for name in rows.bags], "sizes", *progress)
-    problems = [*rows.problems, *_problems(bags, empty)]
-    _check_readable(path, problems, {*rows.bags, *(name for name, _ in problems)})
-    keep = [at for at, one in enumerate(bags) if one.size]
-    if not keep:
+    pairs = [(by_name[name], row) for name, row in rows.items()]
+    found = _in_threads(_found_bag, pairs, "sizes", *progress)
+    problems += _problems(found, empty)
+    _check_readable(path, problems, {*rows, *(name for name, _ in problems)})
+    bags = [bag for bag in found if bag.size]
+    if not bags:
         raise BagFileError(f"{path}: every file is empty; there is no bag to read.")
-    kept = [bags[at] for at in keep]
     if wanted is None:
-        wanted = np.result_type(*{_kept(bag.parts["features"].header.dtype) for bag in kept})
-    dropped = np.array([one.name for one in bags if not one.size], dtype=str)
-    return FoundBags(path, kept, wanted, rows.taken(keep), dropped)
+        wanted = np.result_type(*{_kept(bag.parts["features"].dtype) for bag in bags})
+    dropped = np.array([bag.name for bag in found if not bag.size], dtype=str)
+    return bags, wanted, dropped
 
 
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
     """Some of the bags found by :func:`survey`, in memory."""
-    return _filled(path, bags, _room(bags, dtype, None), 1, False).bags
+    return _filled(path, bags, dtype, None, 1, False).bags
 
 
 def _place_of_map(mmap: Any) -> Path | None:
@@ -256,15 +262,16 @@ def _place_of_map(mmap: Any) -> Path | None:
 
 class _Part(NamedTuple):
     place: Place
-    header: ArrayHeader
+    dtype: np.dtype
     width: int  # values per instance
 
 
 @dataclass
 class FoundBag:
-    """The headers of a bag's files, or the problem with them."""
+    """The headers of a bag's files, or the problem with them, and its row in the table."""
 
     name: str
+    row: BagRow
     size: int = 0
     parts: dict[str, _Part] = field(default_factory=dict)
     label: Any = None
@@ -275,40 +282,29 @@ class FoundBag:
         return self.parts["features"].width
 
 
-@dataclass
-class FoundBags:
-    """The contents of a folder: the bags that are not empty, and their rows in the table."""
-
-    path: Path
-    bags: list[FoundBag]
-    dtype: np.dtype  # of the instances
-    rows: BagTable
-    dropped: np.ndarray  # names of the empty bags
-
-
-def _found_bag(files: BagFiles) -> FoundBag:
-    bag = FoundBag(files.name)
+def _found_bag(given: tuple[BagFiles, BagRow]) -> FoundBag:
+    files, row = given
+    bag = FoundBag(files.name, row)
     try:
-        with contextlib.ExitStack() as stack:
-            file = cache(lambda path: stack.enter_context(opened(path)))
-            for part, places in files.parts.items():
-                found = ((place, file(place.path).header(*place[1:])) for place in places)
-                place, header = next(((p, h) for p, h in found if h is not None), (None, None))
-                if place is None or header is None:
-                    continue
-                if part == "label":
-                    label = np.empty(header.shape, header.dtype)
-                    file(place.path).read_into(place.name, label)
-                    if label.size != 1:
-                        raise ContentError(
-                            f"the label has the shape {label.shape} instead of one number"
-                        )
-                    bag.label = label.item()
-                elif part == "features":
-                    bag.size, width = _instances(header)
-                    bag.parts[part] = _Part(place, header, width)
-                elif bag.size:
-                    bag.parts[part] = _Part(place, header, _row_width(part, header, bag.size))
+        for part, places in files.parts.items():
+            found = ((p, read_array(p.path, p.name, sure=p.sure)) for p in places)
+            place, header = next((each for each in found if each[1] is not None), (None, None))
+            if place is None or header is None:
+                continue
+            if part == "label":
+                label = np.empty(header.shape, header.dtype)
+                read_array(place.path, place.name, label)
+                if label.size != 1:
+                    raise ContentError(
+                        f"the label has the shape {label.shape} instead of one number"
+                    )
+                bag.label = label.item()
+            elif part == "features":
+                bag.size, width = _instances(header)
+                bag.parts[part] = _Part(place, header.dtype, width)
+            elif bag.size:
+                width = _row_width(part, header, bag.size)
+                bag.parts[part] = _Part(place, header.dtype, width)
     except ContentError as error:
         bag.problem = str(error)
     return bag
@@ -383,44 +379,33 @@ def _check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Colle
 # -- second pass: one array, filled in place -------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _scratch_file(mapped: Path | None) -> Iterator[Path | None]:
-    """A file next to the folder of the map, which is removed at the end unless it was moved."""
-    if mapped is None:
-        yield None
-        return
-    scratch = mapped.with_name(f".{mapped.name}.{secrets.token_hex(8)}.part.npy")
-    try:
-        yield scratch
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def _room(bags: Sequence[FoundBag], dtype: np.dtype, file: Path | None) -> np.ndarray:
-    """An array for all instances, in memory or in a file."""
-    shape = (sum(bag.size for bag in bags), bags[0].width)
-    if file is None:
-        return np.empty(shape, dtype)
-    return np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
-
-
 def _filled(
-    path: Path, bags: Sequence[FoundBag], features: np.ndarray, n_jobs: int | None, verbose: bool
+    path: Path,
+    bags: Sequence[FoundBag],
+    dtype: np.dtype,
+    scratch: Path | None,
+    n_jobs: int | None,
+    verbose: bool,
 ) -> BagRecord:
+    """All instances, in memory or in a new file."""
     offsets = offsets_of([bag.size for bag in bags])
+    shape: Any = (int(offsets[-1]), bags[0].width)
+    features = (
+        np.empty(shape, dtype)
+        if scratch is None
+        else np.lib.format.open_memmap(scratch, mode="w+", dtype=dtype, shape=shape)
+    )
     arrays = {"features": features}
     for part, (_, _, width) in list(bags[0].parts.items())[1:]:
-        types = {bag.parts[part].header.dtype.newbyteorder("=") for bag in bags}
-        shape: Any = (len(features), width) if part == "coords" else len(features)
+        types = {bag.parts[part].dtype.newbyteorder("=") for bag in bags}
+        shape = (len(features), width) if part == "coords" else len(features)
         arrays[part] = np.empty(shape, np.result_type(*types))
 
     def fill(at: int) -> str | None:
         try:
-            with contextlib.ExitStack() as stack:
-                file = cache(lambda path: stack.enter_context(opened(path)))
-                for part, array in arrays.items():
-                    place, out = bags[at].parts[part].place, array[offsets[at] : offsets[at + 1]]
-                    file(place.path).read_into(place.name, out)
+            for part, array in arrays.items():
+                place = bags[at].parts[part].place
+                read_array(place.path, place.name, array[offsets[at] : offsets[at + 1]])
         except ContentError as error:
             return str(error)
         return None
@@ -443,14 +428,15 @@ def _kept(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.kind in "biu" and dtype.itemsize <= 2 else np.float64)
 
 
-def labels_of(found: FoundBags) -> dict[str, Any]:
+def labels_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
     """Labels, names, groups and splits of the bags found by :func:`survey`, for a Bunch."""
-    label, group, split = (found.rows.parts.get(part) for part in ("label", "group", "split"))
-    if label is None and all(bag.label is not None for bag in found.bags):
-        label = [bag.label for bag in found.bags]
-    names = np.array([bag.name for bag in found.bags], dtype=str)
+    parts = {part: [bag.row.parts[part] for bag in bags] for part in bags[0].row.parts}
+    label, group, split = (parts.get(part) for part in ("label", "group", "split"))
+    if label is None and all(bag.label is not None for bag in bags):
+        label = [bag.label for bag in bags]
+    names = np.array([bag.name for bag in bags], dtype=str)
     fields: dict[str, Any] = {"target": None, "bag_names": names}
-    if label and isinstance(label[0], Outcome):
+    if label and isinstance(label[0], tuple):
         fields["target"] = survival_outcomes(*zip(*label, strict=True))
     elif label is not None:
         fields["target"], classes = encode_labels(label)
@@ -470,19 +456,17 @@ def labels_of(found: FoundBags) -> dict[str, Any]:
     return fields
 
 
-def _bag_data(found: FoundBags, table: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+def _bag_data(bags: Sequence[FoundBag], table: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns of the table for the bags that are kept."""
-    columns = found.rows.columns
-    if not columns:
+    known = bags[0].row.columns
+    if not known:
         raise ContentError("bag_data= without a table: pass the table that has the columns.")
     typed = hasattr(table, "columns") or Path(table or "").suffix.lower() in (".parquet", ".pq")
     chosen = {}
     for name in names:
-        if name not in columns:
-            raise ContentError(
-                f"there is no column {name!r} for bag_data= among {listed(list(columns))}."
-            )
-        chosen[name] = column_of(columns[name] if typed else read_numbers(columns[name]))
+        check_column(name, "bag_data", list(known))
+        cells = [bag.row.columns[name] for bag in bags]
+        chosen[name] = column_of(cells if typed else read_numbers(cells))
     return chosen
 
 

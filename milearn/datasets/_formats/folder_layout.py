@@ -13,7 +13,7 @@ from ..._bags.canonical import is_missing
 from .._errors import BagFileError, ContentError, naming
 from .bag_files import SUFFIXES
 from .table import open_parquet
-from .text import check_header, check_width, csv_rows, listed
+from .text import check_column, check_header, check_width, csv_rows, listed
 
 # Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id slide_id slide filename file image_id name id"
@@ -43,31 +43,14 @@ class BagFiles(NamedTuple):
     parts: dict[str, list[Place]]
 
 
-class Outcome(NamedTuple):
-    """The label of a bag in survival analysis."""
+class BagRow(NamedTuple):
+    """A row of the table: those of "label", "group" and "split" that it has, and all columns.
 
-    event: bool
-    time: float
-
-
-class BagTable(NamedTuple):
-    """Columns of a table with one entry per bag.
-
-    ``parts`` are those of "label", "group" and "split" that it has, ``columns`` all by their names.
+    The label of a bag in survival analysis is a tuple of its event and its time.
     """
 
-    bags: list[str]
-    parts: dict[str, list[Any]] = {}  # noqa: RUF012, never changed
-    problems: Sequence[tuple[str, str]] = ()
-    columns: dict[str, list[Any]] = {}  # noqa: RUF012
-
-    def taken(self, keep: Sequence[int]) -> BagTable:
-        """The rows of some bags."""
-
-        def of(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
-            return {name: [cells[row] for row in keep] for name, cells in columns.items()}
-
-        return BagTable([self.bags[row] for row in keep], of(self.parts), (), of(self.columns))
+    parts: dict[str, Any]
+    columns: dict[str, Any]
 
 
 def find_bags(path: Path, key: str, coords: str | None) -> tuple[list[BagFiles], Path | None]:
@@ -78,15 +61,21 @@ def find_bags(path: Path, key: str, coords: str | None) -> tuple[list[BagFiles],
         return bags, next((table for table in tables if table.is_file()), None)
     if (path / "h5_files").is_dir() or (path / "pt_files").is_dir():
         return _clam_folders(path, key, coords), None
-    found = _some_files(path)
+    return _bags_of(_some_files(path), key, coords), None
+
+
+def _bags_of(files: dict[str, Path], key: str, coords: str | None) -> list[BagFiles]:
+    """Bags whose positions, if there are any, are in the file of the features."""
     return [
-        BagFiles(name, {"features": [Place(file, key)], "coords": _coords(file, coords)})
-        for name, file in found.items()
-    ], None
-
-
-def _coords(file: Path, name: str | None) -> list[Place]:
-    return [] if name is None else [Place(file, name, False)]
+        BagFiles(
+            name,
+            {
+                "features": [Place(file, key)],
+                "coords": [] if coords is None else [Place(file, coords, False)],
+            },
+        )
+        for name, file in sorted(files.items())
+    ]
 
 
 def _clam_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
@@ -94,14 +83,10 @@ def _clam_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
     h5, pt = _files(path / "h5_files"), _files(path / "pt_files")
     if not h5 and not pt:
         raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
-    bags = []
-    for name in sorted({*h5, *pt}):
-        features = [Place(pt[name], key)] if name in pt else []
-        places = []
-        if name in h5:
-            features.insert(0, Place(h5[name], key, name not in pt))
-            places = _coords(h5[name], coords)
-        bags.append(BagFiles(name, {"features": features, "coords": places}))
+    bags = _bags_of({**pt, **h5}, key, coords)
+    for bag in bags:
+        if bag.name in h5 and bag.name in pt:
+            bag.parts["features"] = [Place(h5[bag.name], key, False), Place(pt[bag.name], key)]
     return bags
 
 
@@ -111,10 +96,7 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> list[BagFiles
     inside = _folders_of_bags(features)
     nested = len(inside) == 1 and not _files(features)
     files = _some_files(inside[0] if nested else features)
-    bags = [
-        BagFiles(name, {"features": [Place(file, key)], "coords": _coords(file, coords)})
-        for name, file in files.items()
-    ]
+    bags = _bags_of(files, key, coords)
     inner = next((name for name in _INSTANCE_LABELS if (path / name).is_dir()), None)
     for part, folder, array in (
         ("label", "labels", "labels"),
@@ -143,7 +125,7 @@ def _some_files(path: Path) -> dict[str, Path]:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Files of bags in a folder, by the name of the bag, sorted."""
+    """Files of bags in a folder, by the name of the bag."""
     found: dict[str, Path] = {}
     if not folder.is_dir():
         return found
@@ -158,7 +140,7 @@ def _files(folder: Path) -> dict[str, Path]:
                 "keep the files of one format in a folder."
             )
         found[file.stem] = file
-    return dict(sorted(found.items()))
+    return found
 
 
 def _folders_of_bags(path: Path) -> list[Path]:
@@ -170,8 +152,8 @@ def _folders_of_bags(path: Path) -> list[Path]:
 
 def read_bag_table(
     table: Any, names: Sequence[str], asked: dict[str, Any], folder: Path
-) -> BagTable:
-    """The rows of a table for the bags ``names``; other rows are problems.
+) -> tuple[dict[str, BagRow], list[tuple[str, str]]]:
+    """The rows of a table for the bags ``names``, in their order, and problems of bags.
 
     Parameters
     ----------
@@ -188,36 +170,48 @@ def read_bag_table(
     with naming(f"{folder}: the table" if is_frame else table):
         columns = _frame_columns(table) if is_frame else _file_columns(Path(table))
         chosen = {part: _chosen(columns, part, asked[part]) for part in ("label", "group", "split")}
-        rows = _bag_of_each_row(columns, asked["bag"], names)
-    kept: list[int] = []
+        bags = _bag_of_each_row(columns, asked["bag"], names)
+    rows: dict[str, BagRow] = {}
     problems: list[tuple[str, str]] = []
-    seen: set[str] = set()
     known = set(names)
-    for row, bag in enumerate(rows):
+    for at, bag in enumerate(bags):
         if bag is None:
-            problems.append((f"row {row + 1} of the table", "it names no bag"))
-        elif bag in seen:
+            problems.append((f"row {at + 1} of the table", "it names no bag"))
+        elif bag in rows:
             problems.append((bag, "the table has two rows for it"))
         elif bag not in known:
             problems.append((bag, "there is no file for this row of the table"))
         else:
-            kept.append(row)
-        seen.add(bag or "")
-    problems += [(n, "the table has no row for this file") for n in names if n not in seen]
-    parts: dict[str, list[Any]] = {}
-    for part, column in chosen.items():
-        if isinstance(column, tuple):
-            parts[part], wrong = _outcomes(columns, column, kept)
-            problems += [(str(rows[row]), what) for row, what in wrong]
-        elif column is not None:
-            parts[part] = [columns[column][row] for row in kept]
-            problems += [
-                (str(rows[row]), f"the column {column!r} for {part}= is empty")
-                for row in kept
-                if part != "label" and _is_empty(columns[column][row])
-            ]
-    others = {name: [cells[row] for row in kept] for name, cells in columns.items()}
-    return BagTable([str(rows[row]) for row in kept], parts, problems, others)
+            rows[bag] = BagRow({}, {name: cells[at] for name, cells in columns.items()})
+            for part, column in chosen.items():
+                if column is not None:
+                    rows[bag].parts[part], problem = _cell(part, column, rows[bag].columns)
+                    problems += [(bag, problem)] if problem else []
+    problems += [(name, "the table has no row for this file") for name in names if name not in rows]
+    return rows, problems
+
+
+def _cell(part: str, column: Any, cells: dict[str, Any]) -> tuple[Any, str | None]:
+    """The entry of a bag for a part, and what is wrong with it."""
+    if isinstance(column, tuple):
+        return _outcome(column, *(cells[name] for name in column))
+    empty = part != "label" and _is_empty(cells[column])
+    return cells[column], f"the column {column!r} for {part}= is empty" if empty else None
+
+
+def _outcome(names: tuple[str, str], event: Any, time: Any) -> tuple[Any, str | None]:
+    word = str(event).strip().lower()
+    with contextlib.suppress(ValueError):
+        # pandas reads a column of integers with a missing value as floats.
+        word = f"{float(word):g}"
+    if word not in _EVENTS:
+        return None, f"the column {names[0]!r} holds {event!r} instead of 0 or 1"
+    try:
+        value = float(time)
+    except (TypeError, ValueError):
+        value = math.nan
+    wrong = f"the column {names[1]!r} holds {time!r}, which is not a time"
+    return (_EVENTS[word], value), None if math.isfinite(value) else wrong
 
 
 def _frame_columns(table: Any) -> dict[str, list[Any]]:
@@ -246,30 +240,6 @@ def _file_columns(path: Path) -> dict[str, list[Any]]:
     return {name: [cells[at] for cells in rows] for at, name in enumerate(header)}
 
 
-def _outcomes(
-    columns: dict[str, list[Any]], names: Sequence[str], rows: Sequence[int]
-) -> tuple[list[Outcome], list[tuple[int, str]]]:
-    """Outcomes of rows, and what is wrong in which row."""
-    found, wrong = [], []
-    for row in rows:
-        event, time = (columns[name][row] for name in names)
-        word = str(event).strip().lower()
-        with contextlib.suppress(ValueError):
-            # pandas reads a column of integers with a missing value as floats.
-            word = f"{float(word):g}"
-        if word not in _EVENTS:
-            wrong.append((row, f"the column {names[0]!r} holds {event!r} instead of 0 or 1"))
-            continue
-        try:
-            outcome = Outcome(_EVENTS[word], float(time))
-        except (TypeError, ValueError):
-            outcome = Outcome(_EVENTS[word], math.nan)
-        found.append(outcome)
-        if not math.isfinite(outcome.time):
-            wrong.append((row, f"the column {names[1]!r} holds {time!r}, which is not a time"))
-    return found, wrong
-
-
 def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
     if asked is None:
         return next((name for name in _COLUMNS[part] if name in columns), None)
@@ -280,10 +250,7 @@ def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
                 "event and the time."
             )
         return tuple(_chosen(columns, part, name) for name in asked)
-    if asked not in columns:
-        raise ContentError(
-            f"there is no column {asked!r} for {part}= among {listed(list(columns))}."
-        )
+    check_column(asked, part, list(columns))
     return asked
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ..._bags.rows_on_disk import holds_text
-from ..._fit.outcomes import has_outcomes
+from ..._fit.validation import has_outcomes
 from .._errors import ContentError
 from .arff import read_arff, write_arff
 from .mat import read_mat, write_mat
@@ -129,23 +129,17 @@ def format_of(path: Path, asked: str | None, *, reading: bool) -> str:
         return asked
     if reading and is_npy_folder(path):
         return "npy-folder"
-    name = SUFFIXES.get(path.suffix.lower())
-    if name is None and reading:
-        name = _sniffed(path)
-    if name is None:
-        raise ContentError(
-            f"the format cannot be determined by the suffix {path.suffix!r}"
-            f"{' or the content' if reading else ''}; pass format= as one of {', '.join(FORMATS)}."
-        )
-    return name
-
-
-def _sniffed(path: Path) -> str | None:
-    with open(path, "rb") as file:
-        head = file.read(4096)
+    if path.suffix.lower() in SUFFIXES:
+        return SUFFIXES[path.suffix.lower()]
+    head = b""
+    if reading:
+        with open(path, "rb") as file:
+            head = file.read(4096)
     for name, form in FORMATS.items():
-        if (form.start and head.startswith(form.start)) or (
-            form.inside and form.inside in head.lower()
-        ):
+        inside = form.inside and form.inside in head.lower()
+        if inside or (form.start and head.startswith(form.start)):
             return name
-    return None
+    raise ContentError(
+        f"the format cannot be determined by the suffix {path.suffix!r}"
+        f"{' or the content' if reading else ''}; pass format= as one of {', '.join(FORMATS)}."
+    )

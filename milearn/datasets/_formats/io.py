@@ -18,7 +18,7 @@ from .._atomic import writing
 from .._errors import ContentError, naming
 from .formats import FORMATS, format_of
 from .npy_folder import is_npy_folder
-from .record import BAG_FIELDS, FIELDS, INSTANCE_FIELDS, BagRecord, encode_labels
+from .record import BAG_FIELDS, FIELDS, INSTANCE_FIELDS, BagRecord, encode_labels, float_type
 
 
 def load_bags(
@@ -171,26 +171,20 @@ def load_bags(
                     "if this is another format."
                 )
         record = FORMATS[form].read(path, **options)
-    record.bags = _converted(record.bags, dtype, as_sparse)
-    return (record.bags, record.target) if return_X_y else record.to_bunch(path)
-
-
-def _converted(bags: Bags, dtype: Any, as_sparse: bool | None) -> Bags:
+    bags = record.bags
     if holds_text(bags) and (dtype is not None or as_sparse):
         raise ValueError("The instances are text: leave dtype and as_sparse out.")
     becomes_sparse = bags.is_sparse if as_sparse is None else as_sparse
-    if dtype is not None:
-        if np.dtype(dtype) not in (np.float64, np.float32, np.float16):
-            raise ValueError(
-                f"dtype={dtype!r} is not supported; choose float64, float32 or float16."
-            )
-        if becomes_sparse and np.dtype(dtype) == np.float16:
-            raise ValueError("dtype=float16 is for dense instances; choose float32 or float64.")
+    if dtype is not None and float_type(dtype) == np.float16 and becomes_sparse:
+        raise ValueError("dtype=float16 is for dense instances; choose float32 or float64.")
     if becomes_sparse != bags.is_sparse:
         matrix = bags.instances
         matrix = sparse.csr_array(matrix) if becomes_sparse else matrix.toarray()
         bags = bags.with_instances(matrix, feature_names=bags.feature_names)
-    return bags if dtype is None or np.dtype(dtype) == bags.dtype else converted(bags, dtype)
+    if dtype is not None and np.dtype(dtype) != bags.dtype:
+        bags = converted(bags, dtype)
+    record.bags = bags
+    return (bags, record.target) if return_X_y else record.to_bunch(path)
 
 
 def save_bags(
@@ -327,7 +321,14 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
             raise ValueError(
                 f"{name} has shape {fields[name].shape} but {expected} entries are needed."
             )
-    _check_codes(target, fields)
+    names = fields.get("target_names")
+    if target is not None and names is not None and target.ndim == 1:
+        known = target[~np.isnan(target)] if target.dtype.kind == "f" else target
+        if len(known) and (known.min() < 0 or known.max() >= len(names) or (known % 1 != 0).any()):
+            raise ValueError(
+                f"y runs from {known.min()} to {known.max()}, but with {len(names)} target_names "
+                f"the labels are the codes 0 to {len(names) - 1}."
+            )
     return BagRecord(bags, target, fields, descr)
 
 
@@ -345,15 +346,3 @@ def _coded(y: Any, target_names: Any) -> tuple[np.ndarray, np.ndarray | None]:
 def _plain(values: Any) -> np.ndarray:
     array = np.asarray(values)
     return array.astype(str) if array.dtype.hasobject else array
-
-
-def _check_codes(target: np.ndarray | None, fields: dict[str, Any]) -> None:
-    names = fields.get("target_names")
-    if target is None or names is None or target.ndim != 1:
-        return
-    known = target[~np.isnan(target)] if target.dtype.kind == "f" else target
-    if len(known) and (known.min() < 0 or known.max() >= len(names) or (known % 1 != 0).any()):
-        raise ValueError(
-            f"y runs from {known.min()} to {known.max()}, but with {len(names)} target_names the "
-            f"labels are the codes 0 to {len(names) - 1}."
-        )

@@ -178,7 +178,13 @@ def _write_all(folder: Path, record: BagRecord, token: str, written: Mapping[str
             continue
         file = folder / f"{key}-{token}.npy"
         if key in written:
-            _take_array(file, written[key])
+            try:
+                os.replace(written[key], file)
+            except PermissionError:
+                # Windows cannot move a mapped file.
+                shutil.copyfile(written[key], file)
+            with _flushed(file, "r+b"):
+                pass
         elif key == "instances":
             _write_array(file, values, (block for _, _, block in row_blocks(bags)))
         else:
@@ -211,21 +217,12 @@ def _write_array(file: Path, values: Any, blocks: Iterable[np.ndarray]) -> None:
             stream.write(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
 
 
-def _take_array(file: Path, written: Path) -> None:
-    """Move one .npy file to its place."""
-    try:
-        os.replace(written, file)
-    except PermissionError:
-        # Windows cannot move a mapped file.
-        shutil.copyfile(written, file)
-    with _flushed(file, "r+b"):
-        pass
-
-
 def _replace(path: Path, temporary: Path) -> None:
     """Add the new files to the old ones, replace the header, and remove the old files."""
-    old = _files_of(path)
-    moved = []
+    old, moved = [], []
+    with contextlib.suppress(ContentError):  # of a damaged header
+        names = [entry["file"] for entry in _head(path)["arrays"].values()]
+        old = [path / name for name in names if Path(name).name == name]
     try:
         for file in sorted(temporary.iterdir()):
             if file.name != HEAD:
@@ -242,15 +239,6 @@ def _replace(path: Path, temporary: Path) -> None:
         # Windows cannot remove a mapped file, which is no longer used.
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
-
-
-def _files_of(path: Path) -> list[Path]:
-    """The files of a valid folder; none if its header is damaged."""
-    try:
-        entries = _head(path)["arrays"].values()
-    except ContentError:
-        return []
-    return [path / entry["file"] for entry in entries if Path(entry["file"]).name == entry["file"]]
 
 
 @contextlib.contextmanager

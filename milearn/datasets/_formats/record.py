@@ -19,8 +19,7 @@ from ..._bags.canonical import is_missing
 from ..._bags.cutting import bags_of_texts
 from ..._bags.rows_on_disk import holds_text
 from ..._bags.segments import group_by_id, offsets_of
-from ..._bags.stack import first_conflict
-from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
+from ..._fit.validation import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
 from .text import MISSING, check_not_empty, number_text
 
@@ -105,6 +104,13 @@ class BagRecord:
         return np.array([int(text) for text in texts])
 
 
+def float_type(dtype: Any) -> np.dtype:
+    """A type of instances that a user asks for."""
+    if np.dtype(dtype) not in (np.float64, np.float32, np.float16):
+        raise ValueError(f"dtype={dtype!r} is not supported; choose float64, float32 or float16.")
+    return np.dtype(dtype)
+
+
 def make_bags_of(instances: Any, offsets: Any, **options: Any) -> Bags:
     """The container, or an error about the file if its parts are invalid."""
     try:
@@ -180,10 +186,17 @@ def group_rows(
         )
     )
     if labels is not None:
-        conflict = first_conflict(labels, codes, first)
-        if conflict is not None:
-            name = str(names[codes[conflict[0]]])
-            raise _two_labels(name, *((labels[row], row, lines) for row in conflict))
+        row = differing_row(np.array(labels, dtype=object), codes, first)
+        if row is not None:
+            start = first[codes[row]]
+            places = [
+                f"(line {lines[at]})" if lines else f"(instance {at + 1})" for at in (start, row)
+            ]
+            raise ContentError(
+                f"bag {str(names[codes[row]])!r} carries two labels, {str(labels[start])!r} "
+                f"{places[0]} and {str(labels[row])!r} {places[1]}; give every instance of a bag "
+                "the label of the bag."
+            )
         record.target, classes = encode_labels([labels[row] for row in first], declared)
         if classes is not None:
             record.fields["target_names"] = classes
@@ -211,7 +224,7 @@ def column_of(cells: Sequence[Any]) -> np.ndarray:
     """A column of bag_data: whole numbers, numbers, in which gaps are NaN, or texts."""
     gaps = np.array([is_missing(cell) or cell == "" for cell in cells], dtype=bool)
     known = [cell for cell, gap in zip(cells, gaps, strict=True) if not gap]
-    numbers = None if any(isinstance(cell, str) for cell in known) else _numbers(known)
+    numbers = None if any(isinstance(cell, str) for cell in known) else as_numbers(known)
     if numbers is None or not known:
         texts = ["" if gap else str(cell) for cell, gap in zip(cells, gaps, strict=True)]
         return np.array(texts, dtype=str)
@@ -230,17 +243,6 @@ def read_numbers(cells: Sequence[str]) -> Sequence[Any]:
         return cells
 
 
-def _two_labels(name: str, *rows: tuple[Any, int, Sequence[int] | None]) -> ContentError:
-    first, second = (
-        f"{str(label)!r} " + (f"(line {lines[row]})" if lines else f"(instance {row + 1})")
-        for label, row, lines in rows
-    )
-    return ContentError(
-        f"bag {name!r} carries two labels, {first} and {second}; give every instance of a bag the "
-        "label of the bag."
-    )
-
-
 def encode_labels(
     labels: Sequence[Any], declared: Sequence[str] | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -252,8 +254,8 @@ def encode_labels(
     """
     missing = np.array([is_missing(label) or str(label).strip() in MISSING for label in labels])
     known = [label for label, gap in zip(labels, missing, strict=True) if not gap]
-    numbers, names = _numbers(known), None
-    if numbers is None or (declared is not None and _numbers(declared) is None):
+    numbers, names = as_numbers(known), None
+    if numbers is None or (declared is not None and as_numbers(declared) is None):
         texts = [str(label) for label in known]
         listed = list(declared) if declared is not None else sorted(set(texts))
         position = {name: code for code, name in enumerate(listed)}
@@ -266,7 +268,7 @@ def encode_labels(
     return target, names
 
 
-def _numbers(labels: Sequence[Any]) -> np.ndarray | None:
+def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
     try:
         values = np.array([float(label) for label in labels], dtype=np.float64)
     except (TypeError, ValueError):
@@ -304,8 +306,11 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
             f"the array 'bag_offsets' is missing, so that the bags are unknown; {REMEDY}"
         )
     graphs = {name: _csr(arrays, f"{name}_", name) for name in _GRAPHS if f"{name}_data" in arrays}
+    if instances.dtype.kind in "iub" and instances.dtype.itemsize <= 2:
+        # This is exact and needs half the memory of float64.
+        instances = instances.astype(np.float32)
     bags = make_bags_of(
-        _supported(instances),
+        instances,
         arrays["bag_offsets"],
         feature_names=arrays.get("feature_names"),
         **{key: _further(arrays, key) for key in _DATA},
@@ -324,7 +329,13 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     fields = {name: arrays[key] for name in FIELDS if (key := _KEYS.get(name, name)) in arrays}
     if texts is not None:
         bags = bags_of_texts(bags, texts)
-    return BagRecord(bags, _target(arrays), fields, str(arrays.get("DESCR", "")))
+    target = arrays.get("y")
+    if all(key in arrays for key in _OUTCOMES):
+        try:
+            target = survival_outcomes(*(arrays[key] for key in _OUTCOMES))
+        except ValueError as error:
+            raise ContentError(f"the outcomes are wrong ({error}); save the file again.") from error
+    return BagRecord(bags, target, fields, str(arrays.get("DESCR", "")))
 
 
 def _texts(content: np.ndarray, offsets: np.ndarray) -> list[str]:
@@ -354,16 +365,6 @@ def _text_parts(bags: Bags) -> dict[str, np.ndarray]:
     return dict(zip(_TEXT, (content, offsets_of([len(part) for part in parts])), strict=True))
 
 
-def _target(arrays: dict[str, np.ndarray]) -> np.ndarray | None:
-    event, time = (arrays.get(key) for key in _OUTCOMES)
-    if event is None or time is None:
-        return arrays.get("y")
-    try:
-        return survival_outcomes(event, time)
-    except ValueError as error:
-        raise ContentError(f"the outcomes are wrong ({error}); save the file again.") from error
-
-
 def _further(arrays: dict[str, np.ndarray], what: str) -> dict[str, np.ndarray]:
     names = arrays.get(what, np.empty(0, dtype=str))
     keys = [f"{what}_{number}" for number in range(names.size)]
@@ -385,12 +386,6 @@ def _csr(arrays: dict[str, np.ndarray], prefix: str, what: str) -> sparse.csr_ar
         raise inconsistent(what, error) from error
     check_indices(matrix, what)
     return matrix
-
-
-def _supported(matrix: Any) -> Any:
-    """float32 for small integers, which is exact and needs half the memory of float64."""
-    small = matrix.dtype.kind in "iub" and matrix.dtype.itemsize <= 2
-    return matrix.astype(np.float32) if small else matrix
 
 
 def arrays_of(record: BagRecord) -> dict[str, Any]:

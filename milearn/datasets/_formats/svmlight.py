@@ -32,7 +32,13 @@ def read_svmlight(
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         declared = _WIDTH.match(line)
         if declared and n_features is None:
-            n_features = _declared_width(declared[1], number)
+            # Python does not convert texts with thousands of digits.
+            n_features = int(declared[1]) if len(declared[1]) < 20 else 0
+            if not 0 < n_features <= _MAX_COLUMN:
+                raise ContentError(
+                    f"line {number} declares {declared[1][:40]} features, which is not a number "
+                    f"between 1 and {_MAX_COLUMN}; correct it."
+                )
         head, *pairs = line.partition("#")[0].split() or [""]
         if not head:
             continue
@@ -110,17 +116,6 @@ def _columns(
             f"n_features={n_features}, zero_based={zero_based}; correct these."
         )
     return columns - first, width if n_features is None else n_features
-
-
-def _declared_width(text: str, line: int) -> int:
-    # Python does not convert texts with thousands of digits.
-    width = int(text) if len(text) < 20 else _MAX_COLUMN + 1
-    if not 0 < width <= _MAX_COLUMN:
-        raise ContentError(
-            f"line {line} declares {text[:40]} features, which is not a number between 1 and "
-            f"{_MAX_COLUMN}; correct it."
-        )
-    return width
 
 
 def write_svmlight(path: Path, record: BagRecord, file: BinaryIO) -> None:

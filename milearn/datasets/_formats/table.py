@@ -12,9 +12,10 @@ import numpy as np
 
 from ..._bags.cutting import bags_of_texts
 from .._errors import ContentError
-from .record import BagRecord, group_rows, read_numbers
+from .record import BagRecord, column_of, group_rows, read_numbers
 from .text import (
     NOTHING,
+    check_column,
     check_header,
     check_not_empty,
     check_width,
@@ -45,19 +46,14 @@ class _Columns:
         self.parts: dict[str, int] = {}
         for part in _PARTS:
             name = options.get(part) or part
+            if part in options or part == "bag":
+                advice = f"; name the column that holds it with {part}="
+                check_column(name, part, header, advice)
             if name in header:
                 self.parts[part] = header.index(name)
-            elif part in options or part == "bag":
-                raise ContentError(
-                    f"there is no column {name!r} for {part}= among {listed(header)}; name the "
-                    f"column that holds it with {part}=."
-                )
         asked = options.get("bag_data") or []
         for name in asked:
-            if name not in header:
-                raise ContentError(
-                    f"there is no column {name!r} for bag_data= among {listed(header)}."
-                )
+            check_column(name, "bag_data", header)
         for column, name in enumerate(header):
             if name.startswith(_OF_BAGS) or name in asked:
                 self.parts[_OF_BAGS + name.removeprefix(_OF_BAGS)] = column
@@ -82,7 +78,7 @@ class _Columns:
         if "instance" in kept:
             row_fields["instance_names"] = np.array([str(name) for name in kept["instance"]])
         if "instance_label" in kept:
-            row_fields["instance_labels"] = _instance_labels(kept["instance_label"])
+            row_fields["instance_labels"] = column_of(kept["instance_label"])
         return group_rows(
             values,
             kept["bag"],
@@ -96,15 +92,6 @@ class _Columns:
                 if part.startswith(_OF_BAGS)
             },
         )
-
-
-def _instance_labels(texts: list[Any]) -> np.ndarray:
-    """Numbers if all are numbers, otherwise the texts."""
-    try:
-        values = np.array([float(text) for text in texts])
-    except (TypeError, ValueError):
-        return np.array([str(text) for text in texts])
-    return values.astype(np.int64) if (values == np.rint(values)).all() else values
 
 
 def read_csv(
@@ -141,7 +128,7 @@ def read_csv(
         )
     flush()
     for part, cells in kept.items():
-        if part.startswith(_OF_BAGS):
+        if part.startswith(_OF_BAGS) or part == "instance_label":
             kept[part] = list(read_numbers(cells))
     return columns.record(np.concatenate(blocks), kept, lines)
 

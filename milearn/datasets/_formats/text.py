@@ -116,6 +116,13 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:8])) + more
 
 
+def check_column(name: Any, part: str, columns: Sequence[str], advice: str = "") -> None:
+    if name not in columns:
+        raise ContentError(
+            f"there is no column {name!r} for {part}= among {listed(columns)}{advice}."
+        )
+
+
 def check_width(cells: Sequence[str], width: int, place: str, wanted: str, hint: str = "") -> None:
     if len(cells) != width:
         raise ContentError(
@@ -135,10 +142,3 @@ def check_distinct(names: Sequence[str], complaint: str) -> None:
 
 def check_header(names: Sequence[str]) -> None:
     check_distinct(names, "two columns have the name {!r}; give the columns distinct names.")
-
-
-def check_class(label: str, declared: Sequence[str] | None, line: int, remedy: str) -> None:
-    if declared and label not in declared and label != "?":
-        raise ContentError(
-            f"line {line} has the class {label!r}, which is not among {', '.join(declared)}{remedy}"
-        )

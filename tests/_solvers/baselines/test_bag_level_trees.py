@@ -13,8 +13,8 @@ from milearn._solvers.baselines.bag_level_trees import (
     TreeProblem,
     grow_trees,
     mean_leaf,
+    order_statistics,
 )
-from milearn._solvers.baselines.order_statistics import order_statistics
 
 
 def drawn(seed, n_bags=30, n_features=7, n_classes=3, rounded=True):

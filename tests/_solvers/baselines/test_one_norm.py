@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from milearn._solvers.baselines.one_norm import solve_one_norm
-from milearn._solvers.common.piecewise import optimal_intercept
+from milearn._solvers.common.cccp import optimal_intercept
 
 
 def problem(seed, n_bags=25, n_features=60):

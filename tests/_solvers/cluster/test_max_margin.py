@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from itertools import pairwise, product
 
 import cvxpy as cp
@@ -17,7 +16,7 @@ from milearn._solvers.cluster.balance import Balance, IntervalOfWidth
 from milearn._solvers.cluster.cutting_plane import cutting_plane
 from milearn._solvers.cluster.margins import LinearisedRisk
 from milearn._solvers.cluster.max_margin import ClusterProblem, max_margin_clusters
-from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.cccp import SolverOptions
 
 EXACT = (SolverOptions(tol=1e-10, max_iter=100), 1e-10)
 ROUGH = (SolverOptions(tol=0.01, max_iter=100), 0.05)
@@ -88,19 +87,6 @@ def linearised(witnesses, clusters, k, C, balance, m, tol, margin="mean"):
     return result, given.join(result.w, k)
 
 
-@pytest.mark.parametrize("length", [0.0, 1.0, 5.0])
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("balance", [None, 0.0, 2.0, np.inf])
-def test_a_balance_that_binds_nothing_is_left_out(length, k, balance):
-    given = Balance.of(length * np.array([0.6, 0.8]), balance, k)
-    if length == 0 or k == 1 or balance in (None, np.inf):
-        assert given.normal is None
-        assert given.held is None
-        return
-    np.testing.assert_allclose(given.normal, [0.6, 0.8])
-    assert given.held == (IntervalOfWidth(k, balance / length) if balance else None)
-
-
 @pytest.mark.parametrize(("margin", "C"), [("mean", 0.5), ("mean", 20.0), ("runner-up", 20.0)])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("balance", [None, 0.0, 0.3, 50.0])
@@ -131,21 +117,9 @@ def test_instances_far_off_the_origin_do_not_end_at_zero_weights():
     assert result.converged
     assert result.gap <= C * tol
     # One cluster, and ten features for its bags: their hinges can all be zero.
-    assert result.value == pytest.approx(0.0, abs=tol)
+    hinges = np.maximum(0.0, 1.0 - margins(found, witnesses)[:, 0])
+    assert hinges.mean() == pytest.approx(0.0, abs=tol)
     assert np.ptp(found @ m) <= 100.0 * (1 + 1e-6)
-
-
-@pytest.mark.parametrize("tol", [0.1, 0.01, 1e-4])
-def test_the_cutting_plane_stops_within_its_tolerance(tol):
-    rng = np.random.default_rng(0)
-    witnesses, clusters = rng.normal(size=(60, 8)), rng.integers(3, size=60)
-    m, C = witnesses.sum(axis=0), 10.0
-    exact = linearised(witnesses, clusters, 3, C, 1.0, m, 1e-10)[0].objective
-    rough = linearised(witnesses, clusters, 3, C, 1.0, m, tol)[0]
-    assert rough.converged
-    assert rough.violation <= tol
-    assert exact * (1 - 1e-9) <= rough.objective <= exact + C * tol
-    assert rough.lower_bound <= exact * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("margin", ["mean", "runner-up"])
@@ -181,7 +155,7 @@ def test_the_oracle_gives_value_and_subgradient(form, margin):
 @pytest.mark.parametrize(("k", "C"), [(2, 1.0), (3, 30.0)])
 def test_descent_and_the_value_of_the_problem(k, C, balance, margin):
     instances, offsets = some_bags(5, n_bags=40, d=4)
-    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance, margin=margin)
+    problem = ClusterProblem(ArraySource(instances, offsets), C, balance, margin=margin)
     m = sum_of_means(instances, offsets)
     for seed in range(2):
         start = np.random.default_rng(seed).normal(size=(k, 4))
@@ -196,18 +170,6 @@ def test_descent_and_the_value_of_the_problem(k, C, balance, margin):
             if balance is not None:
                 gaps = np.abs((result.weights[:, None] - result.weights[None]) @ m)
                 assert gaps.max() <= balance + 1e-7 * np.linalg.norm(m)
-
-
-@pytest.mark.parametrize("balance", [None, 0.4])
-def test_a_result_is_a_fixed_point(balance):
-    instances, offsets = some_bags(2, n_bags=20)
-    C = 5.0
-    start = np.random.default_rng(0).normal(size=(3, 3))
-    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance)
-    result = max_margin_clusters(problem, start, *EXACT)
-    m = sum_of_means(instances, offsets)
-    value, _ = linearised_optimum(instances[result.witnesses], result.labels, 3, C, balance, m)
-    assert result.objective == pytest.approx(value, rel=1e-6)
 
 
 def global_optimum(instances, offsets, k, C, balance):
@@ -241,7 +203,7 @@ def global_optimum(instances, offsets, k, C, balance):
 
 
 def best_of(instances, offsets, k, C, balance, n_init=40):
-    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance)
+    problem = ClusterProblem(ArraySource(instances, offsets), C, balance)
     rng = np.random.default_rng(0)
     starts = [rng.normal(size=(k, instances.shape[1])) for _ in range(n_init)]
     return min(max_margin_clusters(problem, start, *EXACT).objective for start in starts)
@@ -279,27 +241,6 @@ def test_two_clusters_of_points_are_maximum_margin_clustering_in_its_own_words()
     assert found == pytest.approx(min(values), rel=1e-6)
 
 
-@pytest.mark.parametrize("k", [3, 20])
-def test_memory_of_the_balance_is_linear_in_the_weights(k):
-    # A dense row of every pair took k**3 times the features.
-    d, C = 4000, 10.0
-    rng = np.random.default_rng(0)
-    instances = rng.normal(size=(60, d)) / np.sqrt(d)
-    problem = ClusterProblem.of(ArraySource(instances, np.arange(0, 61, 2)), C, 1.0)
-    start = rng.normal(size=(k, d))
-    options = SolverOptions(tol=0.01, max_iter=2)
-    max_margin_clusters(problem, start, options, 0.01)  # imports do not count
-    tracemalloc.start()
-    result = max_margin_clusters(problem, start, options, 0.01)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    weights = 8 * k * d
-    # Cuts and their copies while room is made for more, of each convex step.
-    assert peak < (4 * result.n_cuts + 64) * weights
-    gaps = np.abs((result.weights[:, None] - result.weights[None]) @ problem.mean_sum)
-    assert gaps.max() <= 1.0 + 1e-6
-
-
 def test_the_balance_projects_to_the_nearest_vector_of_small_range():
     rng = np.random.default_rng(0)
     for k in (2, 3, 7):
@@ -326,7 +267,7 @@ def test_a_balance_that_binds_most_clusters_is_kept():
     rng = np.random.default_rng(0)
     instances, offsets = rng.normal(size=(400, 20)) + 1.0, np.arange(0, 401, 4)
     k, C, balance = 24, 100.0, 0.5
-    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance)
+    problem = ClusterProblem(ArraySource(instances, offsets), C, balance)
     result = max_margin_clusters(problem, rng.normal(size=(k, 20)), *ROUGH)
     assert result.steps_converged
     assert np.ptp(result.weights @ problem.mean_sum) <= balance * (1 + 1e-6)
@@ -359,7 +300,7 @@ def filled_optimum(instances, offsets, k, C, smallest):
 def test_full_clusters_reach_the_optimum_over_all_that_are_large_enough():
     rng = np.random.default_rng(6)
     instances, offsets = rng.normal(size=(5, 2)), np.array([0, 2, 3, 4, 5])
-    problem = ClusterProblem.of(ArraySource(instances, offsets), 8.0, None, smallest=2)
+    problem = ClusterProblem(ArraySource(instances, offsets), 8.0, None, smallest=2)
     starts = [rng.normal(size=(2, 2)) for _ in range(20)]
     found = [max_margin_clusters(problem, start, *EXACT) for start in starts]
     best = min(result.objective for result in found)
@@ -373,7 +314,7 @@ def test_no_cluster_is_smaller_and_the_objective_is_that_of_the_labels(smallest,
     C, k = 1.0, 4
     source = ArraySource(instances, offsets, block_bytes=256)
     for balance in (None, 0.5):
-        problem = ClusterProblem.of(source, C, balance, margin=margin, smallest=smallest)
+        problem = ClusterProblem(source, C, balance, margin=margin, smallest=smallest)
         start = np.random.default_rng(0).normal(size=(k, 3))
         result = max_margin_clusters(problem, start, *ROUGH)
         assert np.bincount(result.labels, minlength=k).min() >= smallest
@@ -388,21 +329,9 @@ def test_no_cluster_is_smaller_and_the_objective_is_that_of_the_labels(smallest,
         value = 0.5 * np.sum(result.weights**2) + C * np.mean(hinges)
         assert result.objective == pytest.approx(value, rel=1e-10)
     # Without the option these bags leave clusters nearly empty.
-    free = ClusterProblem.of(source, C, None, margin=margin)
+    free = ClusterProblem(source, C, None, margin=margin)
     labels = max_margin_clusters(free, start, *ROUGH).labels
     assert np.bincount(labels, minlength=k).min() < 7
-
-
-def test_the_margins_of_two_clusters_are_the_same():
-    source = ArraySource(*some_bags(5, n_bags=40, d=4))
-    start = np.random.default_rng(0).normal(size=(2, 4))
-    mean, next_best = (
-        max_margin_clusters(ClusterProblem.of(source, 10.0, 1.0, margin=margin), start, *EXACT)
-        for margin in ("mean", "runner-up")
-    )
-    assert mean.objective == pytest.approx(next_best.objective, rel=1e-7)
-    np.testing.assert_array_equal(mean.labels, next_best.labels)
-    np.testing.assert_array_equal(mean.witnesses, next_best.witnesses)
 
 
 def test_the_assignment_is_a_cheapest_one():

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from milearn._solvers.common.cccp import cccp
-from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.cccp import SolverOptions, cccp
 
 
 @dataclass

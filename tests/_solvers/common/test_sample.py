@@ -9,11 +9,10 @@ from scipy import sparse
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import gather_rows
-from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.common.sample import SampleLimits, sampled_source
+from milearn._solvers.common.cccp import SolverOptions
+from milearn._solvers.common.passes import SampleLimits, sampled_source
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
-from milearn._solvers.svm.maximum.starts import screened_rows
+from milearn._solvers.svm.maximum.rows import screened_rows, solve_mi_svm_rows
 from milearn._solvers.svm.maximum.view import RowLimits
 from milearn.datasets import make_bags
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from milearn._bags.blocks import ArraySource
-from milearn._solvers.common.witnesses import (
+from milearn._solvers.common.passes import (
     HighestInstances,
     TieRule,
     is_constant,

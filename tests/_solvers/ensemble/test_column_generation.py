@@ -14,12 +14,12 @@ from milearn._solvers.ensemble.column_generation import (
     auto_learners,
 )
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.points import (
+from milearn._solvers.ensemble.pools import StumpPool
+from milearn._solvers.ensemble.problem import (
+    DisjunctiveProblem,
     disjunctive_problem,
     inherited_problem,
 )
-from milearn._solvers.ensemble.pools import StumpPool
-from milearn._solvers.ensemble.problem import DisjunctiveProblem
 from milearn.datasets import make_bags
 
 OPTIONS = BoostingOptions(tol=1e-4, max_rows=100)
@@ -172,7 +172,7 @@ def test_the_interior_solution_of_a_large_program_is_that_of_the_simplex_method(
     assert inside.lower_bound == pytest.approx(vertex.lower_bound, rel=1e-5)
     assert inside.relaxation_value == pytest.approx(vertex.relaxation_value, rel=1e-5)
     assert inside.objective == pytest.approx(vertex.objective, rel=1e-5 if inherited else 0.02)
-    assert inside.stopped == ("" if inherited else "max_rows")
+    assert inside.stopped == ("" if inherited else "size")
     value = problem.value(inside.alpha, inside.alpha @ inside.H)
     assert inside.objective == pytest.approx(value, rel=1e-12)
     assert inside.n_reductions == 0

@@ -9,13 +9,13 @@ from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.interior import InteriorSearch, _Point, soft_entries, soft_prices
-from milearn._solvers.ensemble.points import (
+from milearn._solvers.ensemble.interior import InteriorSearch, soft_prices
+from milearn._solvers.ensemble.pools import StumpPool
+from milearn._solvers.ensemble.problem import (
     disjunctive_problem,
     inherited_problem,
+    score_columns,
 )
-from milearn._solvers.ensemble.pools import StumpPool
-from milearn._solvers.ensemble.problem import score_columns
 from tests._solvers.ensemble.oracles import all_columns, solved
 
 
@@ -61,22 +61,6 @@ def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
     # The learners kept hold an optimum: the others have no weight in any.
     again = searched(problem, pool, found)
     assert again.bound == pytest.approx(expected, rel=2e-7)
-
-
-def test_entries_and_prices_are_those_of_the_rows():
-    problem, X = problem_of_bags(0)
-    H = all_columns(X).astype(np.int8)
-    y = np.random.default_rng(0).uniform(size=len(problem.points) + len(problem.members))
-    G = soft_entries(problem, H)
-    r = len(problem.points)
-    for k, h in enumerate(H):
-        assert (G[k, :r] == problem.signs * h[problem.points]).all()
-        assert G[k, r:].tolist() == [h[block].max() for block in problem.members]
-    assert score_columns(soft_prices(problem, y), H.astype(float)) == pytest.approx(G @ y)
-    best, learners, columns = StumpPool(X).price(soft_prices(problem, y), -np.inf, 5)
-    assert best == pytest.approx((G @ y).max())
-    assert best == pytest.approx(score_columns(soft_prices(problem, y), columns * 1.0).max())
-    assert 1 <= len(learners) <= 5
 
 
 def test_a_search_that_goes_on_ends_as_one_that_was_not_interrupted():
@@ -135,23 +119,3 @@ def test_the_start_of_the_simplex_method_is_a_basis(ambiguous, gap):
     found = InteriorSearch(problem, StumpPool(X), 1000).run(gap, lambda: False)
     assert found.free_rows.sum() == found.used.sum() > 0
     assert not (found.free_rows & found.slack_rows).any()
-    assert found.near_rows[found.free_rows | found.slack_rows].all()
-
-
-def test_a_basis_changes_the_least_certain_learners_and_rows():
-    """Three learners have a weight, and one row is free: one learner and one row are changed."""
-    one = np.ones(4)
-    at = _Point(
-        alpha=np.array([100.0, 50.0, 2.0, 0.01]),
-        s=one,
-        y=np.array([100.0, 0.1, 1e-3, 200.0]),
-        v=one,
-        t=np.array([100.0, 300.0, 1.0, 1e-4]),
-        xi=one,
-    )
-    used, free = at.basis(np.arange(4))
-    assert used.tolist() == [True, True, False, False]
-    assert free.tolist() == [True, True, False, False]
-    used, free = at.basis(np.array([0, 2]))
-    assert used.tolist() == [True, False]
-    assert free.tolist() == [True, False, False, False]

@@ -11,12 +11,10 @@ from scipy import sparse
 from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
-from milearn._solvers.ensemble.dpboost import promised_value, solve_disjunctive
-from milearn._solvers.ensemble.points import disjunctive_problem
+from milearn._solvers.ensemble.dpboost import solve_disjunctive
 from milearn._solvers.ensemble.pools import ClassifierPool, StumpPool
-from milearn._solvers.ensemble.relaxation import Relaxation
-from milearn._solvers.ensemble.relaxation_columns import add_learners
-from milearn._solvers.ensemble.relaxation_rows import most_violated
+from milearn._solvers.ensemble.problem import disjunctive_problem
+from milearn._solvers.ensemble.relaxation import most_violated
 from milearn.ensemble import DPBoost, LPBoost
 from tests._solvers.ensemble.oracles import all_columns, enumerated, solved
 
@@ -107,46 +105,13 @@ def test_generated_program_reaches_the_full_one(seed, C):
     assert found.lower_bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
 
 
-@pytest.mark.parametrize("few_near", [0.0, 1.0])
 @pytest.mark.parametrize("seed", range(4))
-def test_constraints_join_the_program_when_they_are_violated(seed, few_near):
-    """From those near an interior solution, and from all of them."""
+def test_an_interior_start_reaches_the_full_program(seed):
     problem, X, _, _ = small_problem(seed)
-    options = BoostingOptions(tol=1e-9, max_rows=10_000, interior_rows=0, few_near=few_near)
+    options = BoostingOptions(tol=1e-9, max_rows=10_000, interior_rows=0)
     found = relax(problem, StumpPool(X), Budget(), options)
     expected = full_relaxation(problem, all_columns(X))
     assert found.value == pytest.approx(expected, rel=1e-7, abs=1e-7)
-    there = found.relaxation.margin_rows >= 0
-    assert there.any()
-    assert few_near > 0.0 or there.all()
-    reached = problem.signs * found.relaxation.scores[problem.points]
-    assert (reached[~there] >= 1.0 - 1e-8).all()
-
-
-def test_a_program_without_rows_gets_those_that_its_solution_violates():
-    problem, X, _, _ = small_problem(0)
-    H = all_columns(X).astype(np.int8)
-    values = []
-    for constraints in (None, np.zeros(0, dtype=np.intp)):
-        relaxation = Relaxation(problem, constraints)
-        add_learners(relaxation, [None] * len(H), H)
-        assert relaxation.solve()
-        values.append(relaxation.value)
-    assert values[1] == pytest.approx(values[0], rel=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_what_fixed_witnesses_promise_is_a_lower_bound(seed):
-    problem, X, _, _ = small_problem(seed, n_bags=25, d=4)
-    options, pool = BoostingOptions(tol=1e-7, max_rows=0), StumpPool(X)
-    solved, bounds = relax(problem, pool, Budget(), options), []
-    for _ in range(4):
-        fixed = problem.restricted(problem.witnesses(solved.relaxation.scores))
-        bounds.append(promised_value(solved, fixed, pool))
-        solved = relax(fixed, pool, Budget(), options, start=solved.learners)
-        assert bounds[-1] <= solved.value * (1.0 + 1e-6)
-    # The program before was not one of fixed witnesses; afterwards something is known.
-    assert bounds[0] == 0.0 < min(bounds[1:])
 
 
 def test_reductions_are_needed_somewhere():

@@ -12,7 +12,7 @@ from scipy import sparse
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax
-from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.survival.likelihood import PartialLikelihood
 from milearn._solvers.survival.passes import (
     CoxProblem,
@@ -116,7 +116,7 @@ def test_the_smoothed_losses_and_their_derivatives():
     expected = [(value(u + eps * e) - value(u - eps * e)) / (2 * eps) for e in np.eye(n)]
     np.testing.assert_allclose(slopes(u), expected, atol=1e-5)
     bent = np.zeros((n, n))
-    for each in (pooled for part in step.curvature(at) for pooled in part.pooled(n)):
+    for each in step.curvature(at):
         inner = (
             np.diag(each.Q) if isinstance(each.Q, np.ndarray) else each.Q @ np.eye(len(each.A @ u))
         )

@@ -7,15 +7,21 @@ import pytest
 
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
-from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.common.sample import SampleLimits
+from milearn._solvers.common.cccp import SolverOptions
+from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.survival.likelihood import PartialLikelihood
-from milearn._solvers.survival.passes import CoxProblem, CoxStart, solve_cox_maximum
-from milearn._solvers.survival.starts import StartLimits, martingale_residuals, screened_starts
+from milearn._solvers.survival.passes import (
+    _SCREENED,
+    CoxProblem,
+    CoxStart,
+    martingale_residuals,
+    screened_starts,
+    solve_cox_maximum,
+)
 from tests.bags import random_bags
 
 # Whole bags: of parts of bags, only some would have the instance that sets the hazard.
-FEW = StartLimits(sample=SampleLimits(instances=2_800, per_feature=1, numbers=2**20, bags=30))
+FEW = SampleLimits(instances=2_800, per_feature=1, numbers=2**20, bags=30)
 
 
 def rare_problem(seed=0, n_bags=100, size=40, d=4, *, C=0.3, weights=None):
@@ -47,12 +53,12 @@ def test_martingale_residuals_are_events_less_the_hazard_of_nelson_and_aalen():
     assert weights @ found == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("limits", [None, FEW], ids=["all", "sample"])
+@pytest.mark.parametrize("limits", [_SCREENED, FEW], ids=["all", "sample"])
 def test_the_best_start_is_below_the_means(limits):
     """Over all bags the means are one of the starts; over a sample there is one start."""
     problem, weights = rare_problem()
     starts = screened_starts(problem, weights, limits)
-    assert len(starts) == (4 if limits is None else 1)
+    assert len(starts) == (4 if limits is _SCREENED else 1)
     best = min(end_of(problem, start) for start in starts)
     assert best < 0.97 * end_of(problem, CoxStart())
 

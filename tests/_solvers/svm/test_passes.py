@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -11,25 +13,28 @@ from sklearn.metrics.pairwise import linear_kernel
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax, segment_max
 from milearn._kernels.bag import bag_scales, instance_scales
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.svm.coupled.cccp import (
     coupled_objective,
     equal_subgradient,
     solve_coupled,
 )
 from milearn._solvers.svm.coupled.gram import SetKernelGram
-from milearn._solvers.svm.coupled.rows import solve_coupled_rows
-from milearn._solvers.svm.coupled.view import CoupledLimits
+from milearn._solvers.svm.coupled.rows import CoupledLimits, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.maximum.labels_dual import best_labels, solve_instance_labels
-from milearn._solvers.svm.maximum.labels_rows import LabelLimits, solve_instance_labels_rows
+from milearn._solvers.svm.maximum.labels import (
+    LABEL_LIMITS,
+    best_labels,
+    solve_instance_labels,
+    solve_instance_labels_rows,
+)
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_affinity, make_bags
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
-NEAR = LabelLimits(whole_rows=0), CoupledLimits(everything=0)
+NEAR = replace(LABEL_LIMITS, whole_rows=0), CoupledLimits(everything=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -44,7 +49,7 @@ TIED = [
 @pytest.fixture(params=[False, True], ids=["whole", "near"])
 def near_rows(request):
     """Limits of labels and of tied bags: whether all instances of a small problem are held."""
-    return NEAR if request.param else (LabelLimits(), CoupledLimits())
+    return NEAR if request.param else (LABEL_LIMITS, CoupledLimits())
 
 
 def data(seed, cost=1.0, n_bags=40, d=5):
@@ -136,7 +141,7 @@ def test_rows_that_cross_the_margin_join_the_working_set():
         start,
         OPTIONS,
         1e-4,
-        limits=LabelLimits(whole_rows=0, band=0.0),
+        limits=replace(LABEL_LIMITS, whole_rows=0, band=0.0),
     )
     assert found.converged
     assert found.dual_gap <= 1e-4 * found.objective
@@ -286,7 +291,7 @@ def test_constant_targets_have_their_solution_at_zero():
 # -- both ----------------------------------------------------------------------------------------
 
 
-def solvers(bags, signs, weights, limits=(None, None)):
+def solvers(bags, signs, weights, limits=(LABEL_LIMITS, None)):
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     labels = np.repeat(signs, np.diff(bags.offsets))
     return [

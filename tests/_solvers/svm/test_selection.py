@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from milearn._bags.segments import segment_argmax
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
 from milearn.datasets import make_bags

@@ -297,3 +297,57 @@ def test_kernel_is_asked_for_only_where_features_are_not_fewer():
     assert centered_kernel(gram) == pytest.approx(middle @ K @ middle)
     with pytest.raises(MemoryError, match="raise working_memory"):
         centered_kernel(gram, max_bytes=8 * 80)
+
+
+OFFSETS = np.array([0, 1, 4, 9, 11, 18, 20, 23])
+SIGNS = np.array([1.0, -1, 1, 1, 1, -1, 1])
+SETTINGS = [(0.4, True), (0.4, False), (1.0, True), (2.0, True), (2.0, False), (3.5, True)]
+
+
+def drawn(features, *, cost=1.0, seed=0, bound=2.0, one=True, **more):
+    costs = cost * np.random.default_rng(seed).uniform(0.5, 2.0, len(SIGNS))
+    return RelaxationProblem(
+        features, OFFSETS, SIGNS, costs, slack_bound=bound, exactly_one=one, **more
+    )
+
+
+def drawn_kernel(seed, kind):
+    """Features without their mean, and their kernel matrix."""
+    X = np.random.default_rng(seed).normal(size=(OFFSETS[-1], 3 if kind == "flat" else 60))
+    X = np.round(X) if kind == "repeated" else X
+    X = X - X.mean(axis=0)
+    return X, X @ X.T
+
+
+@pytest.mark.parametrize("kind", ["flat", "wide", "repeated"])
+@pytest.mark.parametrize("cost", [1e-2, 1.0, 1e3])
+@pytest.mark.parametrize(("bound", "one"), SETTINGS[::2] + SETTINGS[3:4])
+def test_a_kernel_matrix_gives_the_optimum_of_its_features(kind, cost, bound, one):
+    features, kernel = drawn_kernel(int(cost > 1), kind)
+    more = {"cost": cost, "bound": bound, "one": one}
+    theirs = solve_relaxation(drawn(features, **more), tol=1e-10)
+    problem = drawn(kernel, **more, is_kernel=True)
+    ours = solve_relaxation(problem, tol=1e-10)
+    # Products with a kernel of rank three have fewer digits.
+    assert ours.error <= 3e-8
+    assert ours.value == pytest.approx(theirs.value, rel=1e-6, abs=1e-7 * cost)
+    sums = theirs.slacks[: problem.n_positive] + theirs.eta
+    # Of slack and selection only the sum is unique.
+    assert ours.slacks[: problem.n_positive] + ours.eta == pytest.approx(sums, abs=1e-3)
+    margins = problem.signs * ours.scores[problem.rows]
+    assert (margins >= 1 - ours.slacks - 1e-6).all()
+
+
+def test_a_matrix_that_is_no_kernel_is_an_error_with_a_remedy():
+    problem = drawn(-100.0 * drawn_kernel(0, "wide")[1], is_kernel=True)
+    with pytest.raises(SolverError, match="scale the features or lower C"):
+        solve_relaxation(problem)
+
+
+@pytest.mark.parametrize("one", [True, False])
+def test_equal_instances_leave_the_intercept(one):
+    n = OFFSETS[-1]
+    theirs = solve_relaxation(drawn(np.zeros((n, 1)), one=one))
+    ours = solve_relaxation(drawn(np.zeros((n, n)), one=one, is_kernel=True))
+    assert ours.value == pytest.approx(theirs.value, rel=1e-7)
+    assert np.ptp(ours.scores) == 0

@@ -63,6 +63,8 @@ ROUND_TRIPS = {
                  (*EXACT, "mat", "svmlight")),
     "real instances": (NAMED, np.array([1, 0, 1]), {"instance_labels": np.arange(6) / 4},
                        (*EXACT, *TABLES)),
+    "large instances": (NAMED, np.array([1, 0, 1]), {"instance_labels": np.full(6, 1e300)},
+                        (*EXACT, *TABLES)),
     "named instances": (NAMED, np.array([1, 0, 1]), {"instance_labels": list("uvwxyz")},
                         (*EXACT, *TABLES)),
     "no labels": (NAMED, None, {}, (*EXACT, *TABLES)),
@@ -152,14 +154,15 @@ def test_npz_small_integers_become_float32(tmp_path):
     assert_array_equal(X.instances.ravel(), np.arange(6))
 
 
-def test_dtype_and_sparsity_on_request(tmp_path):
-    save_bags(tmp_path / "x.npz", NAMED)
-    bunch = load_bags(tmp_path / "x.npz", dtype=np.float32, as_sparse=True)
-    assert bunch.data.dtype == np.float32
-    assert issparse(bunch.data.instances)
-    assert bunch.data.feature_names.tolist() == ["a", "b c", "d"]
-    with pytest.raises(ValueError, match="dtype='int32' is not supported"):
-        load_bags(tmp_path / "x.npz", dtype="int32")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("mmap", [False, True])
+def test_dtype_and_sparsity_on_request(tmp_path, dtype, mmap):
+    small, names = np.arange(18.0).reshape(6, 3) / 3, ["a", "b c", "d"]
+    save_bags(tmp_path / "x", NAMED.with_instances(small, feature_names=names), format="npy-folder")
+    for as_sparse in (False, True) if dtype != np.float16 else (None,):
+        found = load_bags(tmp_path / "x", dtype=dtype, as_sparse=as_sparse, mmap=mmap).data
+        expected = csr_array(small.astype(dtype)) if as_sparse else small.astype(dtype)
+        assert_same(found, NAMED.with_instances(expected, feature_names=names))
 
 
 def test_csv_rows_in_any_order_and_own_column_names(tmp_path):

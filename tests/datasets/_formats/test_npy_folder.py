@@ -41,18 +41,6 @@ def test_bags_that_are_mapped_are_saved_in_blocks(tmp_path):
     assert_same(again.data, bags[[2, 0]])
 
 
-def test_types_on_request(tmp_path):
-    bags, y = bags_and_labels(np.float32)
-    save_bags(tmp_path / "x", bags, y, format="npy-folder")
-    for dtype in (np.float16, np.float32, np.float64):
-        found = load_bags(tmp_path / "x", dtype=dtype, mmap=True).data
-        assert_same(found, bags.with_instances(bags.instances.astype(dtype)))
-    with pytest.raises(ValueError, match="choose float64, float32 or float16"):
-        load_bags(tmp_path / "x", dtype=np.int8)
-    with pytest.raises(ValueError, match="dtype=float16 is for dense instances"):
-        load_bags(tmp_path / "x", dtype=np.float16, as_sparse=True)
-
-
 # -- what is there while and after a save ends in the middle ------------------------------------
 
 
@@ -90,38 +78,27 @@ def test_an_empty_folder_gives_way_and_other_things_do_not(tmp_path):
 
 
 @pytest.mark.parametrize("there", [False, True])
-@pytest.mark.parametrize("fails", ["write", "fsync", "replace"])
+@pytest.mark.parametrize("fails", ["fsync", "replace"])
 def test_a_full_disk_leaves_the_old_version_or_nothing(tmp_path, monkeypatch, there, fails):
     bags, y = bags_and_labels()
     if there:
         save_bags(tmp_path / "x", bags, y, format="npy-folder")
     before = files_of(tmp_path / "x") if there else None
-    full = OSError(errno.ENOSPC, "No space left on device")
-    calls = []
+    # With a version there the head is what comes last, else the folder is all.
+    real, left = getattr(os, fails), [3 if fails == "fsync" else 5 * there]
 
-    def failing(real, after):
-        def call(*args, **options):
-            calls.append(1)
-            if len(calls) > after:
-                raise full
-            return real(*args, **options)
+    def failing(*args, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*args, **options)
 
-        return call
-
-    if fails == "write":
-        monkeypatch.setattr(npy_folder, "_write_array", failing(npy_folder._write_array, 2))
-    elif fails == "fsync":
-        monkeypatch.setattr(os, "fsync", failing(os.fsync, 3))
-    else:
-        # With a version there the head is what comes last, else the folder is all.
-        monkeypatch.setattr(os, "replace", failing(os.replace, 5 if there else 0))
-    with pytest.raises(OSError, match="No space left on device"):
-        save_bags(tmp_path / "x", bags[:2], y[:2], format="npy-folder")
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, fails, failing)
+        with pytest.raises(OSError, match="No space left on device"):
+            save_bags(tmp_path / "x", bags[:2], y[:2], format="npy-folder")
     assert os.listdir(tmp_path) == (["x"] if there else [])
-    if there:
-        assert files_of(tmp_path / "x") == before
-        assert_same(load_bags(tmp_path / "x").data, bags)
+    assert not there or files_of(tmp_path / "x") == before
 
 
 _KILLED = """
@@ -194,12 +171,6 @@ def _outcome(target, end):
 # -- damaged folders ---------------------------------------------------------------------------
 
 
-def damaged(folder, **entries):
-    head = json.loads((folder / npy_folder.HEAD).read_text())
-    head.update(entries)
-    (folder / npy_folder.HEAD).write_text(json.dumps(head))
-
-
 def file_of(folder, key):
     head = json.loads((folder / npy_folder.HEAD).read_text())
     return folder / head["arrays"][key]["file"]
@@ -212,26 +183,25 @@ def folder(tmp_path):
     return tmp_path / "x"
 
 
-def test_sizes_are_always_checked(folder):
+def changed_head(folder, change):
+    head = json.loads((folder / npy_folder.HEAD).read_text())
+    change(head)
+    (folder / npy_folder.HEAD).write_text(json.dumps(head))
+
+
+def test_files_that_are_missing_elsewhere_cut_or_of_another_type(folder):
+    shutil.copy(file_of(folder, "y"), folder.parent / "y.npy")
     file = file_of(folder, "instances")
-    file.write_bytes(file.read_bytes()[:-2])
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-2])
     with pytest.raises(BagFileError, match=r"instances-\w+\.npy has \d+ bytes instead of \d+"):
         load_bags(folder)
-
-
-def test_types_are_always_checked(folder):
-    file = file_of(folder, "instances")
-    file.write_bytes(file.read_bytes().replace(b"<f2", b"<i2"))
+    file.write_bytes(whole.replace(b"<f2", b"<i2"))
     with pytest.raises(BagFileError, match=r"is not the array that bags\.json describes"):
         load_bags(folder, mmap=True)
-
-
-def test_missing_files_and_names_that_lead_elsewhere(folder):
-    shutil.copy(file_of(folder, "y"), folder.parent / "y.npy")
-    head = json.loads((folder / npy_folder.HEAD).read_text())
+    file.write_bytes(whole)
     for name in ("../y.npy", str(folder.parent / "y.npy"), "gone.npy", ""):
-        head["arrays"]["y"]["file"] = name
-        damaged(folder, arrays=head["arrays"])
+        changed_head(folder, lambda head, name=name: head["arrays"]["y"].update(file=name))
         with pytest.raises(BagFileError, match="of the array 'y' is missing"):
             load_bags(folder)
 
@@ -258,9 +228,12 @@ def test_missing_files_and_names_that_lead_elsewhere(folder):
     ],
 )
 def test_a_head_that_is_wrong(folder, entries, sentence):
-    head = json.loads((folder / npy_folder.HEAD).read_text()) | entries
-    kept = {name: value for name, value in head.items() if value != "gone"}
-    (folder / npy_folder.HEAD).write_text(json.dumps(kept))
+    def change(head):
+        head.update(entries)
+        for name in [name for name, value in head.items() if value == "gone"]:
+            del head[name]
+
+    changed_head(folder, change)
     with pytest.raises(BagFileError, match=sentence):
         load_bags(folder)
 

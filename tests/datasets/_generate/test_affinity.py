@@ -58,14 +58,3 @@ def test_irrelevant_features_are_appended(as_sparse):
     assert all(any(np.isin(column, there).all() for there in old.T) for column in dense[:, 5:].T)
     same = add_irrelevant_features(X, 7, random_state=0).instances
     assert np.array_equal(same.toarray() if as_sparse else same, dense)
-
-
-def test_wrong_parameters_are_named():
-    with pytest.raises(ValueError, match=r"n_features=3 is out of range; .*n_relevant=16"):
-        make_affinity(10, 3)
-    with pytest.raises(ValueError, match="n_bags=0 is out of range"):
-        make_affinity(0)
-    with pytest.raises(ValueError, match=r"bag_size=\(3, 2\) is out of range"):
-        make_affinity(10, bag_size=(3, 2))
-    with pytest.raises(ValueError, match="n_features=-1 is out of range"):
-        add_irrelevant_features(np.ones((3, 2)), -1)

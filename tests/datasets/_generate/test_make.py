@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -11,7 +13,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import check_random_state
 
 from milearn.datasets import (
+    add_irrelevant_features,
     load_digit_bags,
+    make_affinity,
+    make_ambiguous_plane,
     make_bags,
     make_false_frequency,
     make_single_concept,
@@ -99,27 +104,32 @@ def test_label_noise_and_balance():
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("make", "given", "sentence"),
     [
-        ({"n_bags": 0}, "n_bags=0 is out of range; it must be an integer >= 1."),
-        ({"witness_rate": 2}, "witness_rate=2 is out of range; it must lie in [0, 1]."),
-        ({"density": 0}, "density=0 is out of range; it must lie in (0, 1]."),
-        ({"concept_rule": "some"}, "concept_rule='some' is unknown; choose 'any' or 'all'."),
-        ({"bag_size": (5, 2)}, "bag_size=(5, 2) is out of range; it must be a number >= 1 or an "
-         "increasing pair of such."),
-        ({"bag_size": 0.5}, "bag_size=0.5 is out of range; a mean must be >= 1."),
-        ({"concept_centers": [[1, 2]]}, "concept_centers has shape (1, 2); it must be (n_concepts, "
-         "n_features) = (1, 10)."),
-        ({"bag_size": 2, "n_concepts": 3, "concept_rule": "all"}, "bag_size=2 leaves no room for "
-         "one witness of each of 3 concepts; make the bags larger."),
-        ({"n_concepts": 1, "concept_rule": "all"}, "concept_rule='all' asks for several concepts; "
-         "raise n_concepts, or choose 'any'."),
+        (make_bags, {"n_bags": 0}, "n_bags=0 is out of range; it must be an integer >= 1."),
+        (make_bags, {"witness_rate": 2}, "witness_rate=2 is out of range; it must lie in [0, 1]."),
+        (make_bags, {"density": 0}, "density=0 is out of range; it must lie in (0, 1]."),
+        (make_bags, {"concept_rule": "some"}, "concept_rule='some' is unknown; choose 'any' or"),
+        (make_bags, {"bag_size": (5, 2)}, "bag_size=(5, 2) is out of range; it must be a number"),
+        (make_bags, {"bag_size": 0.5}, "bag_size=0.5 is out of range; a mean must be >= 1."),
+        (make_bags, {"concept_centers": [[1, 2]]}, "concept_centers has shape (1, 2); it must be"),
+        (make_bags, {"bag_size": 2, "n_concepts": 3, "concept_rule": "all"},
+         "bag_size=2 leaves no room for one witness of each of 3 concepts; make the bags larger."),
+        (make_bags, {"n_concepts": 1, "concept_rule": "all"},
+         "concept_rule='all' asks for several concepts; raise n_concepts, or choose 'any'."),
+        (make_affinity, {"n_features": 3}, "n_features=3 is out of range; it must be an integer"),
+        (make_affinity, {"n_bags": 0}, "n_bags=0 is out of range"),
+        (make_affinity, {"bag_size": (3, 2)}, "bag_size=(3, 2) is out of range"),
+        (add_irrelevant_features, {"X": np.ones((3, 2)), "n_features": -1}, "n_features=-1 is out"),
+        (make_ambiguous_plane, {"n_ambiguous": -1}, "n_ambiguous=-1 is out of range"),
+        (make_ambiguous_plane, {"n_single": 1.5}, "n_single=1.5 is out of range"),
+        (make_ambiguous_plane, {"ambiguity": 0.0}, "ambiguity=0.0 is out of range"),
+        (make_ambiguous_plane, {"margin": 0.5}, "margin=0.5 is out of range"),
     ],
 )  # fmt: skip
-def test_bad_parameters(given, sentence):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        make_bags(**given)
-    assert str(caught.value) == sentence
+def test_bad_parameters(make, given, sentence):
+    with pytest.raises(ValueError, match="^" + re.escape(sentence)):
+        make(**given)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

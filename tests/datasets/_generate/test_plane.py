@@ -43,12 +43,3 @@ def test_sides_and_margin():
     curve = 0.5 + 0.25 * np.sin(2 * np.pi * x)
     for shift, side in ((0.051, 1), (0.049, 0), (-0.049, 0), (-0.051, -1)):
         assert (plane_side(np.column_stack([x, curve + shift])) == side).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("n_ambiguous", -1), ("n_single", 1.5), ("ambiguity", 0.0), ("margin", 0.5)],
-)
-def test_parameters_out_of_range(name, value):
-    with pytest.raises(ValueError, match=f"^{name}={value!r} is out of range"):
-        make_ambiguous_plane(**{name: value})

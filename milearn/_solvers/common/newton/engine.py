@@ -7,7 +7,7 @@ conditioned, and the proportions of a neighbouring problem are as good a start a
 objective and a lower bound are known after every round.
 
 If features are so large that the squared norm is lost in the rounding of the losses, a
-:class:`.proximal.ProximalTerm` keeps each round close to its start.
+:class:`_ProximalTerm` keeps each round close to its start.
 
 For 1,000 bags of one instance with 20 features and 4,000 links (C = 0.1 and 3 for a bag) a relative
 gap of 1e-6 took 28 and 30 Newton steps, 0.09 and 0.06 s. ADMM over the hinges and links with its
@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from ...._bags.threads import one_blas_thread
-from .direction import Limits, Part, newton_direction
-from .proximal import ProximalTerm
+from .direction import Part, newton_direction
+
+Matrix = Any  # an ndarray or a CSR matrix
 
 # Initial h, and initial h around the proportions of a neighbouring problem.
 FIRST_SMOOTHING, WARM_SMOOTHING = 0.5, 0.05
@@ -48,6 +50,17 @@ _LINE_SEARCH = 0.4
 # Part of a lower bound that half the squared norm exceeds if groups are nearly separated, and by
 # how much points are lengthened then.
 _SEPARATED, _LONGER = 0.5, 2.0 ** -np.arange(1, 25)
+# Rounds have a proximal term if the sum of costs times the squared largest entry exceeds this.
+_LARGE = 1e13
+# Initial r_k as a fraction of the costs times the squared largest entry of a column.
+_FIRST_SHARE = 0.01
+# Factors on r_k after a finished and an unfinished round, and the smallest fraction.
+_AFTER_FINISHED, _AFTER_UNFINISHED, _LEAST = 0.1, 10.0, 1e-6
+_MAX_ROUNDS = 40
+# Minimum smoothing then, in units of the margin. Below it, proportions are rounding errors.
+_LEAST_SMOOTHING = 1e-3
+# Rounding error of a sum as a fraction of its terms.
+_OF_TERMS = 2e-15
 
 
 class Problem(Protocol):
@@ -121,22 +134,22 @@ class NewtonSolution:
 @one_blas_thread()
 def solve(
     problem: Problem,
-    start: tuple[np.ndarray, np.ndarray],
+    w: np.ndarray,
+    v: np.ndarray,
     centre: Any,
     ended: Callable[[NewtonSolution], bool],
     *,
     smoothing: float = FIRST_SMOOTHING,
     precision: float = 1e-10,
     steps_at_a_time: int = _MAX_STEPS,
-    limits: Limits | None = None,
 ) -> NewtonSolution:
     """Solve until ``ended`` is true of the best point.
 
     Parameters
     ----------
     problem : Problem
-    start : tuple of ndarray
-        Initial (w, v). The result is never worse.
+    w, v : ndarray
+        Where to start. The result is never worse.
     centre : object
         Initial proportions for smoothing.
     ended : callable
@@ -146,37 +159,40 @@ def solve(
     precision : float
         Cost of the residuals at which a round ends, as a fraction of the value.
     steps_at_a_time : int
-    limits : Limits, default=None
-        Limits of the computation of directions.
     """
-    w, v = start
-    point = _Point(w, v, problem.values(w, v))
-    h, n_steps, of_round = smoothing, 0, 0
+    point, h, n_steps, of_round = _Point(w, v, problem.values(w, v)), smoothing, 0, 0
     most = max(FIRST_SMOOTHING, smoothing)
-    proximal = ProximalTerm.towards(w, problem.Z, problem.cost)
-    best = NewtonSolution(w, v, _objective(problem, point), -np.inf, centre, h, 0)
+    proximal = _ProximalTerm(w, problem.Z, problem.cost)
+    best = NewtonSolution(w, v, point.objective(problem), -np.inf, centre, h, 0)
     while True:
         room = min(steps_at_a_time, _MAX_STEPS - of_round)
-        stage = _Round(problem, h, centre, proximal, limits or Limits())
-        point, found, steps = stage.run(point, room, precision)
+        point, found, steps = _minimised(problem, proximal, h, centre, point, room, precision)
         n_steps += steps
         of_round += steps
-        objective = _objective(problem, point)
+        there, objective = point, point.objective(problem)
         bound = max(best.lower_bound, 0.0, problem.dual_value(found))
-        there = point
-        if _separates(point, bound):
-            there, objective = _lengthened(problem, point, objective)
+        if _SEPARATED * bound < 0.5 * float(point.w @ point.w):
+            # Where groups can be separated, the dual value of a round is precise long before the
+            # objective: many rows miss the margin by little, and each costs its whole C. A slightly
+            # longer w has no losses.
+            change = problem.change(point.w, point.v)
+            for more in _LONGER:
+                longer = point.moved(problem, more, point.w, point.v, change)
+                if longer.objective(problem) < objective:
+                    there, objective = longer, longer.objective(problem)
         if objective <= best.objective:
             w, v = there.w, there.v
         best = NewtonSolution(w, v, min(objective, best.objective), bound, found, h, n_steps)
-        if ended(best) or h <= _MIN_SMOOTHING or proximal.exhausted or n_steps > _MAX_STEPS_IN_ALL:
+        exhausted = proximal.n_rounds >= _MAX_ROUNDS or n_steps > _MAX_STEPS_IN_ALL
+        if ended(best) or h <= _MIN_SMOOTHING or exhausted:
             return best
         if steps < room or of_round >= _MAX_STEPS:
             # An unfinished round was too hard. The next one starts where it ended, with a larger h.
             finished = of_round < _MAX_STEPS
             h = h * _LOWERED if finished else min(most, _RAISED * h)
-            h = proximal.smoothing(h)
-            proximal = proximal.after(point.w, finished)
+            if proximal.active:
+                h = max(h, _LEAST_SMOOTHING)
+                proximal.move(point.w, finished)
             centre, of_round = found, 0
 
 
@@ -186,123 +202,144 @@ class _Point:
     v: np.ndarray
     values: Any
 
+    def objective(self, problem: Problem) -> float:
+        return 0.5 * float(self.w @ self.w) + problem.losses(self.values)
 
-def _objective(problem: Problem, point: _Point) -> float:
-    return 0.5 * float(point.w @ point.w) + problem.losses(point.values)
+    def moved(
+        self, problem: Problem, t: float, dw: np.ndarray, dv: np.ndarray, change: Any
+    ) -> _Point:
+        """The point after t times a direction."""
+        values = problem.moved(self.values, t, change)
+        return _Point(self.w + t * dw, self.v + t * dv, values)
 
 
-def _separates(point: _Point, bound: float) -> bool:
-    """Whether a point hardly has losses that could not be avoided, by a lower bound."""
-    return _SEPARATED * bound < 0.5 * float(point.w @ point.w)
+class _ProximalTerm:
+    """Proximal regularisation of Newton's method for badly scaled features.
 
+    For rows x with a cost C the slope of the losses is up to C |x|, and 1/2 |w|^2 has a curvature
+    of one. With features of size 10^8, C |x|^2 is so large that this curvature is lost in double
+    precision, and the problem is a linear program up to rounding. Newton's direction is then far
+    too long where no row has curvature, and a line search along it makes no progress. A round
+    therefore minimises
 
-def _lengthened(problem: Problem, point: _Point, objective: float) -> tuple[_Point, float]:
-    """The best multiple of a point among some above one.
+        J(w) + 1/2 sum_k r_k (w_k - m_k)^2
 
-    Where groups can be separated, the dual value of a round is precise long before the objective:
-    many rows miss the margin by little, and each costs its whole C. A slightly longer w has no
-    losses.
+    with m the initial point of the round and r_k a fraction of C times the largest x_k^2, so the
+    units of features do not matter. Together with the proximal point method on the dual, this is
+    the proximal method of multipliers [1]_: the minima of its rounds converge to the minimum of J
+    for any r_k. The fraction is decreased after finished rounds, but not so far that directions are
+    dominated by rounding errors. Where features are not that large, r is zero.
+
+    References
+    ----------
+    .. [1] R. T. Rockafellar. Augmented Lagrangians and applications of the proximal point algorithm
+       in convex programming. Mathematics of Operations Research 1(2), 1976.
     """
-    change, best = problem.change(point.w, point.v), point
-    for more in _LONGER:
-        values = problem.moved(point.values, more, change)
-        there = _Point((1.0 + more) * point.w, (1.0 + more) * point.v, values)
-        found = _objective(problem, there)
-        if found < objective:
-            best, objective = there, found
-    return best, objective
+
+    def __init__(self, w: np.ndarray, rows: Matrix, cost: float) -> None:
+        self.largest, self.middle = np.zeros(rows.shape[1]), w
+        if min(rows.shape):
+            ends = rows.max(axis=0), rows.min(axis=0)
+            dense = [np.ravel(each.toarray() if sparse.issparse(each) else each) for each in ends]
+            self.largest = np.abs(np.array(dense, dtype=np.float64)).max(axis=0)
+        self.active = cost * float(self.largest.max(initial=0.0)) ** 2 > _LARGE
+        self.first = _FIRST_SHARE * cost * self.largest**2 if self.active else 0.0 * self.largest
+        self.share, self.n_rounds = 1.0, 0
+
+    @property
+    def ridge(self) -> np.ndarray:
+        """Second derivative of half the squared norm plus the proximal term."""
+        return 1.0 + self.share * self.first
+
+    def value(self, w: np.ndarray) -> float:
+        """Half the squared norm plus the proximal term."""
+        moved = w - self.middle
+        return 0.5 * float(w @ w) + 0.5 * self.share * float(self.first @ (moved * moved))
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        """Gradient of half the squared norm plus the proximal term."""
+        return np.asarray(w + self.share * self.first * (w - self.middle))
+
+    def is_rounding(self, gradient: np.ndarray, alpha: np.ndarray) -> bool:
+        """Whether a gradient is zero up to rounding of the sum of all rows times ``alpha``."""
+        terms = self.largest * float(np.abs(alpha).sum())
+        return self.active and bool((np.abs(gradient) <= _OF_TERMS * terms).all())
+
+    def move(self, w: np.ndarray, finished: bool) -> None:
+        """The next round, after one that ended at w."""
+        share = self.share * (_AFTER_FINISHED if finished else _AFTER_UNFINISHED)
+        self.middle, self.share = w, min(1.0, max(_LEAST, share))
+        self.n_rounds += 1
 
 
-@dataclass(frozen=True)
-class _Round:
-    """The problem smoothed by h around proportions, with a proximal term."""
-
-    problem: Problem
-    h: float
-    centre: Any
-    proximal: ProximalTerm
-    limits: Limits
-
-    def run(self, point: _Point, max_steps: int, precision: float) -> tuple[_Point, Any, int]:
-        """Minimise from a point; returns the last point, its proportions and the steps."""
-        problem, proximal, n = self.problem, self.proximal, len(point.w)
-        at = self._at(point.values)
-        ridge = np.append(proximal.ridge(n), np.zeros(len(point.v)))
-        steps, stalled = 0, np.inf
-        losses, smoothed_away = problem.smoothed_losses(at)
-        value = proximal.value(point.w) + losses
-        while steps < max_steps:
-            alpha = problem.coefficients(at.proportions)
-            gradient = np.append(
-                proximal.gradient(point.w) + weighted_sum(problem.Z, alpha), problem.free.T @ alpha
-            )
-            # Loss of the dual value due to the stationarity residuals.
-            missing = 0.5 * float(gradient[:n] @ gradient[:n]) + float(np.abs(gradient[n:]).sum())
-            if missing <= max(precision * abs(value), _INNER * smoothed_away):
-                break
-            if missing > _PROGRESS * stalled or proximal.is_rounding(gradient[:n], alpha):
-                break
-            steps += 1
-            parts = problem.curvature(at)
-            ridge[n:] = self._free_ridge(parts, ridge[:n])
-            direction = newton_direction(
-                (problem.Z, problem.free), parts, gradient, ridge, self.limits
-            )
-            slope = float(direction @ gradient)
-            if slope >= 0:
-                break
-            point, at = self._line_search(point, at, direction, slope, value)
-            losses, smoothed_away = problem.smoothed_losses(at)
-            before, value = value, proximal.value(point.w) + losses
-            stalled = np.inf
-            if before - value <= _ROUNDING * abs(before):
-                if not proximal:
-                    break
-                # Slopes still show progress that is lost in the rounding of the value.
-                stalled = missing
-        return point, at.proportions, steps
-
-    def _free_ridge(self, parts: list[Part], ridge: np.ndarray) -> np.ndarray:
-        """The ridge of each free variable.
-
-        A row whose squared norm in the metric of w is k gives a free variable a curvature of about
-        1 / k, however large the costs. With a ridge above that the variable would hardly move.
-        """
-        E, cost = self.problem.free, self.problem.cost
-        found = np.full(E.shape[1], _FREE_RIDGE * cost)
-        rows = np.concatenate([part.rows for part in parts]) if parts else np.zeros(0, dtype=int)
-        moved = (E[rows] != 0).any(axis=0)
-        squared = float(self.proximal.largest**2 @ (1.0 / ridge))
-        found[moved] = _FREE_RIDGE / (1.0 / cost + squared)
-        return found
-
-    def _at(self, values: Any) -> Any:
-        return self.problem.smoothed(values, self.h, self.centre)
-
-    def _line_search(
-        self, point: _Point, start: Any, direction: np.ndarray, slope: float, value: float
-    ) -> tuple[_Point, Any]:
-        """The point where the increasing slope along the direction is nearly zero."""
-        problem, proximal, n = self.problem, self.proximal, len(point.w)
+def _minimised(
+    problem: Problem,
+    proximal: _ProximalTerm,
+    h: float,
+    centre: Any,
+    point: _Point,
+    max_steps: int,
+    precision: float,
+) -> tuple[_Point, Any, int]:
+    """Minimise a smoothed problem from a point; the last one, its proportions and the steps."""
+    n, stalled, r = len(point.w), np.inf, proximal.ridge
+    at = problem.smoothed(point.values, h, centre)
+    losses, smoothed_away = problem.smoothed_losses(at)
+    value = proximal.value(point.w) + losses
+    for steps in range(max_steps):
+        alpha = problem.coefficients(at.proportions)
+        slopes = proximal.gradient(point.w)
+        gradient = np.append(slopes + weighted_sum(problem.Z, alpha), problem.free.T @ alpha)
+        # Loss of the dual value due to the stationarity residuals.
+        missing = 0.5 * float(gradient[:n] @ gradient[:n]) + float(np.abs(gradient[n:]).sum())
+        if missing <= max(precision * abs(value), _INNER * smoothed_away):
+            return point, at.proportions, steps
+        if missing > _PROGRESS * stalled or proximal.is_rounding(gradient[:n], alpha):
+            return point, at.proportions, steps
+        parts = problem.curvature(at)
+        ridge = np.append(r, _free_ridge(problem, parts, float(proximal.largest**2 @ (1.0 / r))))
+        direction = newton_direction(problem.Z, problem.free, parts, gradient, ridge)
+        slope = float(direction @ gradient)
+        if slope >= 0:
+            return point, at.proportions, steps + 1
         dw, dv = direction[:n], direction[n:]
-        change = problem.change(dw, dv)
-        curvature, level = (
-            float(proximal.ridge(n) @ (dw * dw)),
-            float(proximal.gradient(point.w) @ dw),
-        )
-        most = value + _ROUNDING * abs(value) if proximal else value
+        change, level, bent = problem.change(dw, dv), float(slopes @ dw), float(r @ (dw * dw))
+        most = value + _ROUNDING * abs(value) if proximal.active else value
+        w = point.w + dw
 
-        def slope_at(t: float) -> tuple[float, tuple[Any, Any]]:
-            values = problem.moved(point.values, t, change)
-            at = self._at(values)
-            return level + t * curvature + problem.slope(at, change), (values, at)
+        def slope_at(t: float, of: Any = (point, change, level, bent)) -> tuple[float, Any]:
+            start, change, level, bent = of
+            there = problem.smoothed(problem.moved(start.values, t, change), h, centre)
+            return level + t * bent + problem.slope(there, change), there
 
-        def is_lower(found: tuple[Any, Any]) -> bool:
-            return proximal.value(point.w + dw) + problem.smoothed_losses(found[1])[0] < most
+        def is_lower(there: Any, w: np.ndarray = w, most: float = most) -> bool:
+            return proximal.value(w) + problem.smoothed_losses(there)[0] < most
 
-        small = _LINE_SEARCH * abs(slope)
-        t, (values, at) = search(slope_at, slope, (point.values, start), small, is_lower=is_lower)
-        return _Point(point.w + t * dw, point.v + t * dv, values), at
+        t, at = search(slope_at, slope, at, _LINE_SEARCH * abs(slope), is_lower)
+        point = point.moved(problem, t, dw, dv, change)
+        losses, smoothed_away = problem.smoothed_losses(at)
+        before, value = value, proximal.value(point.w) + losses
+        stalled = np.inf
+        if before - value <= _ROUNDING * abs(before):
+            if not proximal.active:
+                return point, at.proportions, steps + 1
+            # Slopes still show progress that is lost in the rounding of the value.
+            stalled = missing
+    return point, at.proportions, max_steps
+
+
+def _free_ridge(problem: Problem, parts: list[Part], squared: float) -> np.ndarray:
+    """The ridge of each free variable.
+
+    A row whose squared norm in the metric of w is k, at most ``squared``, gives a free variable a
+    curvature of about 1 / k, however large the costs. With a ridge above that the variable would
+    hardly move.
+    """
+    found = np.full(problem.free.shape[1], _FREE_RIDGE * problem.cost)
+    for part in parts:
+        moved = (problem.free[part.A.indices] != 0).any(axis=0)
+        found[moved] = _FREE_RIDGE / (1.0 / problem.cost + squared)
+    return found
 
 
 def scores(Z: Any, w: np.ndarray) -> np.ndarray:
@@ -326,9 +363,8 @@ def search(
     slope: float,
     start: Any,
     small: float,
-    *,
+    is_lower: Callable[[Any], bool],
     furthest: float = 64.0,
-    is_lower: Callable[[Any], bool] | None = None,
 ) -> tuple[float, Any]:
     """Find t where an increasing, initially negative slope is between ``-small`` and zero.
 
@@ -341,15 +377,15 @@ def search(
     start : object
         The object to return for t = 0.
     small : float
-    furthest : float
-        Approximate upper limit of t.
-    is_lower : callable, default=None
+    is_lower : callable
         Whether a point at t = 1 with a positive slope of at most ``small`` is accepted. A point
         without a positive slope is always accepted, by convexity.
+    furthest : float
+        Approximate upper limit of t.
     """
     low, low_slope, high, best = 0.0, slope, 1.0, start
     high_slope, there = slope_at(high)
-    if is_lower is not None and 0 <= high_slope <= small and is_lower(there):
+    if 0 <= high_slope <= small and is_lower(there):
         return high, there
     while high_slope < 0 and high < furthest:
         low, low_slope, high, best = high, high_slope, 2.0 * high, there

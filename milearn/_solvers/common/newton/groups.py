@@ -30,25 +30,20 @@ from scipy import sparse
 
 from ...._bags.segments import segment_argmax
 from ...._bags.threads import one_blas_thread
-from ..rounding import rounding_scale
-from .direction import Limits, Part, Rows
-from .engine import (
-    FIRST_SMOOTHING,
-    WARM_SMOOTHING,
-    NewtonSolution,
-    scores,
-    search,
-    solve,
-    weighted_sum,
-)
-from .simplex import project, runs
+from ..cccp import rounding_scale
+from .direction import Part
+from .engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, scores, solve, weighted_sum
 
 Matrix = Any  # an ndarray or a CSR matrix
 
 # Given proportions are used as a start up to this relative gap.
 _WARM_GAP = 10.0
-# Line searches along a free variable end at this slope, as a fraction of all costs.
-_SHIFTED = 1e-3
+# Up to a gap of ``_FINE`` at most so many more rounds follow to a gap of ``_DIGITS``, so that rows
+# tie at the solution where they tie at the optimum. These are a few steps, because the rows with
+# curvature are known by then.
+_FINE, _DIGITS, _MORE_ROUNDS = 1e-4, 1e-15, 12
+# The first h is this share of the median of C |z|^2, up to a limit in units of the margin.
+_SHARE, _MOST = 0.01, 50.0
 
 
 @dataclass(frozen=True)
@@ -79,11 +74,6 @@ class GroupProblem:
     c: float | np.ndarray = 1.0
     # The last ``n_squared`` groups cost the square of their maximum.
     n_squared: int = 0
-
-    @property
-    def singles(self) -> bool:
-        """Whether every group has one row and none is squared."""
-        return len(self.e) == len(self.costs) and self.n_squared == 0
 
     @property
     def free(self) -> np.ndarray:
@@ -122,14 +112,9 @@ class GroupProblem:
         """u after t times a change."""
         return np.asarray(values + t * change)
 
-    def objective(self, w: np.ndarray, u: np.ndarray) -> float:
-        """The objective without smoothing."""
-        return 0.5 * float(w @ w) + self.losses(u)
-
     def losses(self, u: np.ndarray) -> float:
         """The sum of the losses without smoothing."""
-        top = u if len(u) == len(self.costs) else np.maximum.reduceat(u, self.offsets[:-1])
-        losses = np.maximum(top, 0.0)
+        losses = np.maximum(np.maximum.reduceat(u, self.offsets[:-1]), 0.0)
         if self.n_squared:
             losses[self.n_plain :] **= 2
         return float(self.costs @ losses)
@@ -138,7 +123,16 @@ class GroupProblem:
 
     def smoothed(self, u: np.ndarray, h: float, centre: np.ndarray) -> _Smoothed:
         """The maximisers around proportions."""
-        a, full = self.maximiser(u, (h, centre))
+        moved, first = u + h * centre, self.offsets[self.n_plain]
+        a, full = np.zeros(len(u)), np.zeros(len(self.costs), dtype=bool)
+        # Negative rows get zero, because thresholds are not negative.
+        rows = np.flatnonzero(moved[:first] > 0)
+        if len(rows):
+            group = self.owner[rows]
+            a[rows], starts, at_bound = project(moved[rows], group, h)
+            full[group[starts]] = at_bound
+        if self.n_squared:
+            a[first:] = _squared_maximiser(moved[first:], self.offsets[self.n_plain :] - first, h)
         return _Smoothed(u, h, centre, a, full)
 
     def smoothed_losses(self, at: _Smoothed) -> tuple[float, float]:
@@ -164,10 +158,6 @@ class GroupProblem:
         of k rows, the fraction g of the mean satisfies (1 - g)^2 = 2 h / (k + 2 h).
         """
         a, full, h = at.proportions, at.full, at.h
-        nothing = np.zeros(0, dtype=np.intp)
-        if self.singles:
-            rows = np.flatnonzero((a > 0) & ~full)
-            return [Rows(rows, self.row_costs[rows] / h, nothing, np.zeros(0))]
         rows = np.flatnonzero(a > 0)
         group = self.owner[rows]
         counts = np.bincount(group, minlength=len(full))
@@ -179,7 +169,7 @@ class GroupProblem:
         group = self.owner[rows][starts]
         of_square = 1.0 - np.sqrt(2.0 * h / (counts[group] + 2.0 * h))
         share = np.where(group >= self.n_plain, of_square, full[group]) / sizes
-        return [Rows(rows, self.row_costs[rows] / h, starts, share)]
+        return Part.of_groups(rows, self.row_costs[rows] / h, starts, share, len(a))
 
     # -- the dual --------------------------------------------------------------------------------
 
@@ -204,28 +194,6 @@ class GroupProblem:
             alpha[heavy] *= min(up, down) / max(up, down, 1e-300)
         return alpha
 
-    def maximiser(
-        self, u: np.ndarray, smoothing: tuple[float, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The a of phi of every group, and whether its sum is at its bound."""
-        h, p = smoothing
-        u = u + h * p
-        if len(u) == len(self.costs) and not self.n_squared:
-            a = u / h
-            return np.clip(a, 0.0, 1.0), a >= 1.0
-        a, full = np.zeros(len(u)), np.zeros(len(self.costs), dtype=bool)
-        first = self.offsets[self.n_plain]
-        # Negative rows get zero, because thresholds are not negative.
-        rows = np.flatnonzero(u[:first] > 0)
-        if len(rows):
-            group = self.owner[rows]
-            a[rows], starts, at_bound = project(u[rows], group, h)
-            full[group[starts]] = at_bound
-        if self.n_squared:
-            offsets = self.offsets[self.n_plain :] - first
-            a[first:] = _squared_maximiser(u[first:], offsets, h)
-        return a, full
-
     # -- solution --------------------------------------------------------------------------------
 
     def first(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -244,11 +212,66 @@ class GroupProblem:
         found[top[squared]] = 2.0 * values[top[squared]]
         return found
 
+    @one_blas_thread()
     def solve(
-        self, start: tuple[np.ndarray, np.ndarray], gap_tol: float, proportions: np.ndarray | None
+        self,
+        start: tuple[np.ndarray, Any],
+        gap_tol: float,
+        proportions: np.ndarray | None = None,
     ) -> NewtonSolution:
-        """See :func:`solve_groups`."""
-        return solve_groups(self, *start, gap_tol=gap_tol, proportions=proportions)
+        """Solve to a relative duality gap of ``gap_tol``.
+
+        Parameters
+        ----------
+        start : tuple of w and v
+        gap_tol : float
+        proportions : ndarray of shape (n_rows,), default=None
+            Proportions of a similar problem that satisfy the bounds; only used if their gap is
+            small.
+
+        Returns
+        -------
+        NewtonSolution
+            ``v`` is a float if ``e`` has one dimension. The gap exceeds ``gap_tol`` only if it was
+            not reached at the smallest h or within the maximum number of steps.
+        """
+        w, free = start[0], np.atleast_1d(np.asarray(start[1], dtype=np.float64))
+        centre, smoothing = np.zeros(len(self.owner)), self._first_smoothing()
+        if proportions is not None:
+            value = 0.5 * float(w @ w) + self.losses(self.values(w, free))
+            if value - self.dual_value(proportions) <= _WARM_GAP * abs(value):
+                smoothing *= WARM_SMOOTHING / FIRST_SMOOTHING
+                centre = proportions
+        scale = rounding_scale(self.costs)
+        more = _MORE_ROUNDS if gap_tol <= _FINE else 0
+        precision = 0.1 * (_DIGITS if more else gap_tol)
+
+        def ended(best: NewtonSolution) -> bool:
+            nonlocal more
+            size = max(abs(best.objective), scale)
+            if best.gap > gap_tol * size:
+                return False
+            more -= 1
+            return more < 0 or best.gap <= _DIGITS * size
+
+        found = solve(self, w, free, centre, ended, smoothing=smoothing, precision=precision)
+        v = float(found.v[0]) if self.e.ndim == 1 else found.v
+        # Exact solutions have bounds above their objective by rounding.
+        return replace(found, v=v, lower_bound=min(found.lower_bound, found.objective))
+
+    def _first_smoothing(self) -> float:
+        """First h: the usual one or, for rows of large norm, a share of the median of C |z|^2.
+
+        If C |z|^2 is large, the multipliers are small fractions of their costs where groups can be
+        separated, and with a small h only rows within a tiny distance of the margin have curvature:
+        Newton's method would then find them a few at a time.
+        """
+        if sparse.issparse(self.Z):
+            squares = self.Z.power(2).sum(axis=1)
+        else:
+            squares = np.einsum("ij,ij->i", self.Z, self.Z, dtype=np.float64)
+        level = _SHARE * float(np.median(self.row_costs * squares))
+        return min(max(FIRST_SMOOTHING, level), max(FIRST_SMOOTHING, _MOST))
 
     def _squared_sums(self, a: np.ndarray) -> np.ndarray:
         """Sums of a over the squared groups."""
@@ -277,133 +300,62 @@ def _squared_maximiser(u: np.ndarray, offsets: np.ndarray, h: float) -> np.ndarr
     return np.asarray(np.maximum(0.0, u - chosen[owner]) / h)
 
 
-def first_smoothing(
-    problem: GroupProblem, *, share: float = 0.01, most: float = 50.0, at_once: int = 2**20
-) -> float:
-    """First h: the usual one or, for rows of large norm, a share of the median of C |z|^2.
-
-    If C |z|^2 is large, the multipliers are small fractions of their costs where groups can be
-    separated, and with a small h only rows within a tiny distance of the margin have curvature:
-    Newton's method would then find them a few at a time.
-
-    Parameters
-    ----------
-    problem : GroupProblem
-    share : float
-    most : float
-        Largest h, in units of the margin.
-    at_once : int
-        Numbers of the rows that are squared at once.
-    """
-    squares = _squared_norms(problem.Z, at_once)
-    level = share * float(np.median(problem.row_costs * squares))
-    return min(max(FIRST_SMOOTHING, level), max(FIRST_SMOOTHING, most))
+def runs(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Starts and lengths of runs of equal numbers, for at least one number."""
+    first = np.empty(len(group), dtype=bool)
+    first[0] = True
+    np.not_equal(group[1:], group[:-1], out=first[1:])
+    starts = first.nonzero()[0]
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1] = len(group) - starts[-1]
+    return starts, lengths
 
 
-def _squared_norms(Z: Matrix, at_once: int) -> np.ndarray:
-    """Sum of the squares of each row."""
-    n, d = Z.shape
-    squares, step = np.empty(n), max(1, at_once // max(1, d))
-    for first in range(0, n, step):
-        rows = Z[first : first + step]
-        if sparse.issparse(rows):
-            squares[first : first + step] = rows.power(2).sum(axis=1)
-        else:
-            squares[first : first + step] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    return squares
-
-
-@one_blas_thread()
-def solve_groups(
-    problem: GroupProblem,
-    w: np.ndarray,
-    v: float | np.ndarray,
-    *,
-    gap_tol: float,
-    smoothing: float | None = None,
-    proportions: np.ndarray | None = None,
-    limits: Limits | None = None,
-    fine: float = 1e-4,
-    digits: float = 1e-15,
-    more_rounds: int = 12,
-) -> NewtonSolution:
-    """Solve to a relative duality gap of ``gap_tol``.
+def project(
+    u: np.ndarray, group: np.ndarray, h: float, *, bounded: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Project u / h onto a >= 0 with group sums of at most one, for positive values u.
 
     Parameters
     ----------
-    problem : GroupProblem
-    w, v : where to start
-    gap_tol : float
-    smoothing : float, default=None
-        First h; by default, :func:`first_smoothing`.
-    proportions : ndarray of shape (n_rows,), default=None
-        Proportions of a similar problem that satisfy the bounds; only used if their gap is small.
-    limits : Limits, default=None
-    fine, digits, more_rounds : float, float, int
-        Up to a ``gap_tol`` of ``fine`` some more rounds follow to a gap of ``digits``, so that rows
-        tie at the solution where they tie at the optimum. These are a few steps, because the rows
-        with curvature are known by then.
+    u : ndarray of shape (n_values,), above zero
+    group : ndarray of int of shape (n_values,), sorted
+    h : float
+    bounded : bool
+        Whether sums may be below one; otherwise each sum is exactly one.
 
     Returns
     -------
-    NewtonSolution
-        ``v`` is a float if ``problem.e`` has one dimension. The gap exceeds ``gap_tol`` only if
-        it was not reached at the smallest h or within the maximum number of steps.
+    a : ndarray of shape (n_values,)
+    starts : ndarray of int of shape (n_groups,)
+    full : ndarray of bool of shape (n_groups,)
+        Whether the sum is one.
     """
-    free = np.atleast_1d(np.asarray(v, dtype=np.float64))
-    u = problem.values(w, free)
-    centre, most = None, first_smoothing(problem)
-    smoothing = most if smoothing is None else smoothing
-    if proportions is not None:
-        value = problem.objective(w, u)
-        if value - problem.dual_value(proportions) <= _WARM_GAP * abs(value):
-            warm = most * WARM_SMOOTHING / FIRST_SMOOTHING
-            smoothing, centre = min(smoothing, warm), proportions
-    if centre is None:
-        centre = np.zeros(len(u))
-        free = _shifted(problem, (free, u), (smoothing, centre))
-    scale = rounding_scale(problem.costs)
-    more = more_rounds if gap_tol <= fine else 0
-
-    def ended(best: NewtonSolution) -> bool:
-        nonlocal more
-        size = max(abs(best.objective), scale)
-        if best.gap > gap_tol * size:
-            return False
-        more -= 1
-        return more < 0 or best.gap <= digits * size
-
-    found = solve(
-        problem,
-        (w, free),
-        centre,
-        ended,
-        smoothing=smoothing,
-        precision=0.1 * (digits if more else gap_tol),
-        limits=limits,
-    )
-    v = float(found.v[0]) if problem.e.ndim == 1 else found.v
-    # Exact solutions have bounds above their objective by rounding.
-    return replace(found, v=v, lower_bound=min(found.lower_bound, found.objective))
-
-
-def _shifted(
-    problem: GroupProblem, start: tuple[np.ndarray, np.ndarray], smoothing: tuple[float, np.ndarray]
-) -> np.ndarray:
-    """Minimise the smoothed problem along each free variable in turn."""
-    v, u = start
-    v = v.copy()
-    small = _SHIFTED * problem.cost
-    for column, e in enumerate(problem.free.T):
-        slope = problem.slope(problem.smoothed(u, *smoothing), e)
-        if abs(slope) <= small:
-            continue
-        change = -np.sign(slope) * e
-
-        def slope_at(t: float, u: np.ndarray = u, change: np.ndarray = change) -> tuple[float, Any]:
-            return problem.slope(problem.smoothed(u + t * change, *smoothing), change), None
-
-        t, _ = search(slope_at, -abs(slope), None, small, furthest=2.0**60)
-        v[column] -= t * np.sign(slope)
-        u = u + t * change
-    return v
+    a = u / h
+    starts, lengths = runs(group)
+    full = np.add.reduceat(a, starts) >= 1.0 if bounded else np.ones(len(starts), dtype=bool)
+    a[starts[full & (lengths == 1)]] = 1.0
+    several = full & (lengths > 1)
+    rows = np.flatnonzero(np.repeat(several, lengths))
+    if len(rows) == 0:
+        return a, starts, full
+    # Values relative to the highest of their group, because those far from zero would lose the
+    # digits of small differences. What is not less than h below has a proportion of zero.
+    a[rows], sizes = 0.0, lengths[several]
+    below = np.repeat(np.maximum.reduceat(u, starts)[several], sizes) - u[rows]
+    near = below < h
+    rows, below = rows[near], below[near]
+    sizes = np.add.reduceat(near, np.cumsum(sizes) - sizes, dtype=np.intp)
+    firsts = np.cumsum(sizes) - sizes
+    order = np.lexsort((below, group[rows]))
+    rows, below = rows[order], below[order]
+    rank = np.arange(len(rows)) - np.repeat(firsts, sizes) + 1
+    total = np.cumsum(below)
+    threshold = (h + total - np.repeat(total[firsts], sizes)) / rank
+    # The last row within its threshold determines the threshold of its group.
+    counts = np.add.reduceat(below < threshold, firsts, dtype=np.intp)
+    chosen = threshold[firsts + np.maximum(counts, 1) - 1]
+    values = np.maximum(0.0, np.repeat(chosen, sizes) - below)
+    a[rows] = values / np.repeat(np.add.reduceat(values, firsts), sizes)
+    return a, starts, full

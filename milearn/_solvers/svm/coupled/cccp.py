@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from ...._bags.segments import segment_max, segment_sum
-from ...common.cccp import CCCPSolution, cccp
-from ...common.options import SolverOptions
-from ...common.witnesses import HighestInstances, is_constant
-from ..losses import BagLoss, Coupling
+from ...common.cccp import CCCPSolution, SolverOptions, cccp
+from ...common.passes import HighestInstances, is_constant
+from ..losses import BagLoss, Coupling, Tube
 from .dual import StepSolution, solve_step
 from .gram import BagGram, UncoupledGram
 
@@ -42,9 +42,6 @@ class CoupledResult(CoupledSolution):
     # Coefficients of f.
     of_bags: np.ndarray
     of_instances: np.ndarray
-    # Largest number of cuts of a step, and number of dual problems.
-    n_cuts: int
-    n_solves: int
 
 
 @dataclass
@@ -71,7 +68,7 @@ def top_subgradient(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.asarray(tied / np.repeat(segment_sum(tied.astype(np.float64), offsets), sizes))
 
 
-def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[np.ndarray, float], np.ndarray]:
+def highest_of_hard(bags: BagGram, loss: Tube) -> Callable[[np.ndarray, float], np.ndarray]:
     """The subgradient of a hard maximum that selects one instance of each bag.
 
     It is a function of the scores of all instances and of the value of their problem.
@@ -98,7 +95,7 @@ def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[np.ndarray, float
 
 
 def _highest_by_means(
-    bags: BagGram, loss: BagLoss, linearise: Callable[[np.ndarray, float], np.ndarray], tol: float
+    bags: BagGram, loss: Tube, linearise: Callable[[np.ndarray, float], np.ndarray], tol: float
 ) -> np.ndarray:
     """The subgradient of a hard maximum under the model of the means of the bags."""
     means, sizes = bags.means(), np.diff(bags.offsets)
@@ -131,7 +128,6 @@ def solve_coupled(
     coupling: Coupling,
     start: np.ndarray | None,
     options: SolverOptions,
-    cuts: str = "lazy",
 ) -> CoupledResult:
     """Minimise J.
 
@@ -146,28 +142,21 @@ def solve_coupled(
         nearly every bag would have a violated constraint, and the first problem would take longer
         than all others.
     options : SolverOptions
-    cuts : {"lazy", "all"}, default="lazy"
-        Whether the constraints of instances are generated when they are violated; "all" is used in
-        tests.
     """
-    offsets = bags.offsets
-    n_cuts = n_solves = 0
+    offsets, scale = bags.offsets, loss.objective_scale
+    # The dual has products of targets and weights, which lose the digits of far targets.
+    loss, middle = loss.centred()
     linearise: Callable[[np.ndarray, float], np.ndarray]
     if coupling.hard:
-        linearise = highest_of_hard(bags, loss)
+        linearise = highest_of_hard(bags, cast(Tube, loss))
     else:
 
         def linearise(scores: np.ndarray, value: float) -> np.ndarray:
             return top_subgradient(scores, offsets)
 
     def step(subgradient: np.ndarray, previous: _DualPoint | None, inner_tol: float) -> _DualPoint:
-        nonlocal n_cuts, n_solves
-        first: str | np.ndarray = cuts
-        if previous is not None and cuts == "lazy":
-            first = previous.solution.cuts
-        solution = solve_step(bags, loss, coupling, subgradient, tol=inner_tol, cuts=first)
-        n_cuts = max(n_cuts, solution.n_cuts)
-        n_solves += solution.n_solves
+        cuts = None if previous is None else previous.solution.cuts
+        solution = solve_step(bags, loss, coupling, subgradient, tol=inner_tol, cuts=cuts)
         highest = segment_max(solution.scores, offsets)
         value, intercept, width = coupled_objective(
             solution.norm2, solution.bag_scores, highest, loss, coupling
@@ -182,7 +171,7 @@ def solve_coupled(
         )
 
     if start is None and coupling.hard:
-        start = _highest_by_means(bags, loss, linearise, 0.1 * options.tol)
+        start = _highest_by_means(bags, cast(Tube, loss), linearise, 0.1 * options.tol)
     elif start is None:
         svm = solve_step(
             bags,
@@ -197,11 +186,9 @@ def solve_coupled(
     return CoupledResult(
         **run.outcome(),
         witnesses=np.flatnonzero(point.linearisation) if coupling.hard else None,
-        objective_scale=loss.objective_scale,
-        intercept=point.intercept,
+        objective_scale=scale,
+        intercept=middle + point.intercept,
         width=point.width,
         of_bags=point.solution.of_bags,
         of_instances=point.solution.of_instances,
-        n_cuts=n_cuts,
-        n_solves=n_solves,
     )

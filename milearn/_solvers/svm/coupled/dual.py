@@ -23,13 +23,14 @@ side of the tube.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
+from scipy import sparse
 
 from ...._bags.segments import segment_index, segment_max, segment_rank
-from ...._compat import LimitedSVC
-from ...common.qp import ActiveSet, QPProblem, QPResult, solve_qp
-from ..losses import BagLoss, Coupling
+from ...common.qp import QPProblem, solve_qp
+from ..losses import BagLoss, Coupling, Tube
 from .gram import BagGram
 
 # Precision of the first and of the last dual problem, and a residual that is small enough.
@@ -39,7 +40,6 @@ _EXACT_RESIDUAL = 1e-10
 _MAX_ROUNDS = 200
 # Number of instances of a bag whose constraints are generated in a round.
 _CUTS_PER_BAG = 3
-_LIBSVM_STEPS = 20_000
 
 
 @dataclass
@@ -53,15 +53,12 @@ class StepSolution:
     scores: np.ndarray
     # |f|^2.
     norm2: float
-    intercept: float
     # Primal value, and its difference from the dual value.
     objective: float
     gap: float
-    # Instances whose c_ij is above zero.
+    # Instances whose c_ij is above zero, and the number of generated cuts.
     cuts: np.ndarray
-    # Number of generated cuts and of dual problems.
-    n_cuts: int = 0
-    n_solves: int = 0
+    n_cuts: int
 
 
 def solve_step(
@@ -71,8 +68,7 @@ def solve_step(
     subgradient: np.ndarray,
     *,
     tol: float,
-    cuts: str | np.ndarray = "lazy",
-    many_bags: int = 300,
+    cuts: np.ndarray | None = None,
 ) -> StepSolution:
     """Solve the convex problem to a relative duality gap of ``tol``.
 
@@ -83,76 +79,41 @@ def solve_step(
     coupling : Coupling
     subgradient : ndarray of shape (n_instances,), the beta_ij
     tol : float
-    cuts : {"lazy", "all"} or ndarray of int, default="lazy"
-        The c_ij of the first dual problem: none, all, or the given ones.
-    many_bags : int
-        Bags from which on libsvm finds the support vectors of the start: for a thousand bags an
-        interior point method takes ten times as long.
+    cuts : ndarray of int, default=None
+        Instances whose c_ij are in the first dual problem; by default, none.
 
     Returns
     -------
     StepSolution
         Its ``gap`` exceeds ``tol`` only if the highest precision of the backend is not sufficient.
     """
-    step = StepGeometry(bags, loss, coupling, subgradient)
-    if isinstance(cuts, str):
-        cuts = step.all_candidates() if cuts == "all" else np.zeros(0, dtype=np.intp)
-    step.add(cuts)
-    precision, n_solves, start = _INITIAL_TOL, 0, _start_of_hinge(step, many_bags)
-    while True:
-        dual = _dual_program(step)
-        result = solve_qp(dual.qp, tol=precision, start=start)
-        n_solves, start = n_solves + 1, None
-        solution, excess = _certify(step, dual.weights(result.x), result)
-        solution.n_solves = n_solves
+    step = _Step(bags, loss, coupling, subgradient)
+    if cuts is not None:
+        step.add(cuts)
+    precision = _INITIAL_TOL
+    for _ in range(_MAX_ROUNDS):
+        qp, vectors = _dual_program(step)
+        result = solve_qp(qp, tol=precision)
+        weights = np.clip(result.x, qp.lb, qp.ub) * step.scale
+        solution, excess = _certify(step, vectors.T @ weights, result.objective * step.scale)
         closed = solution.gap <= tol * max(abs(solution.objective), loss.objective_scale)
-        exact = result.residual <= _EXACT_RESIDUAL or precision <= _MIN_TOL
-        if (closed and exact) or n_solves >= _MAX_ROUNDS:
-            return solution
-        added = np.zeros(0, dtype=np.intp) if closed else _violators(step, solution, excess)
-        step.add(added)
-        if len(added) == 0:
-            if precision <= _MIN_TOL:
-                return solution
-            precision = max(precision * 1e-2, _MIN_TOL)
+        if closed and (result.residual <= _EXACT_RESIDUAL or precision <= _MIN_TOL):
+            break
+        if not closed and step.add(_violators(step, solution, excess)):
+            continue
+        if precision <= _MIN_TOL:
+            break
+        precision = max(precision * 1e-2, _MIN_TOL)
+    return solution
 
 
-def _start_of_hinge(step: StepGeometry, many_bags: int) -> ActiveSet | None:
-    """The solution by libsvm as a start, for many uncoupled bags with a hinge loss."""
-    loss, n = step.loss, len(step.points)
-    only_hinge = not step.hard and len(step.coupled) == 0 and loss.tube_limit is None
-    if not only_hinge or n < many_bags:
-        return None
-    (side,) = loss.dual_columns()
-    upper = loss.weights / step.scale
-    svm = LimitedSVC(
-        kernel="precomputed", C=1.0, cache_size=1000, max_iter=max(_LIBSVM_STEPS, n * n // 16)
-    )
-    # Relative to the mean of the bags, as in the dual problem; the intercept changes accordingly.
-    svm.fit(step.gram() * step.scale, side.sign, sample_weight=upper)
-    if svm.reached_limit_:
-        return None
-    values = np.zeros(n)
-    values[svm.support_] = np.abs(svm.dual_coef_[0])
-    return ActiveSet(values <= 0, values >= upper * (1 - 1e-9), np.zeros(0, dtype=bool))
-
-
-class StepGeometry:
-    """Points, differences and cuts of a convex step, with their inner products.
-
-    Parameters
-    ----------
-    bags : BagGram
-    loss : Hinge or Tube
-    coupling : Coupling
-    subgradient : ndarray of shape (n_instances,), the beta_ij
+class _Step:
+    """A convex step and its points: bags, mixtures W_i, and instances with a cut.
 
     Attributes
     ----------
-    points : ndarray of shape (n_bags, n_bags)
-        Inner products of the points in the loss: bags, or mixtures W_i for a hard maximum.
-    coupled : ndarray of int
-        Bags whose difference W_i - B_i has a cost.
+    mixed : ndarray of int
+        Bags whose mixture is a point: those with a cost of W_i - B_i, and all for a hard maximum.
     cuts : ndarray of int
         Instances whose constraint has been generated.
     owner : ndarray of shape (n_instances,)
@@ -164,165 +125,96 @@ class StepGeometry:
     def __init__(
         self, bags: BagGram, loss: BagLoss, coupling: Coupling, subgradient: np.ndarray
     ) -> None:
-        self.bags = bags
-        self.loss = loss
-        self.coupling = coupling
-        self.subgradient = subgradient
-        self.hard = coupling.hard
-        self.mix = bags.mix(subgradient)
-        sizes = np.diff(bags.offsets)
-        weights = np.zeros(bags.n_bags) if self.hard else coupling.weights
+        self.bags, self.loss, self.coupling = bags, loss, coupling
+        self.subgradient, self.mix = subgradient, bags.mix(subgradient)
         # A bag of one instance is that instance and needs no coupling.
-        self.coupled = np.flatnonzero((weights > 0) & (sizes > 1))
-        self.cut_candidates = np.flatnonzero((sizes > 1) & (self.hard | (weights > 0)))
+        costs = np.ones(bags.n_bags) if coupling.hard else coupling.weights
+        self.tied = (np.diff(bags.offsets) > 1) & (costs > 0)
+        self.mixed = np.flatnonzero(self.tied | coupling.hard)
+        self.mixtures = np.zeros((0, bags.n_instances))
+        if len(self.mixed):
+            self.mixtures = bags.mixtures(subgradient)[self.mixed]
         self.owner = segment_index(bags.offsets)
         self.scale = float(loss.weights.max())
-        needed = self.hard or len(self.coupled)
-        self.mixed = bags.mixtures(subgradient) if needed else np.zeros((0, bags.n_instances))
-        if needed:
-            self.mixed_mixed = (self.mix @ self.mixed.T).T
-            self.mixed_bags = self.mix @ bags.cross.T
-        self.points = self.mixed_mixed if self.hard else bags.bags
-        self.centre = self.points.mean(axis=0)
         self.cuts = np.zeros(0, dtype=np.intp)
         self.cut_products = np.zeros((0, bags.n_instances))
-        self._base: np.ndarray | None = None
 
-    def all_candidates(self) -> np.ndarray:
-        """Every instance of a coupled bag."""
-        return np.flatnonzero(np.isin(self.owner, self.cut_candidates))
-
-    def add(self, rows: np.ndarray) -> None:
-        """Generate the cuts of instances."""
-        rows = np.unique(rows)
-        rows = rows[np.isin(self.owner[rows], self.cut_candidates)]
+    def add(self, rows: np.ndarray) -> bool:
+        """Generate the cuts of instances, and tell whether there was one."""
         # An instance of weight one is the mixture.
-        rows = rows[self.subgradient[rows] < 1.0]
+        rows = rows[self.tied[self.owner[rows]] & (self.subgradient[rows] < 1.0)]
         if len(rows):
             self.cut_products = np.concatenate([self.cut_products, self.bags.instances(rows)])
             self.cuts = np.concatenate([self.cuts, rows])
-            order = np.argsort(self.cuts, kind="stable")
-            self.cuts, self.cut_products = self.cuts[order], self.cut_products[order]
+        return len(rows) > 0
 
-    def gram(self) -> np.ndarray:
-        """Inner products of points, differences W_i - B_i, and cuts.
+    def products(self) -> np.ndarray:
+        """Inner products of all points, relative to the mean of the first n_bags.
 
-        The vector of a cut is B_i - x_ij, or x_ij for a hard maximum. Vectors in the equation of
-        the intercept are relative to the mean of the points, which avoids cancellation.
+        The first points are those of the loss: bags, or mixtures for a hard maximum. The equation
+        of the intercept allows any origin, and this one avoids cancellation.
         """
-        mine, rows = self.coupled, self.cuts
-        owner = self.owner[rows]
-        n, m, k = len(self.points), len(mine), len(rows)
-        if self._base is None:
-            self._base = self._gram_without_cuts()
-        gram = np.empty((n + m + k, n + m + k))
-        gram[: n + m, : n + m] = self._base
-        if k == 0:
-            return gram
-        among = self.cut_products[:, rows]
-        if self.hard:
-            with_points = self.mixed[:, rows]
-            middle = with_points.mean(axis=0)
-            gram[:n, n:] = with_points - middle - (self.centre - self.centre.mean())[:, None]
-            gram[n:, n:] = among - middle - middle[:, None] + self.centre.mean()
-        else:
-            cross, products = self.bags.cross, self.bags.bags
-            with_points = products[:, owner] - cross[:, rows]
-            gram[:n, n + m :] = with_points - with_points.mean(axis=0)
-            with_mixtures = self.mixed_bags[mine][:, owner] - self.mixed[mine][:, rows]
-            gram[n : n + m, n + m :] = with_mixtures - with_points[mine]
-            part = cross[owner][:, rows]
-            gram[n + m :, n + m :] = products[owner][:, owner] - part - part.T + among
-        gram[n + m :, : n + m] = gram[: n + m, n + m :].T
-        return gram
-
-    def _gram_without_cuts(self) -> np.ndarray:
-        mine = self.coupled
-        n, m = len(self.points), len(mine)
-        base = np.empty((n + m, n + m))
-        middle = self.centre
-        centred = self.points - middle
-        centred -= (middle - middle.mean())[:, None]
-        base[:n, :n] = centred
-        if m:
-            products, cross, own = self.bags.bags, self.mixed_bags, self.mixed_mixed
-            with_points = (cross - products)[mine].T
-            base[:n, n:] = with_points - with_points.mean(axis=0)
-            base[n:, :n] = base[:n, n:].T
-            pair = np.ix_(mine, mine)
-            base[n:, n:] = own[pair] - cross[pair] - cross.T[pair] + products[pair]
-        return base
+        cuts, rows = self.cuts, np.vstack([self.mixtures, self.cut_products])
+        found = np.hstack([(self.mix[self.mixed] @ rows.T).T, rows[:, cuts]])
+        if not self.coupling.hard:
+            cross = self.bags.cross
+            side = np.hstack([(self.mix[self.mixed] @ cross.T).T, cross[:, cuts]])
+            found = np.block([[self.bags.bags, side], [side.T, found]])
+        middle = found[: self.bags.n_bags].mean(axis=0)
+        found -= middle
+        found -= (middle - middle[: self.bags.n_bags].mean())[:, None]
+        return found
 
 
-@dataclass(frozen=True)
-class _DualProgram:
-    """The dual problem in units of the largest weight, and the vectors of its variables."""
-
-    qp: QPProblem
-    points: np.ndarray  # row of the step's Gram matrix that each variable belongs to
-    sign: np.ndarray
-    scale: float
-    n_points: int
-
-    def weights(self, x: np.ndarray) -> np.ndarray:
-        """Coefficients over the step's Gram matrix, in the units of the weights."""
-        values = np.clip(x, self.qp.lb, self.qp.ub) * self.scale
-        return np.bincount(self.points, self.sign * values, self.n_points)
-
-
-def _dual_program(step: StepGeometry) -> _DualProgram:
-    """The dual problem.
+def _dual_program(step: _Step) -> tuple[QPProblem, Any]:
+    """The dual problem in units of the largest weight, and its variables as vectors of points.
 
     There are five kinds of variables, in this order: the a_i of the loss (one per side of the
     loss), the e_i - m_i of the bags with one variable, the e_i and the m_i of the other coupled
     bags, and the c_ij.
     """
-    loss, coupling, hard, scale = step.loss, step.coupling, step.hard, step.scale
-    n, coupled, owner = len(step.points), step.coupled, step.owner[step.cuts]
-    quadratic = coupling.squared and not hard
+    loss, coupling, mixed, n = step.loss, step.coupling, step.mixed, step.bags.n_bags
+    hard, costs, owner = coupling.hard, loss.weights / step.scale, step.owner[step.cuts]
+    limits = costs if hard else coupling.weights / step.scale
+    products = step.products()
+    points = sparse.eye_array(len(products), format="csr")
+    of_cuts = points[len(products) - len(owner) :]
     # Bags with a constraint on several variables.
-    grouped = np.unique(owner)
-    costs = loss.weights / scale
-    limits = costs if hard else coupling.weights / scale
-    most = np.full(n, np.inf) if quadratic else limits
-    # Point, sign, gain, coefficients in the equation and of the tube, bounds, and the bag whose
-    # constraint contains the variable (-1 for none).
-    kinds: list[tuple[np.ndarray | float, ...]] = []
+    several = np.isin(np.arange(n), owner)
+    # Of each kind: vectors, gain, coefficients in the equation and of the tube, bounds, and the bag
+    # whose constraint contains the variable (-1 for none).
+    kinds: list[tuple[Any, ...]] = []
     sides = loss.dual_columns()
     for number, side in enumerate(sides):
-        upper, group = costs.copy(), np.full(n, -1)
-        if hard and number == 0:
-            # The cuts share the bounds of the first side.
-            upper[grouped], group[grouped] = np.inf, grouped
-        kinds.append(
-            (np.arange(n), side.sign, side.gain, side.equation, side.tube, 0, upper, group)
-        )
-    alone = ~np.isin(coupled, grouped)
-    joint = alone & (coupling.margin == 0.0)
-    one, several = n + np.flatnonzero(joint), n + np.flatnonzero(~joint)
-    free, bound = most[coupled][joint], np.where(alone, most[coupled], np.inf)[~joint]
-    kinds.append((one, 1, 0, 0, 0, -free, free, -1))
-    for sign in (1, -1):
-        kinds.append((several, sign, -coupling.margin, 0, 0, 0, bound, coupled[~joint]))
-    cuts = n + len(coupled) + np.arange(len(step.cuts))
+        # For a hard maximum the cuts share the bounds of the first side.
+        shared = several & (hard and number == 0)
+        upper, group = np.where(shared, np.inf, costs), np.where(shared, np.arange(n), -1)
+        vectors = sparse.diags_array(side.sign) @ points[:n]
+        kinds.append((vectors, side.gain, side.equation, side.tube, 0, upper, group))
     if hard:
         first = sides[0].take(owner)
-        kinds.append((cuts, first.sign, first.gain, first.equation, first.tube, 0, np.inf, owner))
+        vectors = sparse.diags_array(first.sign) @ of_cuts
+        kinds.append((vectors, first.gain, first.equation, first.tube, 0, np.inf, owner))
     else:
-        kinds.append((cuts, 1, -coupling.margin, 0, 0, 0, np.inf, owner))
-    table = np.concatenate([np.stack(np.broadcast_arrays(*kind)) for kind in kinds], axis=1)
-    _, sign, gain, equation, tube, lower, upper, _ = table
-    points, group = table[0].astype(np.intp), table[-1].astype(np.intp)
-
-    matrix = step.gram()[points[:, None], points]
-    matrix *= (sign * scale)[:, None] * sign
+        differences = points[n : n + len(mixed)] - points[mixed]
+        group = np.where(several, np.arange(n), -1)[mixed]
+        bound = np.where((group < 0) & (not coupling.squared), limits[mixed], np.inf)
+        one = (group < 0) & (coupling.margin == 0.0)
+        free = -bound[one], bound[one]
+        kinds.append((differences[one], 0, 0, 0, *free, mixed[one] if coupling.squared else -1))
+        for sign in (1, -1):
+            vectors = sign * differences[~one]
+            kinds.append((vectors, -coupling.margin, 0, 0, 0, bound[~one], group[~one]))
+        kinds.append((points[owner] - of_cuts, -coupling.margin, 0, 0, 0, np.inf, owner))
+    vectors = sparse.vstack([kind[0] for kind in kinds], format="csr")
+    columns = [np.broadcast_arrays(np.ones(kind[0].shape[0]), *kind[1:])[1:] for kind in kinds]
+    gain, equation, tube, lower, upper, group = np.concatenate(columns, axis=1)
+    matrix = vectors @ (vectors @ products).T * step.scale
+    grouped = np.unique(group[group >= 0]).astype(np.intp)
     members = (group == grouped[:, None]).astype(np.float64)
     rows, sums = [members], [limits[grouped]]
-    if quadratic:
-        curvature = 0.5 * scale / coupling.weights
-        diagonal = len(sides) * n + np.arange(len(one))
-        matrix[diagonal, diagonal] += curvature[coupled[joint]]
-        matrix += (members.T * curvature[grouped]) @ members
+    if coupling.squared:
+        matrix += (members.T * (0.5 * step.scale / coupling.weights[grouped])) @ members
         rows, sums = [], []
     if loss.tube_limit is not None:
         rows.append(tube[None])
@@ -337,56 +229,41 @@ def _dual_program(step: StepGeometry) -> _DualProgram:
         lb=lower,
         ub=upper,
     )
-    return _DualProgram(qp, points, sign, scale, n + len(coupled) + len(cuts))
-
-
-def _coefficients(
-    step: StepGeometry, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Coefficients of bags, of mixtures, of the instances of cuts, and of the cuts."""
-    n, m = len(step.points), len(step.coupled)
-    of_points, of_differences, of_cuts = weights[:n], weights[n : n + m], weights[n + m :]
-    of_bags, of_mixtures = np.zeros(n), np.zeros(n)
-    if step.hard:
-        of_mixtures += of_points
-        return of_bags, of_mixtures, of_cuts, of_cuts
-    of_bags += of_points
-    of_mixtures[step.coupled] += of_differences
-    of_bags[step.coupled] -= of_differences
-    of_bags += np.bincount(step.owner[step.cuts], weights=of_cuts, minlength=n)
-    return of_bags, of_mixtures, -of_cuts, of_cuts
+    return qp, vectors
 
 
 def _certify(
-    step: StepGeometry, weights: np.ndarray, result: QPResult
+    step: _Step, of_points: np.ndarray, dual_loss: float
 ) -> tuple[StepSolution, np.ndarray]:
-    """Scores, primal value and gap of the whole problem, and the violation of each bag."""
+    """Scores, primal value and gap of the whole problem, and the violation of each bag.
+
+    Parameters
+    ----------
+    step : _Step
+    of_points : ndarray, the coefficients of f
+    dual_loss : float, minus the dual value
+    """
     bags, coupling, owner = step.bags, step.coupling, step.owner[step.cuts]
-    of_bags, of_mixtures, of_cut_instances, of_cuts = _coefficients(step, weights)
-    of_instances = np.zeros(bags.n_instances)
-    of_instances[step.cuts] += of_cut_instances
-    scores = of_bags @ bags.cross + of_instances[step.cuts] @ step.cut_products
-    if len(step.mixed):
-        scores = scores + of_mixtures @ step.mixed
-    of_instances += step.mix.T @ of_mixtures
+    first = len(of_points) - len(step.mixed) - len(step.cuts)
+    of_bags = of_points[:first] if first else np.zeros(bags.n_bags)
+    of_mixtures, of_cuts = np.split(of_points[first:], [len(step.mixed)])
+    of_instances = step.mix[step.mixed].T @ of_mixtures
+    of_instances[step.cuts] += of_cuts
+    scores = of_bags @ bags.cross + of_mixtures @ step.mixtures + of_cuts @ step.cut_products
     used = np.flatnonzero(of_instances)
     bag_scores = of_bags @ bags.bags + bags.cross[:, used] @ of_instances[used]
     # Not from the matrix of the dual problem, which is centred.
     norm2 = float(of_bags @ bag_scores + of_instances @ scores)
-    highest = segment_max(scores, bags.offsets)
-    mixtures = step.mix @ scores
-    if step.hard:
-        bag_scores = mixtures
-        intercept, value = step.loss.split(highest, mixtures)
-        excess = highest - mixtures
-        primal = 0.5 * norm2 + value
+    highest, mixtures = segment_max(scores, bags.offsets), step.mix @ scores
+    if coupling.hard:
+        bag_scores, excess = mixtures, highest - mixtures
+        value = cast(Tube, step.loss).split(highest, mixtures)[1]
     else:
-        intercept, _ = step.loss.free(bag_scores)
         modelled = np.abs(bag_scores - mixtures)
         np.maximum.at(modelled, owner, scores[step.cuts] - bag_scores[owner])
         differences = np.maximum(bag_scores - mixtures, highest - bag_scores)
-        primal = 0.5 * norm2 + step.loss.value(bag_scores, intercept)
-        primal += coupling.value(differences)
+        value = step.loss.value(bag_scores, step.loss.free(bag_scores)[0])
+        value += coupling.value(differences)
         excess = differences - np.maximum(modelled, coupling.margin)
     solution = StepSolution(
         of_bags=of_bags,
@@ -394,16 +271,15 @@ def _certify(
         bag_scores=bag_scores,
         scores=scores,
         norm2=norm2,
-        intercept=intercept,
-        objective=primal,
-        gap=primal + result.objective * step.scale,
-        cuts=step.cuts[of_cuts > 1e-12 * step.scale],
+        objective=0.5 * norm2 + value,
+        gap=0.5 * norm2 + value + dual_loss,
+        cuts=step.cuts[np.abs(of_cuts) > 1e-12 * step.scale],
         n_cuts=len(step.cuts),
     )
     return solution, excess
 
 
-def _violators(step: StepGeometry, solution: StepSolution, excess: np.ndarray) -> np.ndarray:
+def _violators(step: _Step, solution: StepSolution, excess: np.ndarray) -> np.ndarray:
     """The highest instances whose constraints are violated, some of each bag."""
     scores, offsets = solution.scores, step.bags.offsets
     scale = max(1.0, float(np.abs(scores).max()))

@@ -35,13 +35,11 @@ class BagGram:
     offsets : ndarray of shape (n_bags + 1,)
     bags : ndarray of shape (n_bags, n_bags), bags with bags
     cross : ndarray of shape (n_bags, n_instances), bags with instances
-    rank : int, a bound on the rank of all inner products
     """
 
     offsets: np.ndarray
     bags: np.ndarray
     cross: np.ndarray
-    rank: int
 
     def instances(self, rows: np.ndarray) -> np.ndarray:
         """Inner products of the given instances with all instances, (len(rows), n_instances)."""
@@ -114,7 +112,6 @@ class SetKernelGram(BagGram):
         self.offsets = offsets
         self.bag_scale = bag_scale
         self.instance_scale = instance_scale
-        self.rank = gram.rank
         sums = np.zeros((self.n_bags, self.n_instances))
         self._fill(sums, np.ones(self.n_instances))
         self.bags = segment_sum((sums * bag_scale[:, None]).T, offsets).T * bag_scale
@@ -179,7 +176,6 @@ class PrecomputedGram(BagGram):
     def __init__(self, gram: Gram, offsets: np.ndarray) -> None:
         self.gram = gram
         self.offsets = offsets
-        self.rank = gram.rank
         n = self.n_instances
         bags, rows = np.arange(n, n + self.n_bags), np.arange(n)
         self.bags = gram.inner((bags, None), (bags, None))
@@ -209,7 +205,6 @@ class UncoupledGram(BagGram):
     def __init__(self, products: np.ndarray) -> None:
         self.offsets = np.arange(len(products) + 1)
         self.bags = self.cross = products
-        self.rank = len(products)
 
     def instances(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.bags[rows])

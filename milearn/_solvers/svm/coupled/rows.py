@@ -10,40 +10,52 @@ group [eps]_+.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
-from ...._bags.blocks import PassSource, stacked
-from ...common.descent import Duals, PassLimits, descend, with_rows
-from ...common.newton import GroupProblem, NewtonSolution, solve_groups
-from ...common.options import SolverOptions
-from ...common.passes import rows_of_block
-from ...common.witnesses import TieRule, is_constant
-from ..losses import BagLoss, Coupling
-from .cccp import CoupledSolution, coupled_objective
-from .view import (
-    MEAN,
-    CoupledLimits,
-    Linearisation,
-    Place,
-    bag_means,
-    scaled_bags,
-    scaled_rows,
-    together,
-    tops_of_block,
-    view_of_block,
+from ...._bags.blocks import Block, PassSource, stacked
+from ...._bags.segments import pooling_matrix, segment_index, segment_max, segment_rank
+from ...common.cccp import SolverOptions
+from ...common.descent import (
+    Duals,
+    Witnesses,
+    WorkingSet,
+    descend,
 )
+from ...common.newton import GroupProblem, NewtonSolution
+from ...common.passes import TieRule, is_constant, rows_of_block
+from ..losses import BagLoss, Coupling, Tube
+from .cccp import CoupledSolution, coupled_objective, top_subgradient
 
 Matrix = Any  # an ndarray or a CSR matrix
 _START_TOL = 1e-3
 # Up to this relative gap of a convex step no step is solved roughly.
 _FINE = 1e-4
+# Number of the mean of several instances as a witness.
+MEAN = -1
 # Key of the row of the tube, larger than those of all instances and bags.
 _TUBE = np.iinfo(np.intp).max
+
+
+@dataclass(frozen=True)
+class CoupledLimits:
+    """Which instances belong to a working set, and the maximum number of passes."""
+
+    # Numbers in all instances up to which all instances belong to it.
+    everything: int = 2**20
+    # Distance from the limit of its bag within which an instance does, in units of the margin.
+    band: float = 0.3
+    # Maximum number of numbers that a pass adds, unless that is less than so many rows of each bag.
+    numbers: int = 2**21
+    per_bag: int = 2
+    max_passes: int = 500
+    # Instances above which the first steps of a hard maximum are solved roughly. Below, they are
+    # exact, so that a start ends in the same minimum as in the dual.
+    exact_instances: int = 2_000
 
 
 @dataclass(kw_only=True)
@@ -60,19 +72,6 @@ class BagRows:
 
     bags: Matrix
     scales: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class _View:
-    """Result of a pass (:class:`.descent.View`) with a working set of instances."""
-
-    value: float
-    objective: float
-    v: np.ndarray
-    linearisation: Linearisation
-    numbers: np.ndarray
-    rows: Matrix
-    owners: np.ndarray
 
 
 def solve_coupled_rows(
@@ -103,10 +102,6 @@ def solve_coupled_rows(
     limits : CoupledLimits, default=None
     """
     limits = CoupledLimits() if limits is None else limits
-    at_zero = loss.value(*_at_zero(loss))
-    if at_zero <= gap_tol * loss.objective_scale:
-        # The solution for constant targets is w = 0; a relative gap would be rounding.
-        return _zero_result(loss, at_zero, source.n_features, options)
     # Standardise the targets, so that the smoothing is the same as for a margin of one. With
     # y = m + s y' and w = s w' the objective is s^2 times the objective at w' with all costs
     # divided by s, except those of squares.
@@ -126,9 +121,17 @@ def solve_coupled_rows(
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
-    passes = PassLimits(limits.max_passes)
-    found = descend(model, (first.w, first.v), held, options, gap_tol, rough=rough, limits=passes)
-    rows = found.held.rows
+    found = descend(
+        model,
+        (first.w, first.v),
+        held,
+        options,
+        gap_tol,
+        rough=rough,
+        objective_scale=loss.objective_scale / size**2,
+        max_passes=limits.max_passes,
+    )
+    rows = found.held.numbers
     return CoupledRowsResult(
         **found.outcome(size**2),
         witnesses=rows if coupling.hard and (rows != MEAN).all() else None,
@@ -140,32 +143,8 @@ def solve_coupled_rows(
     )
 
 
-def _at_zero(loss: BagLoss) -> tuple[np.ndarray, float]:
-    scores = np.zeros(len(loss.weights))
-    return scores, loss.free(scores)[0]
-
-
-def _zero_result(
-    loss: BagLoss, value: float, dim: int, options: SolverOptions
-) -> CoupledRowsResult:
-    stopped = options.on_iteration is not None and options.on_iteration(1, value)
-    intercept, width = loss.free(np.zeros(len(loss.weights)))
-    return CoupledRowsResult(
-        objective=value,
-        history=[value],
-        n_iter=1,
-        stopped="callback" if stopped else "",
-        dual_gap=value,
-        objective_scale=loss.objective_scale,
-        intercept=intercept,
-        width=width,
-        w=np.zeros(dim),
-        n_passes=0,
-    )
-
-
 class _Coupled:
-    """The problem as a :class:`.descent.PassModel`."""
+    """The problem for :func:`...common.descent.descend`."""
 
     def __init__(
         self,
@@ -182,7 +161,7 @@ class _Coupled:
         sizes = np.diff(source.offsets)
         if not self.hard:
             if isinstance(bag_kernel, str):
-                parts = source.map(scaled_bags, bag_kernel)
+                parts = source.map(_scaled_bags, bag_kernel)
                 self.bags = stacked([bags for bags, _ in parts])
                 if bag_kernel == "normalized_set":
                     self.scales = np.concatenate([scale for _, scale in parts])
@@ -197,35 +176,44 @@ class _Coupled:
 
     # -- linearisations and a first function --
 
-    def means(self) -> Linearisation:
+    def means(self) -> Witnesses:
         """The mean of each bag."""
         self.n_passes += 1
-        vectors = stacked(self.source.map(bag_means, self.scales))
+        vectors = stacked(self.source.map(_bag_means, self.scales))
         if self.hard:
-            self.second = np.asarray(self.loss.descent() @ vectors)
-        return Linearisation(np.full(self.n_bags, MEAN), vectors)
+            self.second = np.asarray(cast(Tube, self.loss).descent() @ vectors)
+        return Witnesses(np.full(self.n_bags, MEAN), vectors)
 
-    def given(self, rows: np.ndarray) -> Linearisation:
+    def given(self, rows: np.ndarray) -> Witnesses:
         """Given instances."""
         self.n_passes += 1
         vectors = stacked(self.source.map(rows_of_block, rows))
-        return Linearisation(
+        return Witnesses(
             rows, vectors if self.scales is None else scaled_rows(vectors, self.scales[rows])
         )
 
-    def tops(self, w: np.ndarray, constant: bool = False) -> Linearisation:
+    def tops(self, w: np.ndarray, constant: bool = False) -> Witnesses:
         """Highest instance of each bag; of a hard maximum all tie where the model is constant."""
         rule = None
         if self.hard:
             if self.second is None:
                 self.means()
             rule = TieRule(self.second, constant)
-        self.n_passes += 1
-        return together(self.source.map(tops_of_block, self.place(w), rule))
+        return self._pass(w, np.full(self.n_bags, np.inf), rule).held
 
-    def place(self, w: np.ndarray) -> Place:
-        """Where a pass looks."""
-        return Place(w, self.scales, self.n_instances, self.limits)
+    def _pass(self, w: np.ndarray, bounds: np.ndarray, rule: TieRule | None) -> _View:
+        self.n_passes += 1
+        at = _Pass(w, self.scales, self.n_instances, self.limits, rule)
+        parts = self.source.map(_view_of_block, at, bounds)
+        found = WorkingSet.together(parts)
+        return _View(
+            found.rows,
+            found.numbers,
+            found.owners,
+            top=np.concatenate([part.top for part in parts]),
+            held=Witnesses.together([part.held for part in parts]),
+            tied=any(part.tied for part in parts),
+        )
 
     @cached_property
     def at_zero(self) -> float:
@@ -233,23 +221,20 @@ class _Coupled:
         zeros = np.zeros(self.n_bags)
         return self.loss.value(zeros, self.loss.free(zeros)[0])
 
-    def first_function(self, held: Linearisation, tol: float) -> NewtonSolution:
+    def first_function(self, held: Witnesses, tol: float) -> NewtonSolution:
         """The model without coupling, or of the linearised bags for a hard maximum."""
         objects = held.vectors if self.hard else self.bags
         everyone = np.arange(self.n_bags)
-        side = _Side(everyone, [(objects, None)], everyone)
+        side = everyone, objects, everyone
         problem, _ = _assembled(_loss_groups(self.loss, side, side), 0)
         n_free = problem.free.shape[1]
         start = np.zeros(objects.shape[1]), np.zeros(n_free)
-        return solve_groups(problem, *start, gap_tol=tol)
+        return problem.solve(start, tol)
 
     # -- the model --
 
-    def view(
-        self, w: np.ndarray, v: np.ndarray, held: Linearisation, before: _View | None
-    ) -> _View:
+    def view(self, w: np.ndarray, v: np.ndarray, held: Witnesses, before: _View | None) -> _View:
         """Pass over all instances."""
-        self.n_passes += 1
         mixed = np.asarray(held.vectors @ w)
         if self.hard:
             # The upper edge of the tube.
@@ -259,73 +244,71 @@ class _Coupled:
         else:
             bags = np.asarray(self.bags @ w)
             bounds = bags + np.maximum(np.abs(bags - mixed), self.coupling.margin)
-        rule = TieRule(self.second) if self.hard else None
-        parts = self.source.map(view_of_block, self.place(w), rule, bounds)
-        top = np.concatenate([part.top for part in parts])
+        view = self._pass(w, bounds, TieRule(self.second) if self.hard else None)
+        top = view.top
         loss, coupling, norm2 = self.loss, self.coupling, float(w @ w)
         objective, intercept, width = coupled_objective(norm2, bags, top, loss, coupling)
         if self.hard:
-            value = 0.5 * norm2 + loss.split(np.maximum(top, mixed), mixed)[1]
+            value = 0.5 * norm2 + cast(Tube, loss).split(np.maximum(top, mixed), mixed)[1]
         else:
             held_excess = np.maximum(np.abs(bags - mixed), top - bags)
             value = 0.5 * norm2 + loss.value(bags, intercept) + coupling.value(held_excess)
-        linearisation = together([part.held for part in parts])
         constant = self.hard and is_constant(value, self.at_zero)
-        if constant or any(part.tied for part in parts):
-            linearisation = self.tops(w, constant)
-        return _View(
+        return replace(
+            view,
             value=value,
             objective=objective,
             v=np.array([intercept, width])[: len(v)],
-            linearisation=linearisation,
-            numbers=np.concatenate([part.numbers for part in parts]),
-            rows=stacked([part.rows for part in parts]),
-            owners=np.concatenate([part.owners for part in parts]),
+            held=self.tops(w, constant) if constant or view.tied else view.held,
         )
 
-    def joined(self, before: _View, view: _View, held: Linearisation) -> _View:
+    def joined(self, before: _View, view: _View, held: Witnesses) -> _View:
         """The view with the rows of the previous working set."""
-        return with_rows(before, view)
+        return view.joined(before)
 
     def advanced(
-        self, held: Linearisation, before: _View | None, view: _View, duals: Duals
-    ) -> tuple[Linearisation, _View]:
+        self, held: Witnesses, before: _View | None, view: _View, duals: Duals
+    ) -> tuple[Witnesses, _View]:
         """The highest instances, and the view, which does not depend on the linearisation."""
-        return view.linearisation, view
+        return view.held, view
 
-    def unchanged(self, held: Linearisation, view: _View) -> bool:
+    def unchanged(self, held: Witnesses, view: _View) -> bool:
         """Whether the linearisation is the same."""
-        there = view.linearisation
-        if not np.array_equal(held.rows, there.rows):
+        there = view.held
+        if not np.array_equal(held.numbers, there.numbers):
             return False
-        means = held.rows == MEAN
+        means = held.numbers == MEAN
         return not means.any() or abs(held.vectors[means] - there.vectors[means]).max() == 0
 
-    def problem(self, held: Linearisation, view: _View) -> tuple[GroupProblem, np.ndarray]:
+    def problem(self, held: Witnesses, view: _View) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over a working set."""
         # Add the vectors of the linearisation that are not in the working set.
-        missing = np.flatnonzero(~np.isin(held.rows, view.numbers))
+        missing = np.flatnonzero(~np.isin(held.numbers, view.numbers))
         if self.hard:
             return self._hard_problem(held, view, missing)
         return self._coupled_problem(held, view, missing)
 
     def _hard_problem(
-        self, held: Linearisation, view: _View, missing: np.ndarray
+        self, held: Witnesses, view: _View, missing: np.ndarray
     ) -> tuple[GroupProblem, np.ndarray]:
-        upper = _Side(
+        upper = (
             np.r_[view.owners, missing],
-            [(view.rows, None), (held.vectors[missing], None)],
-            np.r_[view.numbers, held.rows[missing]],
+            stacked([view.rows, held.vectors[missing]]),
+            np.r_[view.numbers, held.numbers[missing]],
         )
         everyone = np.arange(self.n_bags)
-        lower = _Side(everyone, [(held.vectors, None)], self.n_instances + everyone)
+        lower = everyone, held.vectors, self.n_instances + everyone
         return _assembled(_loss_groups(self.loss, upper, lower), 0)
 
     def _coupled_problem(
-        self, held: Linearisation, view: _View, missing: np.ndarray
+        self, held: Witnesses, view: _View, missing: np.ndarray
     ) -> tuple[GroupProblem, np.ndarray]:
         tied, coupling, n = self.tied, self.coupling, self.n_bags
-        groups = _loss_groups(self.loss, *self._bag_sides())
+        everyone = np.arange(n)
+        upper, lower = (
+            (everyone, self.bags, self.n_instances + side * n + everyone) for side in range(2)
+        )
+        groups = _loss_groups(self.loss, upper, lower)
         if len(tied) == 0:
             return _assembled(groups, 0)
         place = np.full(n, -1)
@@ -333,64 +316,152 @@ class _Coupled:
         missing, near = missing[place[missing] >= 0], place[view.owners] >= 0
         owners, numbers = view.owners[near], view.numbers[near]
         rows = view.rows if near.all() else view.rows[near]
-        side = _Side(
-            np.r_[place[tied], place[missing], place[owners]],
-            [
-                (self.bags[tied] - held.vectors[tied], None),
-                (held.vectors[missing] - self.bags[missing], None),
-                (rows - self.bags[owners], None),
-            ],
-            np.r_[self.n_instances + 2 * n + tied, held.rows[missing], numbers],
-        )
+        own = np.r_[place[tied], place[missing], place[owners]]
+        differences = [
+            self.bags[tied] - held.vectors[tied],
+            held.vectors[missing] - self.bags[missing],
+            rows - self.bags[owners],
+        ]
         more = _Groups(
-            side,
-            np.zeros((len(side.owners), groups[0].e.shape[1])),
-            np.full(len(side.owners), -coupling.margin),
-            coupling.weights[tied],
+            own,
+            stacked(differences),
+            np.r_[self.n_instances + 2 * n + tied, held.numbers[missing], numbers],
+            e=np.zeros((len(own), groups[0].e.shape[1])),
+            c=np.full(len(own), -coupling.margin),
+            costs=coupling.weights[tied],
         )
         return _assembled([*groups, more], len(tied) if coupling.squared else 0)
 
-    def _bag_sides(self) -> tuple[_Side, _Side]:
-        everyone = np.arange(self.n_bags)
-        upper, lower = (
-            _Side(everyone, [(self.bags, None)], self.n_instances + number * self.n_bags + everyone)
-            for number in range(2)
+
+# -- passes ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _View(WorkingSet):
+    """Result of a pass over a block, or over all instances."""
+
+    # Highest score of each bag, the witnesses, and whether several instances of a bag are highest.
+    top: np.ndarray
+    held: Witnesses
+    tied: bool
+    value: float = np.nan
+    objective: float = np.nan
+    v: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """A pass over all instances at w; ``rule`` is that of a hard maximum."""
+
+    w: np.ndarray
+    scales: np.ndarray | None
+    n_instances: int
+    limits: CoupledLimits
+    rule: TieRule | None
+
+    def of_block(self, block: Block, bounds: np.ndarray) -> _View:
+        """The view of a block; instances below ``bounds`` of their bags cost nothing."""
+        sizes, limits = np.diff(block.offsets), self.limits
+        numbers = self.n_instances * block.width
+        whole = numbers <= limits.everything
+        scores = block.scores(self.w, precise=whole)
+        if self.scales is not None:
+            scores = scores * self.scales[block.rows]
+        top = segment_max(scores, block.offsets)
+        near = scores > np.repeat(np.maximum(top, bounds[block.bags]) - limits.band, sizes)
+        most = max(limits.per_bag * len(top), int(limits.numbers / numbers * len(scores)))
+        if whole:
+            near[:] = True
+        if int(near.sum()) > most:
+            # If scores hardly differ, the highest rows of each bag are enough.
+            near &= segment_rank(scores, block.offsets) < most // len(top)
+        weights, tied = np.zeros(len(scores)), False
+        if self.rule is None:
+            weights = top_subgradient(scores, block.offsets)
+        else:
+            highest, tied = self.rule.highest(block, scores, np.arange(len(top)))
+            weights[highest] = 1.0
+        rows = np.flatnonzero(near | (weights > 0))
+        found = block.take(rows)
+        if self.scales is not None:
+            found = scaled_rows(found, self.scales[block.rows][rows])
+        return _View(
+            found,
+            rows + block.first_row,
+            segment_index(block.offsets)[rows] + block.first_bag,
+            top=top,
+            held=_mixtures(block, weights[rows], rows, found),
+            tied=tied,
         )
-        return upper, lower
+
+
+def _mixtures(block: Block, weights: np.ndarray, rows: np.ndarray, vectors: Matrix) -> Witnesses:
+    """The sum of some rows of each bag with these weights, and its number if it is one row."""
+    used = np.flatnonzero(weights)
+    starts = np.searchsorted(rows[used], block.offsets)
+    numbers = rows[used][starts[:-1]] + block.first_row
+    if len(used) == len(numbers):
+        return Witnesses(numbers, vectors[used])
+    numbers[np.diff(starts) > 1] = MEAN
+    return Witnesses(numbers, pooling_matrix(starts, weights[used]) @ vectors[used])
+
+
+def _view_of_block(block: Block, at: _Pass, bounds: np.ndarray) -> _View:
+    return at.of_block(block, bounds)
+
+
+def scaled_rows(rows: Matrix, scale: np.ndarray) -> Matrix:
+    """Rows times a scale of each."""
+    if sparse.issparse(rows):
+        return (sparse.diags_array(scale) @ rows).tocsr()
+    return rows * scale[:, None]
+
+
+def inverse_norms(rows: Matrix) -> np.ndarray:
+    """One over the norm of each row; zero for a row of zeros."""
+    if sparse.issparse(rows):
+        squares = np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    inverse = np.zeros(len(squares))
+    np.divide(1.0, np.sqrt(squares), out=inverse, where=squares > 0)
+    return inverse
+
+
+def _scaled_bags(block: Block, bag_kernel: str) -> tuple[Matrix, np.ndarray]:
+    """The scaled sums of the instances of each bag, and the scales of instances."""
+    sizes = np.diff(block.offsets)
+    sums = pooling_matrix(block.offsets, 1.0) @ block.instances
+    if bag_kernel == "mean_set":
+        return scaled_rows(sums, 1.0 / sizes), np.zeros(0)
+    if bag_kernel == "set":
+        return sums, np.zeros(0)
+    return scaled_rows(sums, inverse_norms(sums)), inverse_norms(block.instances)
+
+
+def _bag_means(block: Block, scales: np.ndarray | None) -> Matrix:
+    """The means of the scaled instances of each bag."""
+    weights = np.repeat(1.0 / np.diff(block.offsets), np.diff(block.offsets))
+    if scales is not None:
+        weights = weights * scales[block.rows]
+    return pooling_matrix(block.offsets, weights) @ block.instances
 
 
 # -- groups --------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class _Side:
-    """Rows of some groups in any order."""
-
-    # The group of each row.
-    owners: np.ndarray
-    # Matrices with their scales (None for one), one below the other.
-    parts: list[tuple[Matrix, np.ndarray | None]]
-    # Numbers that identify rows in other working sets.
-    keys: np.ndarray
-
-    def scaled(self, scale: np.ndarray) -> _Side:
-        """The rows times the scales of their groups."""
-        if (scale == 1.0).all():
-            return self
-        ends = np.cumsum([rows.shape[0] for rows, _ in self.parts])
-        scales = np.split(scale[self.owners], ends[:-1])
-        return _Side(
-            self.owners,
-            [(rows, each) for (rows, _), each in zip(self.parts, scales, strict=True)],
-            self.keys,
-        )
+# Groups of rows, the rows, and numbers that identify them in other working sets.
+_Side = tuple[np.ndarray, Matrix, np.ndarray]
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """Some groups of a problem; ``e`` and ``c`` have an entry for each row of the side."""
+    """Some groups of a problem with their rows in any order."""
 
-    side: _Side
+    # Of each row: its group, its vector, and a number that identifies it in other working sets.
+    owners: np.ndarray
+    rows: Matrix
+    keys: np.ndarray
+    # See :class:`...common.newton.GroupProblem`; ``costs`` has an entry for each group.
     e: np.ndarray
     c: np.ndarray
     costs: np.ndarray
@@ -400,58 +471,39 @@ def _loss_groups(loss: BagLoss, upper: _Side, lower: _Side) -> list[_Groups]:
     """The groups of the loss; the upper side of a tube has the rows of ``upper``."""
     limit, groups = loss.tube_limit, []
     for number, columns in enumerate(loss.dual_columns()):
-        side = upper if number == 0 and limit is not None else lower
-        free = -np.stack([columns.equation, columns.tube], axis=1)[side.owners]
+        owners, rows, keys = upper if number == 0 and limit is not None else lower
+        free = -np.stack([columns.equation, columns.tube], axis=1)[owners]
         groups.append(
             _Groups(
-                side.scaled(-columns.sign),
-                free if limit is not None else free[:, :1],
-                columns.gain[side.owners],
-                loss.weights,
+                owners,
+                scaled_rows(rows, -columns.sign[owners]),
+                keys,
+                e=free if limit is not None else free[:, :1],
+                c=columns.gain[owners],
+                costs=loss.weights,
             )
         )
-    if limit is None:
-        return groups
-    # The cost of the width of the tube. A negative width is never optimal.
-    first = np.zeros(1, dtype=np.intp)
-    nothing: Matrix = np.zeros((1, lower.parts[0][0].shape[1]))
-    if sparse.issparse(lower.parts[0][0]):
-        nothing = sparse.csr_array(nothing)
-    side = _Side(first, [(nothing, None)], np.array([_TUBE]))
-    cost = np.array([limit * float(loss.weights.sum())])
-    return [*groups, _Groups(side, np.array([[0.0, 1.0]]), np.zeros(1), cost)]
+    if limit is not None:
+        # The cost of the width of the tube. A negative width is never optimal.
+        cost, first = np.array([limit * float(loss.weights.sum())]), np.zeros(1, dtype=np.intp)
+        nothing, free = 0.0 * lower[1][:1], np.array([[0.0, 1.0]])
+        groups.append(_Groups(first, nothing, np.array([_TUBE]), free, np.zeros(1), cost))
+    return groups
 
 
 def _assembled(groups: list[_Groups], n_squared: int) -> tuple[GroupProblem, np.ndarray]:
     """The problem of some groups with rows in the order of groups, and the keys of the rows."""
     firsts = np.cumsum([0, *[len(group.costs) for group in groups]])
     owners = np.concatenate(
-        [group.side.owners + first for group, first in zip(groups, firsts[:-1], strict=True)]
+        [group.owners + first for group, first in zip(groups, firsts[:-1], strict=True)]
     )
     order = np.argsort(owners, kind="stable")
-    parts = [part for group in groups for part in group.side.parts]
     problem = GroupProblem(
-        Z=_ordered(parts, order),
+        Z=stacked([group.rows for group in groups])[order],
         e=np.concatenate([group.e for group in groups])[order],
         offsets=np.r_[0, np.cumsum(np.bincount(owners, minlength=firsts[-1]))],
         costs=np.concatenate([group.costs for group in groups]),
         c=np.concatenate([group.c for group in groups])[order],
         n_squared=n_squared,
     )
-    return problem, np.concatenate([group.side.keys for group in groups])[order]
-
-
-def _ordered(parts: list[tuple[Matrix, np.ndarray | None]], order: np.ndarray) -> Matrix:
-    """Rows of all parts in a given order, copied once."""
-    if sparse.issparse(parts[0][0]):
-        return stacked([rows if s is None else scaled_rows(rows, s) for rows, s in parts])[order]
-    place = np.empty(len(order), dtype=np.intp)
-    place[order] = np.arange(len(order))
-    matrix, first = np.empty((len(order), parts[0][0].shape[1])), 0
-    for rows, scale in parts:
-        mine = place[first : first + len(rows)]
-        matrix[mine] = rows
-        if scale is not None:
-            matrix[mine] *= scale[:, None]
-        first += len(rows)
-    return matrix
+    return problem, np.concatenate([group.keys for group in groups])[order]

@@ -18,18 +18,27 @@ from functools import partial
 import numpy as np
 
 from ...._bags.segments import gather_rows, segment_max
-from ...common.cccp import CCCPResult, CCCPSolution, cccp
+from ...common.cccp import (
+    RELATIVE_TIE,
+    CCCPResult,
+    CCCPSolution,
+    SolverOptions,
+    cccp,
+    optimal_intercept,
+    rounding_scale,
+)
 from ...common.gram import KERNEL_BLOCK_BYTES, Gram
-from ...common.options import SolverOptions
-from ...common.piecewise import optimal_intercept
-from ...common.rounding import RELATIVE_TIE, rounding_scale
-from ...common.witnesses import HighestInstances, is_constant, mean_difference
+from ...common.passes import HighestInstances, is_constant, mean_difference
 from ..problem import BinaryProblem
-from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
-from .race import RaceLimits
-from .working_set import WorkingSet
+from .grouped_hinge import Patterns, SVMSolution, WorkingSet, solve_grouped_svm
 
 _NO_WITNESSES = np.zeros(0, dtype=np.intp)
+# Precision of the one step by which screened starts are compared with each other, and of the run
+# from the best of them, which is continued precisely unless its objective exceeds the lowest one by
+# more than a fraction.
+_TRIAL_TOL = 0.1
+ROUGH_TOL = 1e-3
+_NEAR_OBJECTIVE = 3e-3
 
 
 @dataclass(kw_only=True)
@@ -42,9 +51,6 @@ class MISVMResult(CCCPSolution):
     intercept: float
     scores: np.ndarray
     norm2: float
-    # Number of dual problems over all steps, and how many of them needed a QP backend.
-    n_solves: int
-    n_backend: int
     # The final working set, from which another run can start.
     working: WorkingSet
 
@@ -66,7 +72,6 @@ def solve_mi_svm(
     start: np.ndarray | None,
     options: SolverOptions,
     others: np.ndarray | None = None,
-    race: RaceLimits | None = None,
 ) -> MISVMResult:
     """Minimise J.
 
@@ -83,18 +88,16 @@ def solve_mi_svm(
     options : SolverOptions
     others : ndarray of int of shape (n_others, n_positive), default=None
         Several starts in addition to ``start``; the lower objective is kept.
-    race : RaceLimits, default=None
     """
-    race = RaceLimits() if race is None else race
     if start is not None and start.ndim == 2:
-        return _best_of(problem, slack, start, options, race)
+        return _best_of(problem, slack, start, options)
     first = _descend(problem, slack, start, options)
     if others is None or len(others) == 0 or first.stopped == "callback":
         return first
     options = options.after(first.n_iter)
-    rough = replace(options, tol=max(options.tol, race.tol))
-    second = _best_of(problem, slack, others, rough, race, first.working)
-    if race.leaves(second.objective, first.objective):
+    rough = replace(options, tol=max(options.tol, ROUGH_TOL))
+    second = _best_of(problem, slack, others, rough, first.working)
+    if second.objective > (1.0 + _NEAR_OBJECTIVE) * first.objective:
         return first
     if second.converged and options.tol < rough.tol:
         second = _continued(problem, slack, second, options)
@@ -106,19 +109,17 @@ def _best_of(
     slack: str,
     starts: np.ndarray,
     options: SolverOptions,
-    race: RaceLimits,
     working: WorkingSet | None = None,
 ) -> MISVMResult:
     """The end of the best start, as one step of each tells."""
-    sharp = options.tol < race.tol
     if len(starts) == 1:
-        return _descend(problem, slack, starts[0], options, working, sharp=sharp)
-    once, trials = SolverOptions(max(options.tol, race.trial_tol), 1), []
+        return _descend(problem, slack, starts[0], options, working)
+    once, trials = SolverOptions(max(options.tol, _TRIAL_TOL), 1), []
     for witnesses in starts:
-        trials.append(_descend(problem, slack, witnesses, once, working, sharp=False))
+        trials.append(_descend(problem, slack, witnesses, once, working))
         working = trials[-1].working
     best = min(trials, key=lambda trial: trial.objective)
-    return _descend(problem, slack, best.witnesses, options, best.working, sharp=sharp)
+    return _descend(problem, slack, best.witnesses, options, best.working)
 
 
 def _continued(
@@ -140,8 +141,6 @@ def _descend(
     start: np.ndarray | None,
     options: SolverOptions,
     working: WorkingSet | None = None,
-    *,
-    sharp: bool = True,
 ) -> MISVMResult:
     """A local minimum from given witnesses, or from the means; ``working`` is of another run."""
     positive = problem.signs > 0
@@ -149,19 +148,14 @@ def _descend(
     rule = witness_rule(problem)
     costs, signs = layout.group_weights, layout.group_signs
     at_zero = 2.0 * min(float(costs[signs > 0].sum()), float(costs[signs < 0].sum()))
-    n_solves = n_backend = 0
 
     def step(witnesses: np.ndarray, previous: MISVMPoint | None, inner_tol: float) -> MISVMPoint:
-        nonlocal n_solves, n_backend
         solution = solve_grouped_svm(
             problem.gram,
             layout.patterns(witnesses),
             tol=inner_tol,
             start=working if previous is None else previous.solution.working,
-            sharp=sharp,
         )
-        n_solves += solution.n_solves
-        n_backend += solution.n_backend
         highest = segment_max(solution.scores, problem.offsets)
         # The best intercept of J for this w: J is then at most the value of the convex step.
         values = highest[np.r_[problem.positive, problem.negative]]
@@ -181,14 +175,10 @@ def _descend(
 
     first = _NO_WITNESSES if start is None else start
     run = cccp(step, first, options, 0.1 * options.tol, certified=True)
-    result = result_of_run(run, n_solves, n_backend, rounding_scale(costs))
-    witnesses = run.point.linearisation
-    return replace(result, witnesses=witnesses)
+    return replace(result_of_run(run, rounding_scale(costs)), witnesses=run.point.linearisation)
 
 
-def result_of_run(
-    run: CCCPResult, n_solves: int, n_backend: int, objective_scale: float
-) -> MISVMResult:
+def result_of_run(run: CCCPResult, objective_scale: float) -> MISVMResult:
     """The result for the best point of a run."""
     point: MISVMPoint = run.point
     return MISVMResult(
@@ -199,8 +189,6 @@ def result_of_run(
         intercept=point.intercept,
         scores=point.solution.scores + point.intercept,
         norm2=point.solution.norm2,
-        n_solves=n_solves,
-        n_backend=n_backend,
         working=point.solution.working,
     )
 
@@ -261,7 +249,3 @@ class WitnessLayout:
             singles = np.arange(1, len(self.negative_rows) + 1)
             row_offsets = np.r_[self.positive_offsets, self.positive_offsets[-1] + singles]
         return Patterns(rows, row_offsets, self.group_offsets, self.group_signs, self.group_weights)
-
-    def means(self) -> Patterns:
-        """The convex problem for the means of the positive bags."""
-        return self.patterns(_NO_WITNESSES)

@@ -13,14 +13,14 @@ violate their margin most are added until the duality gap of the *whole* problem
 the returned gap holds for the stated problem and not only for the working set.
 
 The dual problems over working sets are solved by the active set iteration, started from the
-previous solution. If it does not converge, libsvm (for groups of one) or a QP backend is used. The
-number of steps of libsvm is limited: on an ill-conditioned kernel matrix (linear, large C) it takes
-minutes where an interior point method takes a tenth of a second.
+previous solution. If it does not converge, libsvm (for groups of one) or a QP backend is used, and
+the iteration improves their result. The number of steps of libsvm is limited: on an ill-conditioned
+kernel matrix (large C) it takes minutes where an interior point method takes a tenth of a second.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,17 +31,15 @@ from ...._bags.segments import (
     segment_min,
 )
 from ...._compat import LimitedSVC
+from ...common.cccp import optimal_intercept, rounding_scale
 from ...common.gram import Gram
-from ...common.piecewise import optimal_intercept
 from ...common.qp import ActiveSet, QPProblem, QPResult, active_set_iterations, polish, solve_qp
-from ...common.rounding import rounding_scale
-from .working_set import INITIAL_TOL, WorkingSet
 
-# INITIAL_TOL divided by a hundred twice, with a margin for rounding.
-_MIN_TOL = 1.001e-11
+# Precision of the dual problems: of libsvm, of a QP backend, and of the active set iteration, which
+# improves on them unless the problem is ill-conditioned.
+_LIBSVM_TOL = 1e-4
+_BACKEND_TOL = 1e-9
 _EXACT_RESIDUAL = 1e-10
-# Largest ratio of the residuals before and after the precision is lowered by a factor of 100.
-_PROGRESS = 0.5
 _MAX_ROUNDS = 500
 _N_SEEDS = 100
 _DROP_MARGIN = 1.2
@@ -105,6 +103,58 @@ def _spread(values: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
 
 
 @dataclass
+class WorkingSet:
+    """State of a solution, for a warm start of a similar problem."""
+
+    # Of each pattern: -1 outside the working set, 0 at zero, 1 free, 2 at its bound.
+    status: np.ndarray
+    # Of each group: whether it has several patterns in the working set, whose sum is at its bound.
+    tight: np.ndarray
+    # Sign and margin of each pattern.
+    sign: np.ndarray
+    margins: np.ndarray
+    # Whether the state comes from a solution.
+    warm: bool = False
+    # Number of patterns that were added or whose signs changed since the last solution.
+    changed: int = 0
+
+    @classmethod
+    def from_patterns(cls, seeds: np.ndarray, sign: np.ndarray, n_groups: int) -> WorkingSet:
+        """A working set of the given patterns, all of them free."""
+        status = np.full(len(sign), -1, dtype=np.int8)
+        status[seeds] = 1
+        return cls(status, np.zeros(n_groups, dtype=bool), sign, np.zeros(len(sign)))
+
+    def with_signs(self, sign: np.ndarray) -> WorkingSet:
+        """A start for the same patterns with other signs.
+
+        A pattern whose sign changes is expected at zero if it satisfies its new margin, and
+        otherwise at its bound.
+        """
+        turned = self.sign != sign
+        margins = np.where(turned, -self.margins, self.margins)
+        status = np.where(turned, np.where(margins > 1.0, 0, 2), self.status).astype(np.int8)
+        changed = int((turned & (self.status >= 0)).sum())
+        return replace(
+            self,
+            status=status,
+            tight=self.tight.copy(),
+            sign=sign,
+            margins=margins,
+            changed=changed,
+        )
+
+    def drop(self, clear: np.ndarray) -> None:
+        """Remove patterns at zero that satisfy their margin, but keep one pattern of each sign."""
+        dropped = (self.status == 0) & clear
+        for sign in (1.0, -1.0):
+            own = np.flatnonzero((self.status >= 0) & (self.sign == sign))
+            if len(own) and dropped[own].all():
+                dropped[own[np.argmin(self.margins[own])]] = False
+        self.status[dropped] = -1
+
+
+@dataclass
 class SVMSolution:
     """Solution of the whole problem, with its duality gap."""
 
@@ -120,9 +170,6 @@ class SVMSolution:
     objective: float
     gap: float
     working: WorkingSet
-    # Number of dual problems, and how many of them needed a QP backend.
-    n_solves: int = 0
-    n_backend: int = 0
 
 
 def solve_grouped_svm(
@@ -131,7 +178,6 @@ def solve_grouped_svm(
     *,
     tol: float,
     start: WorkingSet | None = None,
-    sharp: bool = True,
 ) -> SVMSolution:
     """Minimise the grouped hinge loss to a relative duality gap of ``tol``.
 
@@ -143,14 +189,11 @@ def solve_grouped_svm(
         Duality gap as a fraction of the objective.
     start : WorkingSet, default=None
         The working set of a solution of a problem with the same groups.
-    sharp : bool, default=True
-        Whether the dual variables are computed as precisely as double precision allows. This is
-        more than ``tol`` requires, because the gap is of second order in them.
 
     Returns
     -------
     SVMSolution
-        Its ``gap`` exceeds ``tol`` only if the highest precision of the backend is not sufficient.
+        Its ``gap`` exceeds ``tol`` only if the precision of the backend is not sufficient.
     """
     group = segment_index(patterns.group_offsets)
     sign = patterns.signs[group]
@@ -161,45 +204,25 @@ def solve_grouped_svm(
         working = WorkingSet.from_patterns(seeds, sign, len(patterns.signs))
     products = _InnerProducts(gram, patterns)
     scale = rounding_scale(patterns.weights)
-    n_solves, n_backend = 0, 0
-    precision = max(working.precision, INITIAL_TOL * 1e-2)
-    # The solution before the precision was increased, and its residual.
-    coarse: tuple[SVMSolution, float] | None = None
-    while True:
+    for n_solves in range(1, _MAX_ROUNDS + 1):
         dual = _GroupedDual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
-        values, result = dual.solve(working, precision)
-        n_solves += 1
-        n_backend += result.solver != "active-set"
+        values, intercept = dual.solve(working)
         solution = _certify(gram, patterns, dual, values, working)
-        if coarse is not None and result.residual > _PROGRESS * coarse[1]:
-            # The problem is too ill-conditioned for a higher precision.
-            solution = min((solution, result.residual), coarse, key=lambda pair: pair[1])[0]
-            precision = _MIN_TOL
-        solution.n_solves, solution.n_backend = n_solves, n_backend
-        # Use the multiplier, which is the intercept of the working set. The best intercept for all
-        # patterns would move the margin to a violating pattern, which would not be found.
+        # The intercept is that of the working set. The best intercept for all patterns would move
+        # the margin to a violating pattern, which would not be found.
         scores = patterns.scores(solution.scores)
         middle = (scores - patterns.shifts)[dual.chosen].mean()
-        working.margins = sign * (scores - middle + result.y[0])
-        # The gap is of second order in w, so a small gap does not imply a precise solution.
-        exact = result.residual <= _EXACT_RESIDUAL or precision <= _MIN_TOL
-        closed = solution.gap <= tol * max(solution.objective, scale)
-        done = (closed and (exact or not sharp)) or n_solves >= _MAX_ROUNDS
+        working.margins = sign * (scores - middle + intercept)
         added = np.zeros(0, dtype=np.intp)
-        if not closed:
+        if solution.gap > tol * max(solution.objective, scale):
             added = _violators(patterns, group, working)
-        if done or len(added) == 0 or n_solves < _ROUNDS_WITH_PRUNING:
+        if len(added) == 0 or n_solves < _ROUNDS_WITH_PRUNING:
             working.drop(working.margins > _DROP_MARGIN)
-        if done or (len(added) == 0 and precision <= _MIN_TOL):
-            working.precision = precision
-            return solution
+        if len(added) == 0:
+            break
         working.status[added] = 1
         working.changed = len(added)
-        coarse = None
-        if len(added) == 0:
-            coarse = solution, result.residual
-            precision = max(precision * 1e-2, _MIN_TOL)
-            working.warm = False
+    return solution
 
 
 class _InnerProducts:
@@ -274,34 +297,29 @@ class _GroupedDual:
             rank=products.gram.rank,
         )
 
-    def solve(self, working: WorkingSet, precision: float) -> tuple[np.ndarray, QPResult]:
-        """Dual variables in the units of the weights, and the result in units of the QP.
+    def solve(self, working: WorkingSet) -> tuple[np.ndarray, float]:
+        """Dual variables in the units of the weights, and the multiplier of the equality.
 
-        The multiplier of the equality is the intercept for scores relative to the mean of the
-        working set. The status of the patterns is stored in ``working``.
+        The multiplier is the intercept for scores relative to the mean of the working set. The
+        status of the patterns is stored in ``working``.
         """
-        start = self._active_set(working)
-        result = None
         by_libsvm = len(self.shared) == 0 and (self.margins == 1.0).all()
-        if by_libsvm and not working.libsvm_failed:
-            # After many changes a warm start rarely converges, and libsvm is faster. On Musk2 with
-            # an RBF kernel, a warm start in every case would take about 25 % longer.
-            near = working.changed <= max(20, _WARM_START_RATIO * len(self.chosen))
-            result = self._solve_by_libsvm(start if near else None, precision)
-            working.libsvm_failed = result is None
-        if result is None and start is not None and not working.inexact:
-            result = solve_qp(self.qp, tol=precision, start=start)
-            if result.residual > _EXACT_RESIDUAL:
-                # The problem is ill-conditioned: a cold start is more precise.
-                working.inexact, result, start = True, None, None
-        if result is None:
-            result = solve_qp(self.qp, tol=precision, start=start)
+        start, result = self._active_set(working), None
+        # After many changes a warm start rarely converges, and libsvm is faster. On Musk2 with an
+        # RBF kernel, a warm start in every case would take about 25 % longer.
+        near = working.changed <= max(20, _WARM_START_RATIO * len(self.chosen))
+        if start is not None and (near or not by_libsvm):
+            result = active_set_iterations(self.qp, start, "active-set")
+        if result is None or result.residual > _EXACT_RESIDUAL:
+            result = self._by_libsvm() if by_libsvm else None
+        if result is None or result.residual > _BACKEND_TOL:
+            result = solve_qp(self.qp, tol=_BACKEND_TOL)
         working.status[self.chosen] = np.where(
             result.active.lower, 0, np.where(result.active.upper, 2, 1)
         )
         working.tight[self.shared] = result.active.tight
         working.warm = True
-        return np.maximum(result.x, 0.0) * self.scale, result
+        return np.maximum(result.x, 0.0) * self.scale, float(result.y[0])
 
     def _active_set(self, working: WorkingSet) -> ActiveSet | None:
         if not working.warm:
@@ -312,17 +330,12 @@ class _GroupedDual:
         tight = working.tight[self.shared] | (self.members @ at_bound > 0)
         return ActiveSet(lower=status == 0, upper=at_bound & self.single, tight=tight)
 
-    def _solve_by_libsvm(self, start: ActiveSet | None, precision: float) -> QPResult | None:
-        """Solve a problem without shared bounds by libsvm, and polish by the active set."""
-        if start is not None:
-            warm = active_set_iterations(self.qp, start, "active-set")
-            if warm is not None and warm.residual <= precision:
-                return warm
-        # If libsvm reaches the limit, a QP backend solves the problem.
+    def _by_libsvm(self) -> QPResult | None:
+        """The solution without shared bounds, or None at the limit of steps."""
         svm = LimitedSVC(
             kernel="precomputed",
             C=1.0,
-            tol=1e4 * precision,
+            tol=_LIBSVM_TOL,
             cache_size=1000,
             max_iter=_libsvm_steps(len(self.sign)),
         )

@@ -26,14 +26,10 @@ import numpy as np
 
 from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
-from ...common.cccp import CCCPSolution
-from ...common.descent import Duals, PassLimits, descend, with_rows
-from ...common.newton import GroupProblem, solve_groups
-from ...common.options import SolverOptions
-from ...common.passes import bag_means, gather
-from ...common.piecewise import optimal_intercept
-from ...common.rounding import rounding_scale
-from ...common.witnesses import TieRule, is_constant
+from ...common.cccp import SolverOptions, optimal_intercept, rounding_scale
+from ...common.descent import Duals, PassSolution, Witnesses, WorkingSet, descend
+from ...common.newton import GroupProblem
+from ...common.passes import TieRule, bag_means, gather, is_constant
 from .view import RowLimits
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -55,15 +51,6 @@ class OrdinalProblem:
         return int(self.ranks.max())
 
 
-@dataclass(kw_only=True)
-class OrdinalSolution(CCCPSolution):
-    """A local minimum of J with its weight vector and thresholds."""
-
-    w: np.ndarray
-    thresholds: np.ndarray
-    n_passes: int
-
-
 def solve_ordinal(
     problem: OrdinalProblem,
     start: np.ndarray | None,
@@ -72,8 +59,10 @@ def solve_ordinal(
     *,
     max_passes: int = 500,
     limits: RowLimits | None = None,
-) -> OrdinalSolution:
-    """A local minimum of J.
+) -> PassSolution:
+    """A local minimum of J; ``v`` has the thresholds.
+
+    ``witnesses`` are those of the bags above a threshold, in their order.
 
     Parameters
     ----------
@@ -89,22 +78,17 @@ def solve_ordinal(
     limits : RowLimits, default=None
     """
     model = _Ordinal(problem, limits or RowLimits())
-    scale = rounding_scale(problem.costs)
     found = descend(
         model,
         *model.first(start),
         options,
         gap_tol,
-        objective_scale=scale,
-        limits=PassLimits(max_passes),
+        objective_scale=rounding_scale(problem.costs),
+        max_passes=max_passes,
     )
-    return OrdinalSolution(
-        **found.outcome(),
-        objective_scale=scale,
-        w=found.w,
-        thresholds=found.v,
-        n_passes=model.n_passes,
-    )
+    numbers = found.held.numbers
+    found.witnesses, found.held = numbers if (numbers >= 0).all() else None, None
+    return found
 
 
 def best_thresholds(tops: np.ndarray, ranks: np.ndarray, costs: np.ndarray) -> np.ndarray:
@@ -118,32 +102,25 @@ def best_thresholds(tops: np.ndarray, ranks: np.ndarray, costs: np.ndarray) -> n
 
 
 @dataclass(frozen=True)
-class _Held:
-    """Witnesses of the bags above a threshold, by number (-1 for means) and as vectors."""
-
-    numbers: np.ndarray
-    vectors: Matrix
-
-
-@dataclass(frozen=True)
 class _View:
-    """A pass over a block or over all: a view (:class:`..common.descent.View`) with a working set.
+    """A pass over a block or over all instances.
 
     Attributes
     ----------
     tops : ndarray of shape (n_bags,), highest score of each bag
-    highest : _Held
+    highest : Witnesses
         The highest instances of bags above a threshold.
-    rows, numbers, owners : the working set, numbers of its rows and of their bags
+    working : WorkingSet
     below : ndarray of bool of shape (n_bags, n_thresholds)
         Thresholds for which a bag is negative and in the working set.
+    objective, value : float
+        Value of the problem and of the convex step, if this is a view of all instances.
+    v : ndarray of shape (n_thresholds,), the best thresholds
     """
 
     tops: np.ndarray
-    highest: _Held
-    rows: Matrix
-    numbers: np.ndarray
-    owners: np.ndarray
+    highest: Witnesses
+    working: WorkingSet
     below: np.ndarray
     objective: float = np.nan
     value: float = np.nan
@@ -151,7 +128,7 @@ class _View:
 
 
 class _Ordinal:
-    """The problem as a :class:`..common.descent.PassModel`."""
+    """The problem for :func:`...common.descent.descend`; witnesses are the linearisation."""
 
     def __init__(self, problem: OrdinalProblem, limits: RowLimits) -> None:
         self.source, self.limits, self.n_passes = problem.source, limits, 0
@@ -166,26 +143,26 @@ class _Ordinal:
         self.n_passes += 1
         self.second = np.sum(self.source.map(_mean_direction, excess), axis=0)
 
-    def first(self, start: np.ndarray | None) -> tuple[tuple[np.ndarray, np.ndarray], _Held]:
+    def first(self, start: np.ndarray | None) -> tuple[tuple[np.ndarray, np.ndarray], Witnesses]:
         """The function between bags of one vector each, and these vectors as witnesses."""
         self.n_passes += 1
         if start is None:
             vectors = bag_means(self.source, np.float64)
-            held = _Held(np.full(len(self.upper), -1), vectors[self.upper])
+            held = Witnesses(np.full(len(self.upper), -1), vectors[self.upper])
         else:
             vectors = gather(self.source, start)
-            held = _Held(start[self.upper], vectors[self.upper])
+            held = Witnesses(start[self.upper], vectors[self.upper])
         n_bags = len(self.ranks)
         alone = np.arange(n_bags)
         step = self._step(held.vectors, vectors, alone, ~self.above)
-        found = solve_groups(
-            step, np.zeros(self.source.n_features), np.zeros(self.T), gap_tol=_START_TOL
-        )
+        found = step.solve((np.zeros(self.source.n_features), np.zeros(self.T)), _START_TOL)
         return (found.w, found.v), held
 
     # -- the model --
 
-    def view(self, w: np.ndarray, v: np.ndarray, held: _Held | None, before: _View | None) -> _View:
+    def view(
+        self, w: np.ndarray, v: np.ndarray, held: Witnesses | None, before: _View | None
+    ) -> _View:
         """Pass over all instances."""
         found = self._pass(w, v, constant=False)
         best = best_thresholds(found.tops, self.ranks, self.costs)
@@ -214,46 +191,44 @@ class _Ordinal:
         )
         return _View(
             tops=np.concatenate([part.tops for part in parts]),
-            highest=_Held(
-                np.concatenate([part.highest.numbers for part in parts]),
-                stacked([part.highest.vectors for part in parts]),
-            ),
-            rows=stacked([part.rows for part in parts]),
-            numbers=np.concatenate([part.numbers for part in parts]),
-            owners=np.concatenate([part.owners for part in parts]),
+            highest=Witnesses.together([part.highest for part in parts]),
+            working=WorkingSet.together([part.working for part in parts]),
             below=np.concatenate([part.below for part in parts]),
         )
 
-    def joined(self, before: _View, view: _View, held: _Held) -> _View:
+    def joined(self, before: _View, view: _View, held: Witnesses) -> _View:
         """The view with the working set of the previous one."""
-        return with_rows(before, replace(view, below=view.below | before.below))
+        working = view.working.joined(before.working)
+        return replace(view, below=view.below | before.below, working=working)
 
     def advanced(
-        self, held: _Held | None, before: _View | None, view: _View, duals: Duals
-    ) -> tuple[_Held, _View]:
+        self, held: Witnesses | None, before: _View | None, view: _View, duals: Duals
+    ) -> tuple[Witnesses, _View]:
         """The highest instances, and the view with the rows of the previous step that count."""
         if before is not None:
-            keys = before.numbers[:, None] * self.T + np.arange(self.T)
+            old = before.working
+            keys = old.numbers[:, None] * self.T + np.arange(self.T)
             counts = duals.of(keys.ravel()).reshape(keys.shape) > 0
             below = np.zeros(before.below.shape, dtype=bool)
             row, t = np.nonzero(counts)
-            below[before.owners[row], t] = True
-            view = replace(view, below=view.below | below & before.below)
-            view = with_rows(before, view, np.asarray(counts.any(axis=1)))
+            below[old.owners[row], t] = True
+            working = view.working.joined(old, np.asarray(counts.any(axis=1)))
+            view = replace(view, below=view.below | below & before.below, working=working)
         return view.highest, view
 
-    def unchanged(self, held: _Held, view: _View) -> bool:
+    def unchanged(self, held: Witnesses, view: _View) -> bool:
         """Whether the same instances are the highest."""
         return bool(np.array_equal(held.numbers, view.highest.numbers))
 
-    def problem(self, held: _Held, view: _View) -> tuple[GroupProblem, np.ndarray]:
+    def problem(self, held: Witnesses, view: _View) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over the working set; a witness has the key of its bag."""
-        step = self._step(held.vectors, view.rows, view.owners, view.below)
+        working = view.working
+        step = self._step(held.vectors, working.rows, working.owners, view.below)
         above, _ = self._pairs()
-        picked, _, t = _negatives(view.owners, view.below)
+        picked, _, t = _negatives(working.owners, view.below)
         bags, thresholds = self.upper[above[0]], above[1]
         keys = (self.source.n_instances + bags) * self.T + thresholds
-        return step, np.r_[keys, view.numbers[picked] * self.T + t]
+        return step, np.r_[keys, working.numbers[picked] * self.T + t]
 
     def _pairs(self) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """Witnesses and the thresholds that their bags are above, and the costs."""
@@ -334,9 +309,11 @@ def _look(
         witnesses, _ = TieRule(second, constant).highest(block, scores, upper)
     return _View(
         tops=tops,
-        highest=_Held(witnesses + block.first_row, block.take(witnesses, np.float64)),
-        rows=block.take(rows[near], np.float64),
-        numbers=rows[near] + block.first_row,
-        owners=np.repeat(active, np.diff(inner))[near] + block.first_bag,
+        highest=Witnesses(witnesses + block.first_row, block.take(witnesses, np.float64)),
+        working=WorkingSet(
+            block.take(rows[near], np.float64),
+            rows[near] + block.first_row,
+            np.repeat(active, np.diff(inner))[near] + block.first_bag,
+        ),
         below=below,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from milearn import Bags
-from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.svm.maximum.ordinal import (
     OrdinalProblem,
     best_thresholds,
@@ -75,7 +75,7 @@ def test_the_best_start_attains_the_minimum_over_all_witnesses(n_classes):
         rows = bags.offsets[:-1] + np.array(choice)
         best = min(best, step.value(rows))
         solved = solve_ordinal(problem, rows, OPTIONS, 1e-9)
-        value = objective_of(bags, ranks, costs, solved.w, solved.thresholds)
+        value = objective_of(bags, ranks, costs, solved.w, solved.v)
         np.testing.assert_allclose(solved.objective, value, rtol=1e-9)
         found = min(found, solved.objective)
     np.testing.assert_allclose(found, best, rtol=1e-6)
@@ -103,7 +103,7 @@ def test_small_working_sets_end_at_the_same_objective(seed):
     small = solve_ordinal(problem, None, OPTIONS, 1e-8, limits=limits)
     # Steps that are solved to 1e-8 may lead to witnesses that nearly tie with others.
     np.testing.assert_allclose(small.objective, whole.objective, rtol=1e-5)
-    np.testing.assert_allclose(small.thresholds, whole.thresholds, atol=0.02)
+    np.testing.assert_allclose(small.v, whole.v, atol=0.02)
     assert small.n_passes > whole.n_passes
 
 

@@ -11,18 +11,17 @@ from scipy import sparse
 
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax
-from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.common.sample import SampleLimits
+from milearn._solvers.common.cccp import SolverOptions
+from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.common.screen import ScreenLimits
 from milearn._solvers.svm.losses import Hinge
+from milearn._solvers.svm.maximum import dual, rows
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
-from milearn._solvers.svm.maximum.race import RaceLimits
-from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
-from milearn._solvers.svm.maximum.starts import screened_witnesses
+from milearn._solvers.svm.maximum.rows import screened_witnesses, solve_mi_svm_rows
 from milearn._solvers.svm.maximum.view import RowLimits
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
-from milearn.svm._kernel import Kernel, memory_limit, training_gram
+from milearn.svm._fit import Kernel, memory_limit, training_gram
 from tests.bags import tissues
 
 
@@ -31,27 +30,28 @@ def overlapping(seed):
     return bags, Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), 1.0))
 
 
-def by_dual(bags, loss, race):
+def by_dual(bags, loss):
     gram = training_gram(bags.instances, Kernel.inner_product(), memory_limit())
     problem = BinaryProblem(gram, bags.offsets, loss.signs, loss.weights)
     source = ArraySource(bags.instances, bags.offsets)
     others = screened_witnesses(source, loss, ScreenLimits(kept=1))
-    return solve_mi_svm(problem, "bag", None, SolverOptions(1e-6, 100), others, race)
+    return solve_mi_svm(problem, "bag", None, SolverOptions(1e-6, 100), others)
 
 
-def by_rows(bags, loss, race):
+def by_rows(bags, loss):
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
-    return solve_mi_svm_rows(
-        source, loss, "bag", "auto", options, 1e-8, limits=RowLimits(race=race)
-    )
+    return solve_mi_svm_rows(source, loss, "bag", "auto", options, 1e-8)
 
 
 @pytest.mark.parametrize("solve", [by_dual, by_rows])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_run_that_was_rough_ends_precisely(solve, seed):
+def test_a_run_that_was_rough_ends_precisely(solve, seed, monkeypatch):
     bags, loss = overlapping(seed)
-    precise, found = (solve(bags, loss, race) for race in (RaceLimits(tol=0.0), RaceLimits()))
-    assert found.objective <= precise.objective * (1.0 + RaceLimits().near)
+    found = solve(bags, loss)
+    for module in (dual, rows):
+        monkeypatch.setattr(module, "ROUGH_TOL", 0.0)
+    precise = solve(bags, loss)
+    assert found.objective <= precise.objective * (1.0 + dual._NEAR_OBJECTIVE)
     assert found.converged
     assert found.dual_gap <= 1e-6 * found.objective
     assert found.n_iter == len(found.history)
@@ -60,9 +60,12 @@ def test_a_run_that_was_rough_ends_precisely(solve, seed):
 
 
 @pytest.mark.parametrize("solve", [by_dual, by_rows])
-def test_all_steps_of_both_runs_count(solve):
+def test_all_steps_of_both_runs_count(solve, monkeypatch):
     bags, loss = overlapping(0)
-    found = solve(bags, loss, RaceLimits(tol=0.1, near=np.inf))
+    monkeypatch.setattr(dual, "_NEAR_OBJECTIVE", np.inf)
+    for module in (dual, rows):
+        monkeypatch.setattr(module, "ROUGH_TOL", 0.1)
+    found = solve(bags, loss)
     assert found.converged
     assert found.dual_gap <= 1e-6 * found.objective
     assert found.n_iter == len(found.history) >= 2

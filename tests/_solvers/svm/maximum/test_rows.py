@@ -11,17 +11,16 @@ from sklearn.preprocessing import StandardScaler
 
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax, segment_max
+from milearn._solvers.common.cccp import SolverOptions
+from milearn._solvers.common.descent import Witnesses
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.common.sample import SampleLimits
+from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
-from milearn._solvers.svm.maximum.rows import _Maximum, solve_mi_svm_rows
-from milearn._solvers.svm.maximum.starts import screened_witnesses
+from milearn._solvers.svm.maximum.rows import _Model, screened_witnesses, solve_mi_svm_rows
 from milearn._solvers.svm.maximum.view import (
     BagCosts,
     RowLimits,
-    WitnessRows,
     joined,
     view_at,
     working_set,
@@ -103,15 +102,13 @@ def test_a_point_worse_than_a_constant_has_its_own_highest_instances():
     costs = BagCosts(loss.signs, loss.weights, False)
     positive = np.flatnonzero(loss.signs > 0)
     source, w = ArraySource(bags.instances, bags.offsets), np.linspace(-9.0, 9.0, 5)
-    held = WitnessRows(
-        np.full(len(positive), -1), bags.instances[bags.offsets[positive]], np.arange(len(positive))
-    )
+    held = Witnesses(np.full(len(positive), -1), bags.instances[bags.offsets[positive]])
     for tol in (1e-8, 1e-3):
-        model = _Maximum(source, costs, NEAR, tol)
+        model = _Model(source, costs, NEAR, tol)
         view = model.view(w, np.zeros(1), held, None)
         assert view.value > 2.0 * model.at_zero
         expected = segment_argmax(bags.instances @ w, bags.offsets)[positive]
-        np.testing.assert_array_equal(view.moves.numbers, expected)
+        np.testing.assert_array_equal(view.highest.numbers, expected)
 
 
 @pytest.mark.parametrize("slack", SLACKS)
@@ -261,24 +258,25 @@ def test_a_working_set_lies_below_the_step_everywhere(slack):
     start = bags.offsets[:-1][positive]
     vectors = bags.instances[start]
     rng = np.random.default_rng(0)
-    found = view_at(source, (rng.normal(size=4), 0.0), costs, limits=NEAR)
+    found = view_at(source, (rng.normal(size=4), 0.0), costs, NEAR)
     n_kept = 0
     for _ in range(6):
         point = rng.normal(size=4) * rng.choice([0.3, 3.0]), float(rng.normal())
-        known = np.unique(found.bags)
-        before, found = found, view_at(source, point, costs, before=known, limits=NEAR)
-        fresh = len(found.numbers)
-        everything = np.ones(len(before.numbers), dtype=bool)
-        found = joined(before, found, costs, everything, NEAR.kept_numbers)
-        n_kept += len(found.numbers) - fresh
+        known = np.unique(found.working.owners)
+        before, found = found, view_at(source, point, costs, NEAR, before=known)
+        fresh = len(found.working.numbers)
+        everything = np.ones(len(before.working.numbers), dtype=bool)
+        found = joined(before, found, costs, NEAR.band, everything)
+        n_kept += len(found.working.numbers) - fresh
         problem = working_set(vectors, found, costs)
-        assert len(np.unique(found.numbers)) == len(found.numbers)
+        assert len(np.unique(found.working.numbers)) == len(found.working.numbers)
         for _ in range(40):
             w, b = rng.normal(size=4) * rng.choice([0.1, 1.0, 10.0]), float(3 * rng.normal())
             margins, tops = 1 - vectors @ w - b, segment_max(bags.instances @ w + b, bags.offsets)
             held, free = np.maximum(0, margins), np.maximum(0, 1 - tops[positive])
             value = objective(bags, loss, slack, w, b) + loss.weights[positive] @ (held - free)
-            assert problem.objective(w, problem.values(w, b)) <= value * (1 + 1e-9)
+            step = 0.5 * float(w @ w) + problem.losses(problem.values(w, b))
+            assert step <= value * (1 + 1e-9)
     assert n_kept > 50
 
 
@@ -337,18 +335,18 @@ def test_the_working_set_of_a_bag_does_not_depend_on_the_other_bags_of_its_block
     X[:300] *= 0.1
     costs = BagCosts(np.where(np.arange(30) % 3 == 0, 1.0, -1.0), np.ones(30), False)
     views = [
-        view_at(ArraySource(X, offsets, block_bytes=size), (np.ones(4), 0.0), costs, limits=NEAR)
+        view_at(ArraySource(X, offsets, block_bytes=size), (np.ones(4), 0.0), costs, NEAR).working
         for size in (8 * 4 * 20, 8 * 4 * 140, 2**25)
     ]
     for view in views[1:]:
         np.testing.assert_array_equal(view.numbers, views[0].numbers)
-    scores, counts = X @ np.ones(4), np.bincount(views[0].bags, minlength=30)
+    scores, counts = X @ np.ones(4), np.bincount(views[0].owners, minlength=30)
     assert (counts[costs.signs > 0] == 0).all()
     assert set(counts[costs.signs < 0]) >= {1, NEAR.per_bag}
     for bag in np.flatnonzero(costs.signs < 0):
         own = np.sort(scores[20 * bag : 20 * bag + 20])[::-1]
         near = own[own > max(own[0], -1.0) - NEAR.band][: NEAR.per_bag]
-        kept = scores[views[0].numbers[views[0].bags == bag]]
+        kept = scores[views[0].numbers[views[0].owners == bag]]
         np.testing.assert_array_equal(np.sort(kept)[::-1], near)
 
 

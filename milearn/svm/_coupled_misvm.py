@@ -1,4 +1,4 @@
-"""Classification of bags whose score is coupled to that of their instances (Cheung & Kwok)."""
+"""Support vector machines whose bag scores are coupled to those of instances (Cheung & Kwok)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from .._compat import with_callbacks
 from .._fit.threads import fit_context
-from ._base import COUPLED_CONSTRAINTS, BaseMISVC
+from ._base import COUPLED_CONSTRAINTS, BaseMISVC, BaseMISVR
 from ._coupled import CoupledSettings, coupled
-from ._fit import class_problems, is_linear, solve_and_store
+from ._fit import class_problems, is_linear, solve_and_store, value_problem
 
 
 class CoupledMISVC(BaseMISVC):
@@ -90,7 +90,6 @@ class CoupledMISVC(BaseMISVC):
     Warns
     -----
     {ConvergenceWarning}
-    {EfficiencyWarning}
 
     See Also
     --------
@@ -191,3 +190,180 @@ class CoupledMISVC(BaseMISVC):
 
     def _takes_remote_bags(self) -> bool:
         return is_linear(self) and self.bag_kernel != "minmax"
+
+
+class CoupledMISVR(BaseMISVR):
+    r"""Support vector regression of bags whose value is tied to that of their instances.
+
+    Bags and instances are points of the same space: an instance is a bag of one. With
+    :math:`f(B) = \langle w, \phi(B) \rangle + b` the problem is
+
+    .. math::
+
+        \min_{w, b, \epsilon \ge 0} \; \tfrac12 \|w\|^2
+        + C \sum_i c_i \bigl( \nu \epsilon + [|y_i - f(B_i)| - \epsilon]_+ \bigr)
+        + C \lambda \sum_i c_i \, \ell\bigl( f(B_i) - \max_j f(x_{ij}) \bigr),
+
+    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling``, and
+    :math:`\ell(t)` is :math:`|t|` for ``loss="l1"``, :math:`t^2` for ``"l2"``, and
+    :math:`[|t| - \varepsilon]_+` for ``"epsilon_insensitive"``. With ``coupling=0`` this is
+    nu-support vector regression with the bag kernel.
+
+    The problem is not convex. The concave-convex procedure replaces each maximum that is concave in
+    the objective by its current highest instances, solves the remaining convex problem, and repeats
+    until convergence. The objective never increases. The result is a local minimum that depends on
+    ``init``.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        Upper bound on the fraction of bags outside the tube.
+    C : float, default=1.0
+        Cost of a bag's distance from the tube relative to the norm of w. Must be positive. The
+        gamma of [1]_ is C * n_bags.
+    {kernel}
+    {gamma}
+    {bag_kernel}
+    {coupling_loss}
+    {coupling}
+    epsilon : float, default=0.1
+        Difference without a cost, for ``loss="epsilon_insensitive"``, in units of the target. The
+        width of the tube around the target is determined by ``nu``.
+    {landmarks}
+    init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
+        First linearisation: the mean of each bag (as published), a random instance of each bag, or
+        given rows of ``X.instances``. "auto" is the highest instances under the model without
+        coupling.
+    {step_tol}
+    {max_iter}
+    {random_state: a random start and landmarks}
+    {verbose: the objective after each step}
+
+    Attributes
+    ----------
+    {coef_: (1, n_features)}
+    {dual_coef_: (1, n_support)}
+    {support_}
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The support vectors; not set for the linear kernel. With ``bag_kernel="minmax"`` they are
+        minima and maxima, of twice the width, and indices of ``support_`` that are at least
+        ``n_instances`` refer to bags.
+    {intercept_: (1,)}
+    {tube_half_width_}
+    {gamma_: the linear kernel}
+    {witnesses_: (n_bags,)}
+    {objective_: float}
+    {objective_history_: ndarray}
+    {start_objectives_: (1,)}
+    {dual_gap_: float}
+    {n_iter_: int}
+    {converged_: bool}
+    {n_passes_: int}
+    {n_components_}
+    {n_features_in_}
+    {feature_names_in_}
+
+    Raises
+    ------
+    {SolverError}
+    {MemoryError}
+
+    Warns
+    -----
+    {ConvergenceWarning}
+
+    See Also
+    --------
+    MISVR : The value of a bag is its highest instance value.
+    CoupledMISVC : The classifier.
+
+    Notes
+    -----
+    {rows_or_dual: instances}
+
+    The problem is (17) of [1]_ with C = gamma / n_bags; the other losses are those of
+    classification, as the paper suggests. If the lowest instance determines the value of a bag,
+    change the sign of the targets. :class:`CoupledMISVC` lists the differences from [1]_.
+
+    References
+    ----------
+    {cheung2006: 1}
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_affinity
+    >>> from milearn.svm import CoupledMISVR
+    >>> X, y = make_affinity(n_bags=60, random_state=0)
+    >>> model = CoupledMISVR(C=10.0).fit(X[:40], y[:40])
+    >>> model.predict(X[40:]).shape
+    (20,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseMISVR._parameter_constraints,
+        **COUPLED_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        bag_kernel: str = "normalized_set",
+        loss: str = "l1",
+        coupling: float = 0.1,
+        epsilon: float = 0.1,
+        n_components: int | str | None = "auto",
+        init: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.bag_kernel = bag_kernel
+        self.loss = loss
+        self.coupling = coupling
+        self.epsilon = epsilon
+        self.n_components = n_components
+        self.init = init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoupledMISVR:
+        """Fit on bags and their values.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Value of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        problem = value_problem(self, X, y, sample_weight, centred=False)
+        formulation = coupled(problem, CoupledSettings.of(self, problem.n_components))
+        solve_and_store(problem, formulation, _tube)
+        return self
+
+    def _takes_remote_bags(self) -> bool:
+        return is_linear(self) and self.bag_kernel != "minmax"
+
+
+def _tube(results: list[Any]) -> dict[str, Any]:
+    return {"tube_half_width_": results[0].width}

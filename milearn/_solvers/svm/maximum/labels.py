@@ -1,0 +1,435 @@
+"""mi-SVM: maximum-margin classification of instances whose labels are variables.
+
+mi-SVM (Andrews et al. 2003) gives every instance of a positive bag a label u_ij, at least one of
+them positive:
+
+    J(w, b) = min_u 1/2 |w|^2 + sum_{y_i>0} c_i sum_j [1 - u_ij f(x_ij)]_+
+              + sum_{y_i<0} c_i sum_j [1 + f(x_ij)]_+
+
+For given labels this is an SVM over all instances: in the dual over inner products, or by passes
+over rows. The working set of a pass contains the rows near the margin. The other rows are summed by
+label and by interval of the margin. By convexity the hinge of such a sum is a lower bound of the
+sum of hinges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ...._bags.blocks import Block, PassSource, stacked
+from ...._bags.segments import segment_argmax
+from ...common.cccp import SolverOptions, cccp, optimal_intercept, rounding_scale
+from ...common.descent import Duals, PassSolution, WorkingSet, descend
+from ...common.newton import GroupProblem
+from ...common.passes import rows_of_block
+from ..losses import Hinge
+from ..problem import BinaryProblem
+from .dual import MISVMPoint, MISVMResult, result_of_run, solve_mi_svm, witness_rule
+from .grouped_hinge import Patterns, solve_grouped_svm
+from .rows import rough_svm, screened_witnesses, solve_mi_svm_rows, svm_problem
+from .view import RowLimits
+
+Matrix = Any  # an ndarray or a CSR matrix
+
+# Rows outside of the working set are summed in these intervals of the margin, by label.
+_MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])
+_N_SUMS = 2 * (len(_MARGINS) + 1)
+
+
+def solve_instance_labels(
+    problem: BinaryProblem,
+    start: np.ndarray | None,
+    options: SolverOptions,
+    others: np.ndarray | None = None,
+) -> MISVMResult:
+    """Minimise J.
+
+    Parameters
+    ----------
+    problem : BinaryProblem
+    start : ndarray of shape (n_instances,) or None
+        First labels of all instances, +1.0 or -1.0. None takes the best ones for a multiple of a
+        function of MI-SVM with a slack of each instance, two steps from the means of the positive
+        bags: with all instances of positive bags positive, w = 0 can be a fixed point.
+    options : SolverOptions
+    others : ndarray of int of shape (n_others, n_positive), default=None
+        Further starts by witnesses: labels are found in the same manner from the best of them.
+    """
+    offsets, signs = problem.offsets, problem.signs
+    n, costs = problem.n_instances, problem.instance_weights
+    rule = witness_rule(problem)
+
+    def step(labels: np.ndarray, previous: MISVMPoint | None, inner_tol: float) -> MISVMPoint:
+        solution = solve_grouped_svm(
+            problem.gram,
+            Patterns(np.arange(n), None, np.arange(n + 1), labels, costs),
+            tol=inner_tol,
+            start=None if previous is None else previous.solution.working,
+        )
+        witnesses = rule.of(solution.scores)
+        relabelled = best_labels(solution.scores + solution.intercept, offsets, signs, witnesses)
+        intercept = optimal_intercept(solution.scores, relabelled, costs)
+        hinge = np.maximum(0.0, 1.0 - relabelled * (solution.scores + intercept))
+        return MISVMPoint(
+            objective=0.5 * solution.norm2 + float(costs @ hinge),
+            dual_gap=solution.gap,
+            linearisation=best_labels(solution.scores + intercept, offsets, signs, witnesses),
+            intercept=intercept,
+            solution=solution,
+        )
+
+    def labels_from(witnesses: np.ndarray | None) -> np.ndarray:
+        found = solve_mi_svm(problem, "instance", witnesses, SolverOptions(1e-2, 2))
+        scores, bags = found.scores - found.intercept, (offsets, signs, costs)
+        return widened(scores, found.intercept, found.norm2, bags)[2]
+
+    labels = labels_from(None) if start is None else start
+    run = cccp(step, labels, options, 0.1 * options.tol, certified=True)
+    if others is not None and len(others) and run.stopped != "callback":
+        labels, options = labels_from(others), options.after(run.n_iter)
+        second = cccp(step, labels, options, 0.1 * options.tol, certified=True)
+        run = min(run, second, key=lambda each: each.point.objective)
+    return result_of_run(run, rounding_scale(costs))
+
+
+def best_labels(
+    scores: np.ndarray,
+    offsets: np.ndarray,
+    signs: np.ndarray,
+    witnesses: np.ndarray | None = None,
+) -> np.ndarray:
+    """The labels of smallest loss: the signs of the scores, at least one positive per positive bag.
+
+    ``witnesses`` are the rows of the highest instances of the positive bags, by default the first
+    ones.
+    """
+    positive = signs > 0
+    if witnesses is None:
+        witnesses = segment_argmax(scores, offsets)[positive]
+    labels = np.where(np.repeat(positive, np.diff(offsets)) & (scores > 0), 1.0, -1.0)
+    labels[witnesses] = 1.0
+    return labels
+
+
+def widened(
+    scores: np.ndarray,
+    intercept: float,
+    norm2: float,
+    bags: tuple[np.ndarray, np.ndarray, np.ndarray],
+    largest: float = 2.0**10,
+) -> tuple[float, float, np.ndarray]:
+    """The multiple of a function, doubled while that lowers J, its intercept and best labels.
+
+    Where every instance is labelled, margins are wider than with one of each bag.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_instances,), without the intercept
+    intercept, norm2 : float
+    bags : offsets, signs, and the weights of all instances
+    largest : float
+    """
+    (offsets, signs, costs), best, factor = bags, np.inf, 1.0
+    while factor < largest:
+        labels = best_labels(factor * (scores + intercept), offsets, signs)
+        b = optimal_intercept(factor * scores, labels, costs)
+        hinges = np.maximum(0.0, 1.0 - labels * (factor * scores + b))
+        value = 0.5 * factor**2 * norm2 + float(costs @ hinges)
+        if value >= best:
+            break
+        best, found = value, (factor, b, labels)
+        factor *= 2.0
+    return found
+
+
+# -- over rows -------------------------------------------------------------------------------------
+
+
+# The working set has all rows up to a million numbers, or those near the margin.
+LABEL_LIMITS = RowLimits(
+    numbers=2**22, whole_rows=2**20, whole_narrow_rows=2**20, whole_numbers=2**20
+)
+
+
+@dataclass(frozen=True)
+class LabelsView:
+    """Result of a pass over all instances at a point.
+
+    Attributes
+    ----------
+    value, objective : float
+        Values of the convex step and of the problem.
+    w, v : ndarray
+        The point with the best intercept.
+    step_v : ndarray of shape (1,)
+        The intercept of the convex step.
+    labels : ndarray of int of shape (n_instances,)
+        The best labels.
+    working : WorkingSet
+        It serves the fixed labels and the best labels.
+    of_held, of_best : ndarray of shape (n_sums, n_features + 1)
+        Weighted sums of the other rows by label and margin, under the fixed labels and under the
+        best labels; the last column has the sums of the weights.
+    """
+
+    value: float
+    objective: float
+    w: np.ndarray
+    v: np.ndarray
+    step_v: np.ndarray
+    labels: np.ndarray
+    working: WorkingSet
+    of_held: np.ndarray
+    of_best: np.ndarray
+
+
+def solve_instance_labels_rows(
+    source: PassSource,
+    loss: Hinge,
+    start: str | np.ndarray,
+    options: SolverOptions,
+    gap_tol: float,
+    *,
+    max_passes: int = 500,
+    limits: RowLimits = LABEL_LIMITS,
+) -> PassSolution:
+    """mi-SVM over rows.
+
+    Parameters
+    ----------
+    source : PassSource
+    loss : Hinge
+    start : {"auto", "mean"} or ndarray of shape (n_instances,)
+        First labels of all instances, 1 or -1: given, or the best ones for a multiple of a function
+        of MI-SVM with a slack of each instance, two steps from its start of this name. "auto" has
+        two starts where there are few instances; the lower objective is kept.
+    options : SolverOptions
+        ``tol`` is not used.
+    gap_tol : float
+        Relative duality gap of a convex step.
+    max_passes : int
+        Maximum number of passes.
+    limits : RowLimits
+    """
+    model = _Labels(source, loss, limits)
+    scale = rounding_scale(loss.weights)
+
+    def run(
+        first: str | np.ndarray, options: SolverOptions, *, rough: bool = False
+    ) -> PassSolution:
+        """A descent from the labels of a function of MI-SVM, two steps from a start."""
+        # Where steps are solved precisely, the same start has the same labels as in the dual.
+        few, tol = SolverOptions(options.tol, 2), max(1e-3, 20.0 * gap_tol)
+        found = solve_mi_svm_rows(source, loss, "instance", first, few, tol, limits=limits)
+        model.n_passes += found.n_passes
+        at, most = model.widened(found.w, found.intercept), model.n_passes + max_passes
+        return descend(
+            model, *at, options, gap_tol, rough=rough, objective_scale=scale, max_passes=most
+        )
+
+    if not isinstance(start, str):
+        held = np.asarray(start, dtype=np.int8)
+        given, most = (model.first_function(held), held), max_passes
+        best = descend(model, *given, options, gap_tol, objective_scale=scale, max_passes=most)
+    elif start == "auto" and not limits.screened.holds_all(source.n_instances, source.n_features):
+        best = run("auto", options, rough=True)
+    else:
+        best = run("mean", options)
+        others = screened_witnesses(source, loss) if start == "auto" else np.zeros(0)
+        if len(others) and best.stopped != "callback":
+            second = run(others, options.after(best.n_iter))
+            best = min(best, second, key=lambda each: each.objective)
+    best.held, best.n_passes = None, model.n_passes
+    return best
+
+
+class _Labels:
+    """The problem for :func:`.descent.descend`; labels are the linearisation."""
+
+    def __init__(self, source: PassSource, loss: Hinge, limits: RowLimits) -> None:
+        self.source, self.loss, self.limits = source, loss, limits
+        self.costs = np.repeat(loss.weights, np.diff(source.offsets))
+        self.n_passes = 0
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """Scores of all instances."""
+        parts = self.source.map(_scores_of, w, self.source.n_instances, self.limits)
+        return np.concatenate(parts)
+
+    def best_labels(self, scores: np.ndarray) -> np.ndarray:
+        """Labels of smallest loss."""
+        return best_labels(scores, self.source.offsets, self.loss.signs).astype(np.int8)
+
+    def widened(self, w: np.ndarray, b: float) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+        """A multiple of a function, and the best labels there."""
+        self.n_passes += 1
+        scores = self.scores(w)
+        norm2, offsets, signs = float(w @ w), self.source.offsets, self.loss.signs
+        factor, intercept, labels = widened(scores, b, norm2, (offsets, signs, self.costs))
+        return (factor * w, np.array([intercept])), labels.astype(np.int8)
+
+    def first_function(
+        self, labels: np.ndarray, n_rows: int = 4_000, per_feature: int = 100
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A rough SVM for given labels on instances at equal distances."""
+        n, d = self.source.n_instances, self.source.n_features
+        wanted = max(n_rows, min(per_feature * d, self.limits.numbers // d))
+        rows = np.arange(0, n, max(1, n // wanted))
+        sample = stacked(self.source.map(rows_of_block, rows))
+        costs = self.costs[rows] * (n / len(rows))
+        return rough_svm(sample, labels[rows].astype(np.float64), costs)
+
+    # -- the model --
+
+    def view(
+        self, w: np.ndarray, v: np.ndarray, held: np.ndarray, before: LabelsView | None
+    ) -> LabelsView:
+        """Two passes over all instances: for the best intercept, and for the view at it."""
+        self.n_passes += 2
+        scores = self.scores(w)
+        labels = self.best_labels(scores + v[0])
+        best = np.array([optimal_intercept(scores, labels.astype(np.float64), self.costs)])
+        labels, norm = self.best_labels(scores + best[0]), 0.5 * float(w @ w)
+        steps = (held, v[0]), (labels, best[0])
+        values = [float(self.costs @ np.maximum(0, 1 - y * (scores + b))) for y, b in steps]
+        parts = self.source.map(_rows_and_sums, scores, steps, self.loss.weights, self.limits)
+        workings, of_held, of_best = zip(*parts, strict=True)
+        return LabelsView(
+            value=norm + values[0],
+            objective=norm + values[1],
+            w=w,
+            v=best,
+            step_v=v,
+            labels=labels,
+            working=WorkingSet.together(list(workings)),
+            of_held=np.sum(of_held, axis=0),
+            of_best=np.sum(of_best, axis=0),
+        )
+
+    def joined(self, before: LabelsView, view: LabelsView, held: np.ndarray) -> LabelsView:
+        """The view with the working set of the previous one, for the fixed labels.
+
+        Rows that crossed the margin between the two passes are added. As parts of the sums they
+        could cross it again and again.
+        """
+        self.n_passes += 1
+        known = np.union1d(before.working.numbers, view.working.numbers)
+        points = (before.w, before.step_v), (view.w, view.step_v)
+        parts = self.source.map(_crossed, points, held, known, self.limits)
+        extra = ~np.isin(before.working.numbers, view.working.numbers)
+        added = WorkingSet.together([before.working.only(extra), *parts])
+        costs, labels = self.costs[added.numbers], held[added.numbers].astype(np.float64)
+        margins = labels * (np.asarray(added.rows @ view.w) + view.step_v[0])
+        left = view.of_held - _sums_of_rows(added.rows, _kinds(labels, margins), costs)
+        # A sum without rows is zero up to rounding.
+        left[left[:, -1] <= 1e-12 * view.of_held[:, -1]] = 0.0
+        return replace(view, working=WorkingSet.together([view.working, added]), of_held=left)
+
+    def advanced(
+        self, held: np.ndarray, before: LabelsView | None, view: LabelsView, duals: Duals
+    ) -> tuple[np.ndarray, LabelsView]:
+        """The best labels, and the view with the working set for them."""
+        return view.labels, replace(view, of_held=view.of_best, step_v=view.v)
+
+    def unchanged(self, held: np.ndarray, view: LabelsView) -> bool:
+        """Whether the labels are the same."""
+        return bool(np.array_equal(held, view.labels))
+
+    def problem(self, held: np.ndarray, view: LabelsView) -> tuple[GroupProblem, np.ndarray]:
+        """The SVM over a working set, with the sums last."""
+        sums, working = view.of_held, view.working
+        used = np.flatnonzero(sums[:, -1] > 0)
+        means: Matrix = sums[used, :-1] / sums[used, -1:]
+        if sparse.issparse(working.rows):
+            means = sparse.csr_array(means)
+        sides = np.where(used < _N_SUMS // 2, 1.0, -1.0)
+        labels = np.r_[held[working.numbers].astype(np.float64), sides]
+        costs = np.r_[self.costs[working.numbers], sums[used, -1]]
+        keys = np.r_[working.numbers, np.full(len(used), -1)]
+        return svm_problem(stacked([working.rows, means]), labels, costs), keys
+
+
+def _kinds(labels: np.ndarray, margins: np.ndarray) -> np.ndarray:
+    """The sum that each row belongs to; the sums of label 1 come first."""
+    return np.searchsorted(_MARGINS, margins) + (labels < 0) * (_N_SUMS // 2)
+
+
+def _sums_of_rows(rows: Matrix, kinds: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted sums of the rows of each kind, with the sums of the weights as the last column."""
+    n = len(kinds)
+    spread = sparse.csc_array((weights, kinds, np.arange(n + 1)), shape=(_N_SUMS, n))
+    sums: Matrix = spread @ rows
+    if sparse.issparse(sums):
+        sums = sums.toarray()
+    costs = np.bincount(kinds, weights=weights, minlength=_N_SUMS)
+    return np.column_stack([np.asarray(sums, dtype=np.float64), costs])
+
+
+# -- functions of a block --------------------------------------------------------------------------
+
+
+def _scores_of(block: Block, w: np.ndarray, n_instances: int, limits: RowLimits) -> np.ndarray:
+    # Small problems are solved more precisely, and need scores in double precision.
+    return block.scores(w, precise=limits.hold_all(n_instances, block.width))
+
+
+def _most_rows(block: Block, n_instances: int, limits: RowLimits) -> int:
+    per_row = limits.numbers / (n_instances * block.width)
+    return max(1, int(per_row * block.stored.shape[0]))
+
+
+def _rows_and_sums(
+    block: Block,
+    scores: np.ndarray,
+    steps: tuple[tuple[np.ndarray, float], ...],
+    bag_weights: np.ndarray,
+    limits: RowLimits,
+) -> tuple[WorkingSet, np.ndarray, np.ndarray]:
+    """Rows near the margin in either step, and sums of the other rows in each step."""
+    own, n, instances = block.rows, len(scores), block.instances
+    band = np.inf if limits.hold_all(n, block.width) else limits.band
+    sides = [labels[own] for labels, _ in steps]
+    margins = [y * (scores[own] + b) for y, (_, b) in zip(sides, steps, strict=True)]
+    distance = np.minimum(*(np.abs(1.0 - each) for each in margins))
+    near, most = distance <= band, _most_rows(block, n, limits)
+    if int(near.sum()) > most:
+        near = distance < np.partition(distance, most)[most]
+    weights = np.repeat(bag_weights[block.bags], np.diff(block.offsets))
+    rows, others = np.flatnonzero(near), np.where(near, 0.0, weights)
+    sums = [np.zeros((_N_SUMS, instances.shape[1] + 1))] * 2
+    if len(rows) < len(near):
+        kinds = [_kinds(y, each) for y, each in zip(sides, margins, strict=True)]
+        sums = [_sums_of_rows(instances, each, others) for each in kinds]
+    return _taken(block, rows), sums[0], sums[1]
+
+
+def _taken(block: Block, rows: np.ndarray) -> WorkingSet:
+    owners = np.searchsorted(block.offsets, rows, side="right") - 1 + block.first_bag
+    return WorkingSet(block.take(rows), rows + block.first_row, owners)
+
+
+def _crossed(
+    block: Block,
+    points: tuple[tuple[np.ndarray, np.ndarray], ...],
+    held: np.ndarray,
+    known: np.ndarray,
+    limits: RowLimits,
+) -> WorkingSet:
+    """Instances that crossed the margin between two points."""
+    labels = held[block.rows]
+    one, other = (
+        1.0 - labels * (_scores_of(block, w, len(held), limits) + v[0]) for w, v in points
+    )
+    crossed = one * other < 0
+    mine = known[(known >= block.rows.start) & (known < block.rows.stop)]
+    crossed[mine - block.first_row] = False
+    rows, most = np.flatnonzero(crossed), _most_rows(block, len(held), limits)
+    if len(rows) > most:
+        # Keep the rows for which the bound by a sum is worst.
+        size = np.minimum(np.abs(one), np.abs(other))[rows]
+        rows = np.sort(rows[np.argpartition(-size, most)[:most]])
+    return _taken(block, rows)
