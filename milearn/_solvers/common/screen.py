@@ -136,6 +136,39 @@ def screened(
     limits = ScreenLimits() if limits is None else limits
     if source.n_features > limits.features:
         source = landmark_source(source, _products, weights)
+    along, mean, factor = whitened(source, weights, limits)
+    pull = targets * weights
+    tried, count = np.zeros((0, len(mean))), limits.n_candidates(source.n_instances, len(mean))
+    if count:
+        single = single_directions(source, along, np.maximum(pull, 0.0), (mean, factor), count)
+
+        def values_from(first: int) -> np.ndarray:
+            some = single[first : first + _AT_ONCE].astype(np.float32)
+            maxima = np.concatenate(source.map(_maxima_of_block, some), axis=1)
+            return rank_correlations(maxima, targets, weights)
+
+        values = in_threads(values_from, range(0, len(single), _AT_ONCE))
+        tried = single[descending(np.concatenate(values))[: limits.refined]]
+    inherited = linalg.cho_solve(factor, inherited_difference(source, pull))[None]
+    contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
+    directions = np.concatenate([tried, inherited, contrasts, -contrasts])
+    proportions = _proportions(pull)
+    for _ in range(limits.rounds):
+        sums = np.sum(source.map(_sums_of_highest, directions, proportions), axis=0)
+        directions = np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
+    refined = _best(source, directions, (targets, weights), limits.kept)
+    last = _best(source, inherited, (targets, weights), 1)
+    return Screened(
+        np.concatenate([refined.directions, last.directions]),
+        np.concatenate([refined.rows, last.rows]),
+        np.concatenate([refined.values, last.values]),
+    )
+
+
+def whitened(
+    source: PassSource, weights: np.ndarray, limits: ScreenLimits
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, bool]]:
+    """Projections of the instances, their mean, and the Cholesky factor of S."""
     line = np.random.RandomState(0).standard_normal((1, source.n_features))
     along = instance_scores(source, line, _scores)[:, 0]
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
@@ -153,35 +186,22 @@ def screened(
     # Where instances do not differ any direction will do.
     ridge = limits.ridge * (np.trace(covariance) / len(mean) or 1.0)
     covariance[np.diag_indices(len(mean))] += ridge
-    factor = linalg.cho_factor(covariance, lower=True, overwrite_a=True)
-    pull = targets * weights
-    tried, count = np.zeros((0, len(mean))), limits.n_candidates(source.n_instances, len(mean))
-    if count:
-        chosen = _at_equal_distances(along, np.maximum(pull, 0.0)[owner], count)
-        vectors = _dense(gather(source, _distinct(chosen, along))) - mean
-        single = linalg.cho_solve(factor, vectors.T).T
+    return along, mean, linalg.cho_factor(covariance, lower=True, overwrite_a=True)
 
-        def values_from(first: int) -> np.ndarray:
-            some = single[first : first + _AT_ONCE].astype(np.float32)
-            maxima = np.concatenate(source.map(_maxima_of_block, some), axis=1)
-            return rank_correlations(maxima, targets, weights)
 
-        values = in_threads(values_from, range(0, len(single), _AT_ONCE))
-        tried = single[_descending(np.concatenate(values))[: limits.refined]]
-    inherited = linalg.cho_solve(factor, _inherited_difference(source, pull))[None]
-    contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
-    directions = np.concatenate([tried, inherited, contrasts, -contrasts])
-    proportions = _proportions(pull)
-    for _ in range(limits.rounds):
-        sums = np.sum(source.map(_sums_of_highest, directions, proportions), axis=0)
-        directions = np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
-    refined = _best(source, directions, (targets, weights), limits.kept)
-    last = _best(source, inherited, (targets, weights), 1)
-    return Screened(
-        np.concatenate([refined.directions, last.directions]),
-        np.concatenate([refined.rows, last.rows]),
-        np.concatenate([refined.values, last.values]),
-    )
+def single_directions(
+    source: PassSource,
+    along: np.ndarray,
+    bag_weights: np.ndarray,
+    metric: tuple[np.ndarray, tuple[np.ndarray, bool]],
+    count: int,
+) -> np.ndarray:
+    """Directions S^-1 (x - m) of instances x at equal distances, shape (n, n_features)."""
+    mean, factor = metric
+    owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
+    chosen = _at_equal_distances(along, bag_weights[owner], count)
+    vectors = _dense(gather(source, _distinct(chosen, along))) - mean
+    return np.asarray(linalg.cho_solve(factor, vectors.T).T)
 
 
 def _proportions(pull: np.ndarray) -> np.ndarray:
@@ -220,7 +240,7 @@ def refined_by_variances(
     variances += ridge * (variances.mean() or 1.0)
     pull = targets * weights
     proportions = _proportions(pull)
-    direction = _inherited_difference(source, pull) / variances
+    direction = inherited_difference(source, pull) / variances
     for _ in range(rounds):
         parts = source.map(_sums_of_highest, direction[None], proportions)
         direction = (np.sum(parts, axis=0)[0] - 0.5 * mean) / variances
@@ -286,7 +306,7 @@ def _at_equal_distances(along: np.ndarray, weights: np.ndarray, count: int) -> n
     return np.asarray(order[np.minimum(np.searchsorted(ends, places), len(order) - 1)])
 
 
-def _descending(values: np.ndarray, digits: int = 9) -> np.ndarray:
+def descending(values: np.ndarray, digits: int = 9) -> np.ndarray:
     """Order of values, highest first; those that differ by rounding keep their order."""
     return np.asarray(np.argsort(-np.round(values, digits), kind="stable"))
 
@@ -412,7 +432,7 @@ def _sums_of_highest(block: Block, directions: np.ndarray, proportions: np.ndarr
     return found
 
 
-def _inherited_difference(source: PassSource, pull: np.ndarray) -> np.ndarray:
+def inherited_difference(source: PassSource, pull: np.ndarray) -> np.ndarray:
     """Difference of the means of instances with the targets of their bags."""
     sizes = np.diff(source.offsets)
     sums = np.where(pull > 0, sizes @ np.maximum(pull, 0.0), sizes @ np.maximum(-pull, 0.0))
@@ -441,7 +461,7 @@ def _best(
     values = rank_correlations(np.concatenate([top for _, top in parts], axis=1), *bags)
     kept: list[int] = []
     up = bags[0] > 0
-    for k in _descending(values):
+    for k in descending(values):
         if all(np.any(rows[k, up] != rows[other, up]) for other in kept):
             kept.append(int(k))
         if len(kept) == count:

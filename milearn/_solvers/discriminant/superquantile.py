@@ -94,39 +94,34 @@ def _highest_means(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.moveaxis(means, 1, 0)[place]
 
 
-def _selected(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Weights of the instances in T_i, for scores (n_bags, size, n_directions).
+def _selected(scores: np.ndarray, count: int) -> np.ndarray:
+    """Weights of the instances of a bag in T_i, for scores (size, n_directions).
 
     Instances with the lowest selected score share what is left.
     """
-    weights, size = np.empty(scores.shape), scores.shape[1]
-    for count in np.unique(counts):
-        columns = counts == count
-        some = scores[:, :, columns]
-        lowest = np.partition(some, size - count, axis=1)[:, size - count, None]
-        above, tied = some > lowest, some == lowest
-        left = count - above.sum(axis=1, keepdims=True)
-        weights[:, :, columns] = (above + tied * left / tied.sum(axis=1, keepdims=True)) / count
-    return weights
+    size = len(scores)
+    if count == size:
+        return np.full(scores.shape, 1.0 / size)
+    lowest = np.partition(scores, size - count, axis=0)[size - count]
+    above, tied = scores > lowest, scores == lowest
+    left = count - np.count_nonzero(above, axis=0)
+    return np.asarray((above + tied * (left / np.count_nonzero(tied, axis=0))) / count)
 
 
 def _step_of_block(
     block: Block, directions: np.ndarray, shares: np.ndarray, pull: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """sum_i c_i S_q(w; i) and sum_i c_i T_i(w) of the bags of a block, for pairs of w and q."""
-    values, sums = np.empty(len(directions)), np.empty(directions.shape)
-    for first in range(0, len(directions), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
-        scores = block.scores(directions[some].T, precise=True)
-        weights = np.empty(scores.shape)
-        for bags, rows in _of_equal_size(block.offsets):
-            counts = counts_of(rows.shape[1], shares[some])
-            weights[rows] = _selected(scores[rows], counts) * pull[block.bags][bags, None, None]
-        values[some] = np.einsum("ij,ij->j", scores, weights)
-        for number, column in enumerate(weights.T):
-            rows = np.flatnonzero(column)
-            sums[first + number] = block.weighted_sum(rows, column[rows])
-    return values, sums
+    scores = block.scores(directions.T, precise=True)
+    weights = np.zeros(scores.shape)
+    columns = [(share, np.flatnonzero(shares == share)) for share in np.unique(shares)]
+    for first, last, c in zip(block.offsets[:-1], block.offsets[1:], pull[block.bags], strict=True):
+        if c:
+            for share, column in columns:
+                count = int(counts_of(last - first, share))
+                weights[first:last, column] = c * _selected(scores[first:last, column], count)
+    values = np.einsum("ij,ij->j", scores, weights)
+    return values, np.asarray((block.instances.T @ weights).T)
 
 
 @dataclass(frozen=True)
@@ -201,14 +196,14 @@ def ascend(
         higher = found > values[moving]
         good, rest = taken[higher], taken[~higher]
         current[good], values[good], gradients[good] = (
-            target[good], found[higher], at_target[higher],
+            target[good],
+            found[higher],
+            at_target[higher],
         )
         moving[rest] = False
         if len(rest):
             # All shorter steps in one pass.
-            between = np.concatenate(
-                [(1 - t) * current[rest] + t * target[rest] for t in _SHORTER]
-            )
+            between = np.concatenate([(1 - t) * current[rest] + t * target[rest] for t in _SHORTER])
             points = metric.normalised(between)
             tried, at_points = evaluated(points, np.tile(shares[rest], len(_SHORTER)))
             n_passes += 1
@@ -222,79 +217,3 @@ def ascend(
         if not moving.any():
             break
     return Ascent(current, values, n_passes)
-
-
-@dataclass(frozen=True)
-class AscentSettings:
-    """How a discriminant is sought.
-
-    Attributes
-    ----------
-    negative_weight : float
-        h above.
-    shrinkage : float
-    n_candidates : int
-        Instances that are tried as starts.
-    n_starts : int
-        Best candidates of each share that are followed.
-    max_iter : int
-        Steps from each start.
-    """
-
-    negative_weight: float = 0.5
-    shrinkage: float = 0.05
-    n_candidates: int = 400
-    n_starts: int = 4
-    max_iter: int = 6
-
-
-@dataclass(frozen=True)
-class Discriminant:
-    """The best direction for a share, J, and the rank correlation of its superquantiles."""
-
-    share: float
-    direction: np.ndarray
-    objective: float
-    value: float
-
-
-def discriminants(
-    source: PassSource,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    shares: Sequence[float],
-    settings: AscentSettings,
-) -> tuple[list[Discriminant], int]:
-    """The best direction for each share, and the number of passes.
-
-    Parameters
-    ----------
-    source : PassSource
-    targets : ndarray of shape (n_bags,)
-        Above zero for bags whose superquantiles should be high.
-    weights : ndarray of shape (n_bags,)
-        Bags of weight zero take no part.
-    shares : sequence of float
-    settings : AscentSettings
-    """
-    centred = targets_of(targets, weights)
-    starts = start_directions(source, centred, weights, settings.n_candidates, settings.shrinkage)
-    metric = Metric(starts.mean, starts.factor)
-    tried = metric.normalised(starts.directions)
-    used = weights > 0
-
-    def values_of(scores: np.ndarray) -> np.ndarray:
-        return rank_correlations(scores[used].T, centred[used], weights[used])
-
-    pooled = superquantiles(starts.sample, tried[:-1], shares)
-    followed, of = [], []
-    for share, scores in zip(shares, pooled, strict=True):
-        values = rank_correlations(scores.T, *starts.sample_targets)
-        best = descending(values)[: settings.n_starts]
-        followed += [tried[best], tried[-1:]]
-        of += [share] * (len(best) + 1)
-    pull = pull_of(centred, weights, settings.negative_weight)
-    each = np.array(of)
-    found = ascend(source, metric, np.concatenate(followed), each, pull, settings.max_iter)
-    n_passes, best = starts.n_passes + 1 + found.n_passes, []
-    return best, n_passes
