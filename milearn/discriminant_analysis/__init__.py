@@ -1,4 +1,4 @@
-"""Discriminants of bags: the share of the highest instances that decides is learnt."""
+"""Discriminants of bags: a share of the instances decides."""
 
 from ._share import ShareDiscriminant, ShareRegressor
 

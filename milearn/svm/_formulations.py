@@ -20,7 +20,7 @@ from .._fit.warn import warn_of_indefinite
 from .._solvers.common.cccp import CCCPSolution, SolverOptions
 from .._solvers.common.descent import precision
 from .._solvers.common.features import FeatureMap, FeatureSource, landmark_features
-from .._solvers.common.screen import landmark_source
+from .._solvers.common.screen import instance_landmarks, transformed_source
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
@@ -165,7 +165,8 @@ def screen_source(training: TrainingBags, kernel: Kernel, weights: np.ndarray) -
     """Landmark features of the instances for a screen, or None for an indefinite kernel."""
     if not kernel.semidefinite:
         return None
-    return landmark_source(training.source(), kernel.values, weights)
+    source = training.source()
+    return transformed_source(source, instance_landmarks(source, kernel.values, weights))
 
 
 def feature_source(bags: Any, features: FeatureMap, n_jobs: int) -> FeatureSource:

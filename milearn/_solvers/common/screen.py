@@ -135,7 +135,7 @@ def screened(
     """
     limits = ScreenLimits() if limits is None else limits
     if source.n_features > limits.features:
-        source = landmark_source(source, _products, weights)
+        source = transformed_source(source, instance_landmarks(source, products, weights))
     along, mean, factor = whitened(source, weights, limits)
     pull = targets * weights
     tried, count = np.zeros((0, len(mean))), limits.n_candidates(source.n_instances, len(mean))
@@ -256,13 +256,13 @@ def _moments(block: Block, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     return block.weighted_sum(np.arange(len(each)), each), squares, float(each.sum())
 
 
-def landmark_source(
+def instance_landmarks(
     source: PassSource,
     values: Callable[[Any, Any], np.ndarray],
     weights: np.ndarray,
     count: int = 100,
-) -> ArraySource:
-    """Features of the instances by Nystroem's method, in memory.
+) -> FeatureMap:
+    """Features of the instances by Nystroem's method.
 
     Parameters
     ----------
@@ -281,7 +281,11 @@ def landmark_source(
     # Small eigenvalues and the signs of eigenvectors are rounding, which must not choose.
     factor, _ = whitening(np.asarray(values(landmarks, landmarks), dtype=np.float64), 1e-6)
     factor = factor @ (factor / np.maximum(np.linalg.norm(factor, axis=0), 1e-300)).T
-    features = FeatureMap(factor.shape[1], values, landmarks, factor, rows)
+    return FeatureMap(factor.shape[1], values, landmarks, factor, rows)
+
+
+def transformed_source(source: PassSource, features: FeatureMap) -> ArraySource:
+    """The features of all instances, in memory."""
     return ArraySource(np.concatenate(source.map(_transformed, features)), source.offsets)
 
 
@@ -289,7 +293,7 @@ def _transformed(block: Block, features: FeatureMap) -> np.ndarray:
     return np.asarray(features.transform(block.take(np.arange(block.offsets[-1]))))
 
 
-def _products(left: Any, right: Any) -> np.ndarray:
+def products(left: Any, right: Any) -> np.ndarray:
     return _dense(left @ right.T)
 
 

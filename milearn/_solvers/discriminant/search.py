@@ -21,14 +21,18 @@ from typing import Any
 import numpy as np
 
 from ..._bags.blocks import PassSource
+from ..common.passes import SampleLimits, instance_scores, sampled_source
 from ..common.screen import (
     ScreenLimits,
     contrasts_of,
     descending,
     inherited_difference,
+    instance_landmarks,
+    products,
     rank_correlations,
     single_directions,
     targets_of,
+    transformed_source,
     whitened,
 )
 from .superquantile import Metric, ascend, counts_of, pull_of, superquantiles
@@ -38,9 +42,15 @@ GRID = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 # Multiples of a share over which the scores of a bag are pooled.
 _POOLINGS = (1 / 3, 1.0, 3.0)
 _LIMITS = ScreenLimits(candidates=400)
+# Bags that are searched; of more instances, the last steps are made on all.
+_SAMPLE = SampleLimits(instances=500_000, per_feature=0, numbers=2**25)
+# Cuts that are compared.
+_CUTS = 64
 # Best candidates of each share that are followed, and the steps of all of them. The best one of
 # each share goes on.
 _STARTS, _FIRST_STEPS = 4, 2
+# h of the objective.
+_NEGATIVE_WEIGHT = 0.5
 
 
 @dataclass(frozen=True)
@@ -64,24 +74,36 @@ class Followed:
 
 
 @dataclass(frozen=True)
-class ShareModel:
-    """A direction whose pooled scores have the mean ``centre`` and deviation ``scale``."""
+class ShareSolution:
+    """A function of instances, whose pooled values have mean zero and deviation one.
 
-    direction: np.ndarray
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,)
+    intercept : float
+    choice : Choice
+    objective : float
+        J of the direction.
+    n_passes : int
+    bags : ndarray of shape (n_searched,)
+        Bags of the search.
+    scores : ndarray of shape (n_searched,)
+        Their scores of the models of inner folds.
+    shares : ndarray of shape (n_shares,)
+        Shares that were compared.
+    share_scores : ndarray of shape (n_shares, n_searched)
+        Scores as above of the best choice of each share.
+    """
+
+    coef: np.ndarray
+    intercept: float
     choice: Choice
     objective: float
-    centre: float
-    scale: float
     n_passes: int
-
-    @property
-    def coef(self) -> np.ndarray:
-        """w, so that scores have a deviation of one."""
-        return self.choice.sign * self.direction / self.scale
-
-    @property
-    def intercept(self) -> float:
-        return -self.choice.sign * self.centre / self.scale
+    bags: np.ndarray
+    scores: np.ndarray
+    shares: np.ndarray
+    share_scores: np.ndarray
 
 
 def compared_shares(sizes: np.ndarray, share: Any) -> np.ndarray:
@@ -102,8 +124,6 @@ class ShareSearch:
     shares : ndarray of shape (n_shares,)
     max_iter : int
         Steps from a start.
-    negative_weight : float
-        h of :mod:`.superquantile`.
     """
 
     def __init__(
@@ -111,12 +131,9 @@ class ShareSearch:
         source: PassSource,
         weights: np.ndarray,
         shares: np.ndarray,
-        *,
-        max_iter: int = 6,
-        negative_weight: float = 0.5,
+        max_iter: int,
     ) -> None:
-        self.source, self.shares = source, shares
-        self.max_iter, self.negative_weight = max_iter, negative_weight
+        self.source, self.shares, self.max_iter = source, shares, max_iter
         self.along, mean, factor = whitened(source, weights, _LIMITS)
         self.whitening = mean, factor
         self.metric = Metric(mean, np.tril(factor[0]))
@@ -161,7 +178,7 @@ class ShareSearch:
             values = np.concatenate([self.values[number], values], axis=1).T
             starts.append(tried[descending(worth(values))[:_STARTS]])
         directions, of = np.concatenate(starts), np.repeat(np.arange(len(numbers)), _STARTS)
-        pull, n_passes = pull_of(centred, weights, self.negative_weight), 1
+        pull, n_passes = pull_of(centred, weights, _NEGATIVE_WEIGHT), 1
         first = min(_FIRST_STEPS, self.max_iter)
         for n_steps in (first, self.max_iter - first):
             shares = self.shares[numbers[of]]
@@ -201,31 +218,115 @@ class ShareSearch:
                         found[place, test] = sign * (scores[test] - centre) / scale
         return found
 
-    def best(self, scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> int:
-        """Number of the choice whose scores agree best with the targets.
-
-        Of equal ones it is the one with the fewest instances.
-        """
+    def worth(self, scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Rank correlation of the scores of each choice, shape (n_choices,)."""
         used = weights > 0
         centred = targets_of(targets[used], weights[used])
-        values = rank_correlations(scores[:, used], centred, weights[used])
+        return rank_correlations(scores[:, used], centred, weights[used])
+
+    def best(self, values: np.ndarray) -> int:
+        """Number of the choice with the highest value; of equal ones, that of fewest instances."""
         poolings = [choice.pooling for choice in self.choices]
         return int(np.lexsort((poolings, -np.round(values, 9)))[0])
 
-    def model(self, choice: Choice, targets: np.ndarray, weights: np.ndarray) -> ShareModel:
-        """The model of a choice on bags with weights above zero."""
-        found = self.followed(choice.sign * targets, weights, [choice.number])
-        return model_of(self.source, found, choice, weights)
+
+def solve_shares(
+    source: PassSource,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    *,
+    share: float | None = None,
+    max_iter: int = 6,
+) -> list[ShareSolution]:
+    """The best model of each of several targets.
+
+    Parameters
+    ----------
+    source : PassSource
+    targets : ndarray of shape (n_targets, n_bags)
+        What the scores should grow with.
+    weights : ndarray of shape (n_bags,), above zero
+    folds : sequence of (train, test)
+        Without folds, shares and orientations are compared on the training bags.
+    share : float, default=None
+        None compares several.
+    max_iter : int
+        Steps from a start.
+    """
+    searched, bags = source, np.arange(source.n_bags)
+    if not _SAMPLE.holds_all(source.n_instances, source.n_features):
+        signs = np.where(targets_of(targets[0], weights) > 0, 1.0, -1.0)
+        searched, bags = sampled_source(
+            source, signs if len(targets) == 1 else 0 * signs + 1, _SAMPLE
+        )
+    features, own = None, weights[bags]
+    if source.n_features > _LIMITS.features:
+        features = instance_landmarks(searched, products, own)
+        searched = transformed_source(searched, features)
+    search = ShareSearch(searched, own, compared_shares(np.diff(source.offsets), share), max_iter)
+    place = np.full(source.n_bags, -1)
+    place[bags] = np.arange(len(bags))
+    folds = [
+        tuple(part[part >= 0] for part in (place[train], place[test])) for train, test in folds
+    ]
+    solutions = []
+    for target in targets:
+        held_out = search.held_out(target[bags], own, folds)
+        values = search.worth(held_out, target[bags], own)
+        choice = search.choices[search.best(values)]
+        found = search.followed(choice.sign * target[bags], own, [choice.number])
+        direction, objective = found.directions[0], float(found.objectives[0])
+        n_passes = found.n_passes
+        if features is not None:
+            direction = np.asarray(features.landmarks.T @ (features.factor @ direction))
+        elif searched is not source:
+            pull = pull_of(choice.sign * targets_of(target, weights), weights, _NEGATIVE_WEIGHT)
+            start = direction[None], np.array([choice.share])
+            last = ascend(source, search.metric, *start, pull, max_iter)
+            direction, objective = last.directions[0], float(last.values[0])
+            n_passes += last.n_passes
+        scores = superquantiles(source, direction[None], [choice.pooling])[0, :, 0]
+        centre, scale = _centre_and_scale(scores, weights)
+        factor = choice.sign / scale
+        numbers = np.array([each.number for each in search.choices])
+        best = [
+            search.best(np.where(numbers == k, values, -np.inf)) for k in range(len(search.shares))
+        ]
+        solutions.append(
+            ShareSolution(
+                *(factor * direction, -factor * centre, choice, objective, n_passes + 1),
+                *(bags, held_out[search.choices.index(choice)], search.shares, held_out[best]),
+            )
+        )
+    return solutions
 
 
-def model_of(
-    source: PassSource, found: Followed, choice: Choice, weights: np.ndarray
-) -> ShareModel:
-    """The model of the first direction, scaled by the bags of a source."""
-    scores = superquantiles(source, found.directions[:1], [choice.pooling])[0, :, 0]
-    centre, scale = _centre_and_scale(scores, weights)
-    direction, objective = found.directions[0], float(found.objectives[0])
-    return ShareModel(direction, choice, objective, centre, scale, found.n_passes + 1)
+def _correlations(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted correlation of each column of values with the targets, which have mean zero."""
+    away = values - np.average(values, axis=0, weights=weights)
+    norms = np.sqrt((weights @ away**2) * float(weights @ targets**2))
+    sums = (weights * targets) @ away
+    return np.asarray(np.divide(sums, norms, out=np.zeros(len(sums)), where=norms > 0))
+
+
+def best_cut(
+    source: PassSource, coef: np.ndarray, targets: np.ndarray, weights: np.ndarray
+) -> float:
+    """The cut for which the share of the instances with higher scores agrees best with the targets.
+
+    It is compared by the correlation with the targets at quantiles of the scores of all instances.
+    """
+    scores = instance_scores(source, coef[None])[:, 0]
+    owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
+    tails = np.geomspace(1.0 / len(scores), 0.5, min(_CUTS, len(scores)))
+    cuts = np.unique(np.quantile(scores, 1.0 - tails))
+    n_places = len(cuts) + 1
+    places = owner * n_places + np.searchsorted(cuts, scores, side="left")
+    counts = np.bincount(places, minlength=source.n_bags * n_places).reshape(-1, n_places)
+    above = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:] / np.diff(source.offsets)[:, None]
+    values = _correlations(above, targets_of(targets, weights), weights)
+    return float(cuts[len(values) - 1 - np.argmax(np.round(values[::-1], 9))])
 
 
 def _centre_and_scale(scores: np.ndarray, weights: np.ndarray) -> tuple[float, float]:

@@ -76,10 +76,33 @@ def _superquantiles(block: Block, directions: np.ndarray, shares: np.ndarray) ->
     for first in range(0, len(directions), _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
         scores = block.scores(directions[some].T, precise=True)
-        for bags, rows in _of_equal_size(block.offsets):
-            counts = counts_of(rows.shape[1], shares)
-            found[:, bags, some] = _highest_means(scores[rows], counts)
+        found[:, :, some] = means_of_highest(scores, block.offsets, shares)
     return found
+
+
+def means_of_highest(scores: np.ndarray, offsets: np.ndarray, shares: Any) -> np.ndarray:
+    """Superquantiles of the bags, shape (n_shares, n_bags, n_directions).
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_instances, n_directions)
+    offsets : ndarray of shape (n_bags + 1,)
+    shares : array-like of shape (n_shares,)
+    """
+    found = np.empty((len(shares), len(offsets) - 1, scores.shape[1]))
+    for bags, rows in _of_equal_size(offsets):
+        found[:, bags] = _highest_means(scores[rows], counts_of(rows.shape[1], shares))
+    return found
+
+
+def rows_of_highest(scores: np.ndarray, offsets: np.ndarray, share: float) -> np.ndarray:
+    """Mask of the highest instances of each bag, shape (n_instances,); the first ones of equals."""
+    mask = np.zeros(len(scores), dtype=bool)
+    for _, rows in _of_equal_size(offsets):
+        count = int(counts_of(rows.shape[1], share))
+        order = np.argsort(-scores[rows], axis=1, kind="stable")[:, :count]
+        mask[np.take_along_axis(rows, order, axis=1)] = True
+    return mask
 
 
 def _highest_means(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
