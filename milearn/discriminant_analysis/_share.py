@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +33,6 @@ class _ShareModel(_TwoLevels):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "share": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
     _dtypes = STORED_FLOATS
 
@@ -44,9 +43,8 @@ class _ShareModel(_TwoLevels):
     orientation_: Any
     cut_: Any
 
-    def __init__(self, *, share: float | str = "auto", max_iter: int = 6) -> None:
+    def __init__(self, *, share: float | str = "auto") -> None:
         self.share = share
-        self.max_iter = max_iter
 
     def _takes_remote_bags(self) -> bool:
         return True
@@ -61,7 +59,6 @@ class _ShareModel(_TwoLevels):
             merged.weights,
             folds,
             share=None if self.share == "auto" else float(self.share),
-            max_iter=self.max_iter,
         )
         choices = [each.choice for each in found]
         fitted = {
@@ -202,8 +199,6 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     share : "auto" or float, default="auto"
         The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on five inner
         folds by the area under the ROC curve (three folds for less than 40 bags).
-    max_iter : int, default=6
-        Maximum number of steps from a start.
 
     Attributes
     ----------
@@ -245,7 +240,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     -----
     The problem is not convex. The directions :math:`\Sigma^{-1}(x - m)` of up to 400 instances,
     Fisher's discriminant of the instances and eigenvectors of the difference of the covariances of
-    the classes are screened, and the best four for each share are improved by steps to
+    the classes are screened, and the best four for each share are improved by six steps to
     :math:`\Sigma^{-1}` times the gradient. A step that lowers the objective is shortened or not
     taken. The result is a local maximum, which is the maximum for q = 1.
 
@@ -370,8 +365,6 @@ class ShareRegressor(_ShareModel, BagRegressor):
     share : "auto" or float, default="auto"
         The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on inner
         folds by the correlation of the values with the ranks of the scores.
-    max_iter : int, default=6
-        Maximum number of steps from a start.
 
     Attributes
     ----------

@@ -47,6 +47,7 @@ from .passes import gather, instance_scores
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
+_TINY = np.finfo(float).tiny
 # Number of directions and mean size of bags from which maxima are taken bag by bag.
 _MANY_DIRECTIONS, _LARGE_BAG = 100, 100
 
@@ -440,7 +441,8 @@ def inherited_difference(source: PassSource, pull: np.ndarray) -> np.ndarray:
     """Difference of the means of instances with the targets of their bags."""
     sizes = np.diff(source.offsets)
     sums = np.where(pull > 0, sizes @ np.maximum(pull, 0.0), sizes @ np.maximum(-pull, 0.0))
-    return np.asarray(np.sum(source.map(_weighted_sum, pull / sums), axis=0))
+    # Targets that do not differ pull nowhere.
+    return np.asarray(np.sum(source.map(_weighted_sum, pull / np.maximum(sums, _TINY)), axis=0))
 
 
 def _weighted_sum(block: Block, weights: np.ndarray) -> np.ndarray:

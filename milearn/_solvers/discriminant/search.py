@@ -47,8 +47,8 @@ _SAMPLE = SampleLimits(instances=500_000, per_feature=0, numbers=2**25)
 # Cuts that are compared.
 _CUTS = 64
 # Best candidates of each share that are followed, and the steps of all of them. The best one of
-# each share goes on.
-_STARTS, _FIRST_STEPS = 4, 2
+# each share goes on to the last step.
+_STARTS, _FIRST_STEPS, _STEPS = 4, 2, 6
 # h of the objective.
 _NEGATIVE_WEIGHT = 0.5
 
@@ -122,8 +122,6 @@ class ShareSearch:
     source : PassSource
     weights : ndarray of shape (n_bags,), above zero
     shares : ndarray of shape (n_shares,)
-    max_iter : int
-        Steps from a start.
     """
 
     def __init__(
@@ -131,9 +129,8 @@ class ShareSearch:
         source: PassSource,
         weights: np.ndarray,
         shares: np.ndarray,
-        max_iter: int,
     ) -> None:
-        self.source, self.shares, self.max_iter = source, shares, max_iter
+        self.source, self.shares = source, shares
         self.along, mean, factor = whitened(source, weights, _LIMITS)
         self.whitening = mean, factor
         self.metric = Metric(mean, np.tril(factor[0]))
@@ -177,10 +174,10 @@ class ShareSearch:
         for number, values in zip(numbers, of_more, strict=True):
             values = np.concatenate([self.values[number], values], axis=1).T
             starts.append(tried[descending(worth(values))[:_STARTS]])
-        directions, of = np.concatenate(starts), np.repeat(np.arange(len(numbers)), _STARTS)
+        directions = np.concatenate(starts)
+        of = np.repeat(np.arange(len(numbers)), len(starts[0]))
         pull, n_passes = pull_of(centred, weights, _NEGATIVE_WEIGHT), 1
-        first = min(_FIRST_STEPS, self.max_iter)
-        for n_steps in (first, self.max_iter - first):
+        for n_steps in (_FIRST_STEPS, _STEPS - _FIRST_STEPS):
             shares = self.shares[numbers[of]]
             found = ascend(self.source, self.metric, directions, shares, pull, n_steps)
             pooled = superquantiles(self.source, found.directions, self.shares[numbers])
@@ -237,7 +234,6 @@ def solve_shares(
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     *,
     share: float | None = None,
-    max_iter: int = 6,
 ) -> list[ShareSolution]:
     """The best model of each of several targets.
 
@@ -251,8 +247,6 @@ def solve_shares(
         Without folds, shares and orientations are compared on the training bags.
     share : float, default=None
         None compares several.
-    max_iter : int
-        Steps from a start.
     """
     searched, bags = source, np.arange(source.n_bags)
     if not _SAMPLE.holds_all(source.n_instances, source.n_features):
@@ -264,7 +258,7 @@ def solve_shares(
     if source.n_features > _LIMITS.features:
         features = instance_landmarks(searched, products, own)
         searched = transformed_source(searched, features)
-    search = ShareSearch(searched, own, compared_shares(np.diff(source.offsets), share), max_iter)
+    search = ShareSearch(searched, own, compared_shares(np.diff(source.offsets), share))
     place = np.full(source.n_bags, -1)
     place[bags] = np.arange(len(bags))
     folds = [
@@ -283,7 +277,7 @@ def solve_shares(
         elif searched is not source:
             pull = pull_of(choice.sign * targets_of(target, weights), weights, _NEGATIVE_WEIGHT)
             start = direction[None], np.array([choice.share])
-            last = ascend(source, search.metric, *start, pull, max_iter)
+            last = ascend(source, search.metric, *start, pull, _STEPS)
             direction, objective = last.directions[0], float(last.values[0])
             n_passes += last.n_passes
         scores = superquantiles(source, direction[None], [choice.pooling])[0, :, 0]

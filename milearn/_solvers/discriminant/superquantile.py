@@ -168,7 +168,8 @@ def pull_of(targets: np.ndarray, weights: np.ndarray, negative_weight: float) ->
     """c: proportional to weighted targets, one over positive and -h over negative targets."""
     pull = targets * weights
     up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
-    return np.asarray(up / up.sum() - negative_weight * down / down.sum())
+    # Where targets do not differ there is nothing to sum.
+    return np.asarray(up / (up.sum() or 1.0) - negative_weight * down / (down.sum() or 1.0))
 
 
 @dataclass(frozen=True)
