@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -16,6 +16,7 @@ from .._bags.distinct import MergedBags, merge_bags
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_mean
 from .._compat import Interval, StrOptions
+from .._constraints import Constraints
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, encode_classes, validate_labels, validate_sample_weight
 from .._solvers.common.screen import rank_correlations, targets_of
@@ -31,9 +32,9 @@ _SMALLEST_SLOPE = 1e-6
 class _ShareModel(_TwoLevels):
     """Scores of bags as means of the highest, or lowest, scores of their instances."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "share": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")],
-    }
+    _parameter_constraints = Constraints(
+        share=[StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")]
+    )
     _dtypes = STORED_FLOATS
 
     coef_: np.ndarray

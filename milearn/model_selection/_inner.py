@@ -12,8 +12,7 @@ from .._bags import Bags
 from .._bags.distinct import MergedBags
 from .._bags.segments import offsets_of
 from .._fit.warn import warn_user
-from ._problem import group_codes
-from ._stratified import StratifiedBagKFold
+from ._splitters import StratifiedBagKFold, group_codes
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 

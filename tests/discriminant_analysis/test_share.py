@@ -9,6 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
+from milearn._solvers.common.passes import SampleLimits
+from milearn._solvers.discriminant import search
 from milearn.discriminant_analysis import ShareDiscriminant, ShareRegressor
 
 
@@ -29,7 +31,7 @@ def cohort(seed, shares, size=150, d=8, shift=3.0):
 @pytest.fixture(scope="module")
 def shares():
     y = np.arange(90) % 2
-    bags, true = cohort(0, np.where(y == 1, 0.1, 0.02))
+    bags, true = cohort(0, np.where(y == 1, 0.06, 0.01), d=20, shift=4.5)
     return bags, y, true
 
 
@@ -81,7 +83,7 @@ def test_storage_order_and_duplicates_do_not_matter(shares, model, tmp_path):
     bags, y, _ = shares
     rng, whole = np.random.default_rng(0), bags[:60]
     order = rng.permutation(60)
-    shuffled = Bags.from_list([rng.permutation(bags[int(bag)].instances) for bag in order])
+    shuffled = Bags.from_list([rng.permutation(bags[int(bag)]) for bag in order])
     mapped = np.lib.format.open_memmap(
         tmp_path / "rows.npy", mode="w+", dtype=np.float64, shape=whole.instances.shape
     )
@@ -137,9 +139,7 @@ def test_groups_stay_together(shares):
     # whose twin was in training would be right.
     rng = np.random.default_rng(0)
     bags, _ = cohort(5, np.full(30, 0.05), d=30)
-    X = Bags.from_list(
-        [bags[bag].instances + 1e-3 * rng.normal() for bag in range(30) for _ in "ab"]
-    )
+    X = Bags.from_list([bags[bag] + 1e-3 * rng.normal() for bag in range(30) for _ in "ab"])
     y, groups = np.repeat(rng.permutation(np.arange(30) % 2), 2), np.repeat(np.arange(30), 2)
     apart = ShareDiscriminant().fit(X, y, groups=groups)
     together = ShareDiscriminant().fit(X, y)
@@ -174,14 +174,11 @@ def test_many_features_and_one_class_of_one_bag(shares):
 
 
 def test_a_sample_finds_the_share_and_all_bags_the_direction(shares, model, monkeypatch):
-    from milearn._solvers.common.passes import SampleLimits
-    from milearn._solvers.discriminant import search
-
     bags, y, _ = shares
     monkeypatch.setattr(
         search, "_SAMPLE", SampleLimits(instances=5_000, per_feature=0, numbers=40_000, bags=18)
     )
     other = ShareDiscriminant().fit(bags[:60], y[:60])
     cosine = other.coef_ @ model.coef_ / np.linalg.norm(other.coef_) / np.linalg.norm(model.coef_)
-    assert cosine > 0.95
+    assert cosine > 0.9
     assert roc_auc_score(y[60:], other.decision_function(bags[60:])) > 0.9

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_superquantiles_are_the_maximum_over_weights(ties):
     W, shares = np.random.default_rng(1).normal(size=(70, 2)), [0.0, 0.3, 0.5, 1.0]
     found = superquantiles(ArraySource(X, offsets, block_bytes=200), W, shares)
     for number, share in enumerate(shares):
-        for bag, (first, last) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        for bag, (first, last) in enumerate(pairwise(offsets)):
             count = int(counts_of(last - first, share))
             scores = X[first:last] @ W.T
             means = [
@@ -110,7 +110,7 @@ def test_steps_do_not_lower_the_objective_and_end_in_a_local_maximum(share):
     circle = np.linspace(0, 2 * np.pi, 20_000, endpoint=False)
     attained = 0
     for seed in range(10):
-        X, offsets, S, metric = problem(seed, sizes=SIZES * 2)
+        X, offsets, _, metric = problem(seed, sizes=SIZES * 2)
         source = ArraySource(X, offsets)
         pull = pull_of(np.array([1.0, -1.0] * 6), np.arange(1.0, 13.0), 0.5)
         around = metric.normalised(np.stack([np.cos(circle), np.sin(circle)], axis=1))
@@ -119,7 +119,7 @@ def test_steps_do_not_lower_the_objective_and_end_in_a_local_maximum(share):
         )
         starts, shares = around[::2000], np.full(10, share)
         history = [ascend(source, metric, starts, shares, pull, n) for n in (0, 1, 2, 4, 40)]
-        for before, after in zip(history[:-1], history[1:], strict=True):
+        for before, after in pairwise(history):
             assert np.all(after.values >= before.values - 1e-12)
         last = history[-1]
         recomputed = (
