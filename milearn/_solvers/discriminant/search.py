@@ -223,7 +223,7 @@ class ShareSearch:
 
     def best(self, values: np.ndarray) -> int:
         """Number of the choice with the highest value; of equal ones, that of fewest instances."""
-        poolings = [choice.pooling for choice in self.choices]
+        poolings = np.array([choice.pooling for choice in self.choices])
         return int(np.lexsort((poolings, -np.round(values, 9)))[0])
 
 

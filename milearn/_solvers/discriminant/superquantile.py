@@ -46,7 +46,7 @@ _ROUNDING = 1e-9
 def counts_of(sizes: Any, shares: Any) -> np.ndarray:
     """Number of highest instances, max(1, ceil(q n)), shape (n_shares, n_bags)."""
     wanted = np.ceil(np.multiply.outer(np.asarray(shares, dtype=float), sizes) - _ROUNDING)
-    return np.maximum(1, wanted).astype(np.intp)
+    return np.asarray(np.maximum(1, wanted), dtype=np.intp)
 
 
 def _of_equal_size(offsets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -114,7 +114,7 @@ def _highest_means(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     last = each[-2] if len(each) > 1 else 0
     sums[:, -1] = ordered[:, last : each[-1]].sum(axis=1)
     means = -np.cumsum(sums, axis=1) / each[:, None]
-    return np.moveaxis(means, 1, 0)[place]
+    return np.asarray(np.moveaxis(means, 1, 0)[place])
 
 
 def _selected(scores: np.ndarray, count: int) -> np.ndarray:
