@@ -200,7 +200,7 @@ class BagSVM:
     def _trained(
         self, bags: Bags, targets: np.ndarray, weights: np.ndarray, exact: Any, primal: Any
     ) -> dict[str, Any]:
-        """Fitted attributes of a machine on kernel values, or of one on explicit features."""
+        """Fitted attributes of an SVM on kernel values, or of one on explicit features."""
         learned, attributes = self._learn(bags, targets, weights)
         dual = learned.rows.projection is None
         model = exact if dual else primal
