@@ -20,10 +20,11 @@ from .._fit.validation import (
     validate_sample_weight,
 )
 from ..base import BagClassifier
+from ..model_selection._inner import checked_groups, class_folds
 from ._candidates import CandidateName, in_parts
 from ._judgement import best_candidate, probabilities
 from ._plan import prepared
-from ._run import INSTANCE, LINEAR, TREES, Automatic, Search, checked_groups, class_folds
+from ._run import INSTANCE, LINEAR, TREES, Automatic, Search
 
 
 class MIClassifier(Automatic, BagClassifier):

@@ -14,6 +14,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from .._bags import Bags
 from ..base import highest_class
+from ..model_selection._inner import Folds
 from ._candidates import CandidateName, FitData, FittedModels
 
 COMBINED = "combined"
@@ -211,7 +212,6 @@ def mean_calibrated(
     return np.average(stated, axis=0, weights=weights)
 
 
-Folds = list[tuple[np.ndarray, np.ndarray]]
 Scored = dict[CandidateName, list[np.ndarray]]
 # ``judge(name, scores, bags, n)`` calibrates by all bags and measures on the first ``n`` of them.
 Judge = Callable[[CandidateName, np.ndarray, np.ndarray, int], Judged]

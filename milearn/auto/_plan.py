@@ -11,10 +11,10 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._bags.rows_on_disk import converted, is_read_in_blocks, read_in_blocks
+from ..model_selection._inner import N_FOLDS
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
 
 AVERAGE = "average"
-N_FOLDS = 5
 
 # Kernels that compare all pairs of instances, or rows of one entry per instance.
 _PAIR_KERNELS = ("set_median", "mind", "mind_rows", "miles_rows", "emd")

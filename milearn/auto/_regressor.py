@@ -14,9 +14,10 @@ from .._compat import Interval, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
+from ..model_selection._inner import checked_groups, value_folds
 from ._candidates import CandidateName
 from ._plan import AVERAGE, prepared
-from ._run import INSTANCE, RIDGE, TREES, Automatic, Search, checked_groups, value_folds
+from ._run import INSTANCE, RIDGE, TREES, Automatic, Search
 
 
 class MIRegressor(Automatic, BagRegressor):

@@ -20,7 +20,7 @@ from .._fit.warn import warn_of_indefinite
 from .._solvers.common.cccp import CCCPSolution, SolverOptions
 from .._solvers.common.descent import precision
 from .._solvers.common.features import FeatureMap, FeatureSource, landmark_features
-from .._solvers.common.screen import landmark_source
+from .._solvers.common.screen import instance_landmarks, transformed_source
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
@@ -97,7 +97,8 @@ class Formulation:
             return self.source()
         if not self.kernel.semidefinite:
             return None
-        return landmark_source(self.training.source(), self.kernel.values, weights)
+        source = self.training.source()
+        return transformed_source(source, instance_landmarks(source, self.kernel.values, weights))
 
 
 @dataclass(frozen=True, kw_only=True)

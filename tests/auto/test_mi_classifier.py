@@ -16,8 +16,8 @@ from milearn import MISVC, Bags, MIRegressor, auto
 from milearn._bags.distinct import merge_bags
 from milearn.auto._judgement import calibrate, probabilities
 from milearn.auto._plan import SizeLimits, size_plan
-from milearn.auto._run import checked_groups, class_folds, value_folds
 from milearn.datasets import make_bags
+from milearn.model_selection._inner import checked_groups, class_folds, value_folds
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
 from tests.auto.test_ways import Only

@@ -47,6 +47,7 @@ from .passes import gather, instance_scores
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
+_TINY = np.finfo(float).tiny
 # Number of directions and mean size of bags from which maxima are taken bag by bag.
 _MANY_DIRECTIONS, _LARGE_BAG = 100, 100
 
@@ -135,7 +136,40 @@ def screened(
     """
     limits = ScreenLimits() if limits is None else limits
     if source.n_features > limits.features:
-        source = landmark_source(source, _products, weights)
+        source = transformed_source(source, instance_landmarks(source, products, weights))
+    along, mean, factor = whitened(source, weights, limits)
+    pull = targets * weights
+    tried, count = np.zeros((0, len(mean))), limits.n_candidates(source.n_instances, len(mean))
+    if count:
+        single = single_directions(source, along, np.maximum(pull, 0.0), (mean, factor), count)
+
+        def values_from(first: int) -> np.ndarray:
+            some = single[first : first + _AT_ONCE].astype(np.float32)
+            maxima = np.concatenate(source.map(_maxima_of_block, some), axis=1)
+            return rank_correlations(maxima, targets, weights)
+
+        values = in_threads(values_from, range(0, len(single), _AT_ONCE))
+        tried = single[descending(np.concatenate(values))[: limits.refined]]
+    inherited = linalg.cho_solve(factor, inherited_difference(source, pull))[None]
+    contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
+    directions = np.concatenate([tried, inherited, contrasts, -contrasts])
+    proportions = _proportions(pull)
+    for _ in range(limits.rounds):
+        sums = np.sum(source.map(_sums_of_highest, directions, proportions), axis=0)
+        directions = np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
+    refined = _best(source, directions, (targets, weights), limits.kept)
+    last = _best(source, inherited, (targets, weights), 1)
+    return Screened(
+        np.concatenate([refined.directions, last.directions]),
+        np.concatenate([refined.rows, last.rows]),
+        np.concatenate([refined.values, last.values]),
+    )
+
+
+def whitened(
+    source: PassSource, weights: np.ndarray, limits: ScreenLimits
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, bool]]:
+    """Projections of the instances, their mean, and the Cholesky factor of S."""
     line = np.random.RandomState(0).standard_normal((1, source.n_features))
     along = instance_scores(source, line, _scores)[:, 0]
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
@@ -153,35 +187,22 @@ def screened(
     # Where instances do not differ any direction will do.
     ridge = limits.ridge * (np.trace(covariance) / len(mean) or 1.0)
     covariance[np.diag_indices(len(mean))] += ridge
-    factor = linalg.cho_factor(covariance, lower=True, overwrite_a=True)
-    pull = targets * weights
-    tried, count = np.zeros((0, len(mean))), limits.n_candidates(source.n_instances, len(mean))
-    if count:
-        chosen = _at_equal_distances(along, np.maximum(pull, 0.0)[owner], count)
-        vectors = _dense(gather(source, _distinct(chosen, along))) - mean
-        single = linalg.cho_solve(factor, vectors.T).T
+    return along, mean, linalg.cho_factor(covariance, lower=True, overwrite_a=True)
 
-        def values_from(first: int) -> np.ndarray:
-            some = single[first : first + _AT_ONCE].astype(np.float32)
-            maxima = np.concatenate(source.map(_maxima_of_block, some), axis=1)
-            return rank_correlations(maxima, targets, weights)
 
-        values = in_threads(values_from, range(0, len(single), _AT_ONCE))
-        tried = single[_descending(np.concatenate(values))[: limits.refined]]
-    inherited = linalg.cho_solve(factor, _inherited_difference(source, pull))[None]
-    contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
-    directions = np.concatenate([tried, inherited, contrasts, -contrasts])
-    proportions = _proportions(pull)
-    for _ in range(limits.rounds):
-        sums = np.sum(source.map(_sums_of_highest, directions, proportions), axis=0)
-        directions = np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
-    refined = _best(source, directions, (targets, weights), limits.kept)
-    last = _best(source, inherited, (targets, weights), 1)
-    return Screened(
-        np.concatenate([refined.directions, last.directions]),
-        np.concatenate([refined.rows, last.rows]),
-        np.concatenate([refined.values, last.values]),
-    )
+def single_directions(
+    source: PassSource,
+    along: np.ndarray,
+    bag_weights: np.ndarray,
+    metric: tuple[np.ndarray, tuple[np.ndarray, bool]],
+    count: int,
+) -> np.ndarray:
+    """Directions S^-1 (x - m) of instances x at equal distances, shape (n, n_features)."""
+    mean, factor = metric
+    owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
+    chosen = _at_equal_distances(along, bag_weights[owner], count)
+    vectors = _dense(gather(source, _distinct(chosen, along))) - mean
+    return np.asarray(linalg.cho_solve(factor, vectors.T).T)
 
 
 def _proportions(pull: np.ndarray) -> np.ndarray:
@@ -220,7 +241,7 @@ def refined_by_variances(
     variances += ridge * (variances.mean() or 1.0)
     pull = targets * weights
     proportions = _proportions(pull)
-    direction = _inherited_difference(source, pull) / variances
+    direction = inherited_difference(source, pull) / variances
     for _ in range(rounds):
         parts = source.map(_sums_of_highest, direction[None], proportions)
         direction = (np.sum(parts, axis=0)[0] - 0.5 * mean) / variances
@@ -236,13 +257,13 @@ def _moments(block: Block, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     return block.weighted_sum(np.arange(len(each)), each), squares, float(each.sum())
 
 
-def landmark_source(
+def instance_landmarks(
     source: PassSource,
     values: Callable[[Any, Any], np.ndarray],
     weights: np.ndarray,
     count: int = 100,
-) -> ArraySource:
-    """Features of the instances by Nystroem's method, in memory.
+) -> FeatureMap:
+    """Features of the instances by Nystroem's method.
 
     Parameters
     ----------
@@ -261,7 +282,11 @@ def landmark_source(
     # Small eigenvalues and the signs of eigenvectors are rounding, which must not choose.
     factor, _ = whitening(np.asarray(values(landmarks, landmarks), dtype=np.float64), 1e-6)
     factor = factor @ (factor / np.maximum(np.linalg.norm(factor, axis=0), 1e-300)).T
-    features = FeatureMap(factor.shape[1], values, landmarks, factor, rows)
+    return FeatureMap(factor.shape[1], values, landmarks, factor, rows)
+
+
+def transformed_source(source: PassSource, features: FeatureMap) -> ArraySource:
+    """The features of all instances, in memory."""
     return ArraySource(np.concatenate(source.map(_transformed, features)), source.offsets)
 
 
@@ -269,7 +294,7 @@ def _transformed(block: Block, features: FeatureMap) -> np.ndarray:
     return np.asarray(features.transform(block.take(np.arange(block.offsets[-1]))))
 
 
-def _products(left: Any, right: Any) -> np.ndarray:
+def products(left: Any, right: Any) -> np.ndarray:
     return _dense(left @ right.T)
 
 
@@ -286,7 +311,7 @@ def _at_equal_distances(along: np.ndarray, weights: np.ndarray, count: int) -> n
     return np.asarray(order[np.minimum(np.searchsorted(ends, places), len(order) - 1)])
 
 
-def _descending(values: np.ndarray, digits: int = 9) -> np.ndarray:
+def descending(values: np.ndarray, digits: int = 9) -> np.ndarray:
     """Order of values, highest first; those that differ by rounding keep their order."""
     return np.asarray(np.argsort(-np.round(values, digits), kind="stable"))
 
@@ -412,11 +437,12 @@ def _sums_of_highest(block: Block, directions: np.ndarray, proportions: np.ndarr
     return found
 
 
-def _inherited_difference(source: PassSource, pull: np.ndarray) -> np.ndarray:
+def inherited_difference(source: PassSource, pull: np.ndarray) -> np.ndarray:
     """Difference of the means of instances with the targets of their bags."""
     sizes = np.diff(source.offsets)
     sums = np.where(pull > 0, sizes @ np.maximum(pull, 0.0), sizes @ np.maximum(-pull, 0.0))
-    return np.asarray(np.sum(source.map(_weighted_sum, pull / sums), axis=0))
+    # Targets that do not differ pull nowhere.
+    return np.asarray(np.sum(source.map(_weighted_sum, pull / np.maximum(sums, _TINY)), axis=0))
 
 
 def _weighted_sum(block: Block, weights: np.ndarray) -> np.ndarray:
@@ -441,7 +467,7 @@ def _best(
     values = rank_correlations(np.concatenate([top for _, top in parts], axis=1), *bags)
     kept: list[int] = []
     up = bags[0] > 0
-    for k in _descending(values):
+    for k in descending(values):
         if all(np.any(rows[k, up] != rows[other, up]) for other in kept):
             kept.append(int(k))
         if len(kept) == count:

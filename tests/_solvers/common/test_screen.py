@@ -18,11 +18,12 @@ from milearn._solvers.common.screen import (
     ScreenLimits,
     contrasts_of,
     highest_in_bags,
-    landmark_source,
+    instance_landmarks,
     rank_correlations,
     refined_by_variances,
     screened,
     targets_of,
+    transformed_source,
 )
 from milearn.svm import MISVC
 from tests.bags import tissues
@@ -153,7 +154,8 @@ def test_landmarks_take_the_place_of_many_features():
 
 def test_features_of_all_rows_as_landmarks_have_the_kernel():
     X, offsets, _, _ = needles(6, n_bags=4, size=20)
-    source = landmark_source(ArraySource(X, offsets), rbf_kernel, np.ones(4))
+    points = ArraySource(X, offsets)
+    source = transformed_source(points, instance_landmarks(points, rbf_kernel, np.ones(4)))
     np.testing.assert_allclose(source.instances @ source.instances.T, rbf_kernel(X), atol=1e-7)
 
 

@@ -1,0 +1,1 @@
+"""Discriminants of the mean of the highest scores of a bag."""

@@ -1,0 +1,243 @@
+"""Discriminants of superquantiles: the mean of the highest scores of a bag separates the classes.
+
+With the scores w . x_ij of the n_i instances of bag i, and k_i = max(1, ceil(q n_i)), the
+superquantile S_q(w; i) is the mean of the k_i highest scores. It is convex and positively
+homogeneous in w, and the mean T_i(w) of the instances that have these scores is a subgradient. The
+problem is
+
+    maximise  J(w) = sum_i c_i S_q(w; i)   subject to   w' S w = 1,
+
+where c_i > 0 sums to one over the bags with positive targets, c_i < 0 sums to -h over the others,
+the instances are centred at their mean, and S is their covariance plus ``shrinkage`` times its mean
+variance. A step is
+
+    v = S^-1 sum_i c_i T_i(w),  v' S v = 1,
+
+and w is replaced by v, or by the best of three points between both where v has a lower J.
+
+* For q = 1 the T_i are the means of the bags, and the first step is the maximum: with h = 1,
+  Fisher's discriminant.
+* For h = 0, J is convex and v never has a lower J.
+* For h > 0, J is a difference of convex functions. Where it is differentiable, moving from w
+  towards v raises J at first, unless w = v. A step that lowers J is not taken.
+
+The result is a local maximum that depends on the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ..._bags.blocks import Block, PassSource
+
+# Directions whose scores are computed at once.
+_AT_ONCE = 64
+# Points between the last direction and the next one that are tried if the next one is lower.
+_SHORTER = (0.5, 0.25, 0.1)
+# Rounding of q n before it is rounded up.
+_ROUNDING = 1e-9
+
+
+def counts_of(sizes: Any, shares: Any) -> np.ndarray:
+    """Number of highest instances, max(1, ceil(q n)), shape (n_shares, n_bags)."""
+    wanted = np.ceil(np.multiply.outer(np.asarray(shares, dtype=float), sizes) - _ROUNDING)
+    return np.asarray(np.maximum(1, wanted), dtype=np.intp)
+
+
+def _of_equal_size(offsets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Bags of each size, and the rows of their instances, shape (n_bags, size)."""
+    sizes = np.diff(offsets)
+    for size in np.unique(sizes):
+        bags = np.flatnonzero(sizes == size)
+        yield bags, offsets[bags][:, None] + np.arange(size)
+
+
+def superquantiles(source: PassSource, directions: np.ndarray, shares: Any) -> np.ndarray:
+    """Superquantiles of the scores of each bag, shape (n_shares, n_bags, n_directions).
+
+    Parameters
+    ----------
+    source : PassSource
+    directions : ndarray of shape (n_directions, n_features)
+    shares : array-like of shape (n_shares,)
+        Numbers from 0, for the highest instance, to 1, for the mean.
+    """
+    parts = source.map(_superquantiles, directions, np.asarray(shares, dtype=float))
+    return np.concatenate(parts, axis=1)
+
+
+def _superquantiles(block: Block, directions: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    found = np.empty((len(shares), len(block.offsets) - 1, len(directions)))
+    for first in range(0, len(directions), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        scores = block.scores(directions[some].T, precise=True)
+        found[:, :, some] = means_of_highest(scores, block.offsets, shares)
+    return found
+
+
+def means_of_highest(scores: np.ndarray, offsets: np.ndarray, shares: Any) -> np.ndarray:
+    """Superquantiles of the bags, shape (n_shares, n_bags, n_directions).
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_instances, n_directions)
+    offsets : ndarray of shape (n_bags + 1,)
+    shares : array-like of shape (n_shares,)
+    """
+    found = np.empty((len(shares), len(offsets) - 1, scores.shape[1]))
+    for bags, rows in _of_equal_size(offsets):
+        found[:, bags] = _highest_means(scores[rows], counts_of(rows.shape[1], shares))
+    return found
+
+
+def rows_of_highest(scores: np.ndarray, offsets: np.ndarray, share: float) -> np.ndarray:
+    """Mask of the highest instances of each bag, shape (n_instances,); the first ones of equals."""
+    mask = np.zeros(len(scores), dtype=bool)
+    for _, rows in _of_equal_size(offsets):
+        count = int(counts_of(rows.shape[1], share))
+        order = np.argsort(-scores[rows], axis=1, kind="stable")[:, :count]
+        mask[np.take_along_axis(rows, order, axis=1)] = True
+    return mask
+
+
+def _highest_means(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Means of the highest scores of bags of one size, shape (n_counts, n_bags, n_directions)."""
+    each, place = np.unique(counts, return_inverse=True)
+    ordered = np.partition(-scores, [count - 1 for count in each], axis=1)
+    sums = np.add.reduceat(ordered, [0, *each[:-1]], axis=1)[:, : len(each)]
+    # Rows after the last count belong to no segment of it.
+    last = each[-2] if len(each) > 1 else 0
+    sums[:, -1] = ordered[:, last : each[-1]].sum(axis=1)
+    means = -np.cumsum(sums, axis=1) / each[:, None]
+    return np.asarray(np.moveaxis(means, 1, 0)[place])
+
+
+def _selected(scores: np.ndarray, count: int) -> np.ndarray:
+    """Weights of the instances of a bag in T_i, for scores (size, n_directions).
+
+    Instances with the lowest selected score share what is left.
+    """
+    size = len(scores)
+    if count == size:
+        return np.full(scores.shape, 1.0 / size)
+    lowest = np.partition(scores, size - count, axis=0)[size - count]
+    above, tied = scores > lowest, scores == lowest
+    left = count - np.count_nonzero(above, axis=0)
+    return np.asarray((above + tied * (left / np.count_nonzero(tied, axis=0))) / count)
+
+
+def _step_of_block(
+    block: Block, directions: np.ndarray, shares: np.ndarray, pull: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """sum_i c_i S_q(w; i) and sum_i c_i T_i(w) of the bags of a block, for pairs of w and q."""
+    scores = block.scores(directions.T, precise=True)
+    weights = np.zeros(scores.shape)
+    columns = [(share, np.flatnonzero(shares == share)) for share in np.unique(shares)]
+    for first, last, c in zip(block.offsets[:-1], block.offsets[1:], pull[block.bags], strict=True):
+        if c:
+            for share, column in columns:
+                count = int(counts_of(last - first, share))
+                weights[first:last, column] = c * _selected(scores[first:last, column], count)
+    values = np.einsum("ij,ij->j", scores, weights)
+    return values, np.asarray((block.instances.T @ weights).T)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Mean of the instances, and the lower Cholesky factor of S."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+
+    def normalised(self, directions: np.ndarray) -> np.ndarray:
+        """Multiples of directions with w' S w = 1; those of length zero stay zero."""
+        lengths = np.linalg.norm(directions @ np.tril(self.factor), axis=1)
+        return directions / np.where(lengths > 0, lengths, 1.0)[:, None]
+
+    def solved(self, gradients: np.ndarray) -> np.ndarray:
+        """The direction S^-1 g of each gradient."""
+        return np.asarray(linalg.cho_solve((self.factor, True), gradients.T).T)
+
+
+def pull_of(targets: np.ndarray, weights: np.ndarray, negative_weight: float) -> np.ndarray:
+    """c: proportional to weighted targets, one over positive and -h over negative targets."""
+    pull = targets * weights
+    up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
+    # Where targets do not differ there is nothing to sum.
+    return np.asarray(up / (up.sum() or 1.0) - negative_weight * down / (down.sum() or 1.0))
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """Directions of shape (n, n_features), their J, and the number of passes."""
+
+    directions: np.ndarray
+    values: np.ndarray
+    n_passes: int
+
+
+def ascend(
+    source: PassSource,
+    metric: Metric,
+    directions: np.ndarray,
+    shares: np.ndarray,
+    pull: np.ndarray,
+    max_iter: int,
+) -> Ascent:
+    """Steps from directions, each of which has its share.
+
+    Parameters
+    ----------
+    source : PassSource
+    metric : Metric
+    directions : ndarray of shape (n, n_features)
+    shares : ndarray of shape (n,)
+    pull : ndarray of shape (n_bags,)
+        The factors c.
+    max_iter : int
+        Number of steps.
+    """
+    centre = pull.sum() * metric.mean
+
+    def evaluated(points: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parts = source.map(_step_of_block, points, of, pull)
+        values, sums = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
+        return values - points @ centre, sums - centre
+
+    current = metric.normalised(directions)
+    values, gradients = evaluated(current, shares)
+    n_passes, moving = 1, np.ones(len(current), dtype=bool)
+    for _ in range(max_iter):
+        target = metric.normalised(metric.solved(gradients))
+        found, at_target = evaluated(target[moving], shares[moving])
+        n_passes += 1
+        taken = np.flatnonzero(moving)
+        higher = found > values[moving]
+        good, rest = taken[higher], taken[~higher]
+        current[good], values[good], gradients[good] = (
+            target[good],
+            found[higher],
+            at_target[higher],
+        )
+        moving[rest] = False
+        if len(rest):
+            # All shorter steps in one pass.
+            between = np.concatenate([(1 - t) * current[rest] + t * target[rest] for t in _SHORTER])
+            points = metric.normalised(between)
+            tried, at_points = evaluated(points, np.tile(shares[rest], len(_SHORTER)))
+            n_passes += 1
+            tried = tried.reshape(len(_SHORTER), -1)
+            best = tried.argmax(axis=0)
+            for number, row in enumerate(rest):
+                if tried[best[number], number] > values[row]:
+                    place = best[number] * len(rest) + number
+                    current[row], values[row] = points[place], tried[best[number], number]
+                    gradients[row], moving[row] = at_points[place], True
+        if not moving.any():
+            break
+    return Ascent(current, values, n_passes)

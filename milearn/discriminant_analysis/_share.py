@@ -1,0 +1,455 @@
+"""Discriminants of the mean of the highest scores: a share of the instances decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from .._bags import Bags
+from .._bags.distinct import MergedBags, merge_bags
+from .._bags.remote import over_blocks
+from .._bags.segments import segment_mean
+from .._compat import Interval, StrOptions
+from .._constraints import Constraints
+from .._fit.threads import fit_context
+from .._fit.validation import STORED_FLOATS, encode_classes, validate_labels, validate_sample_weight
+from .._solvers.common.screen import rank_correlations, targets_of
+from .._solvers.discriminant.search import ShareSolution, best_cut, solve_shares
+from .._solvers.discriminant.superquantile import means_of_highest, rows_of_highest
+from ..base import BagClassifier, BagRegressor, _TwoLevels, highest_class
+from ..model_selection._inner import Folds, checked_groups, class_folds, value_folds
+
+# Factor of held-out scores in a calibration: scores that do not agree do not change their order.
+_SMALLEST_SLOPE = 1e-6
+
+
+class _ShareModel(_TwoLevels):
+    """Scores of bags as means of the highest, or lowest, scores of their instances."""
+
+    _parameter_constraints = Constraints(
+        share=[StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")]
+    )
+    _dtypes = STORED_FLOATS
+
+    coef_: np.ndarray
+    intercept_: Any
+    share_: Any
+    pooling_: Any
+    orientation_: Any
+    cut_: Any
+
+    def __init__(self, *, share: float | str = "auto") -> None:
+        self.share = share
+
+    def _takes_remote_bags(self) -> bool:
+        return True
+
+    def _solved(
+        self, merged: MergedBags, targets: np.ndarray, folds: Folds
+    ) -> tuple[list[ShareSolution], dict[str, Any]]:
+        """The solution for each row of targets, and fitted attributes that do not need scales."""
+        found = solve_shares(
+            merged.bags.source(),
+            targets,
+            merged.weights,
+            folds,
+            share=None if self.share == "auto" else float(self.share),
+        )
+        choices = [each.choice for each in found]
+        fitted = {
+            "share_": _stacked([each.share for each in choices]),
+            "pooling_": _stacked([each.pooling for each in choices]),
+            "orientation_": _stacked([each.sign for each in choices]),
+            "objective_": _stacked([each.objective for each in found]),
+            "n_passes_": max(each.n_passes for each in found),
+            "shares_": found[0].shares,
+            "_bag_score_is_max": all(each.pooling == 0 and each.sign == 1 for each in choices),
+        }
+        return found, fitted
+
+    def _scaled(
+        self,
+        merged: MergedBags,
+        targets: np.ndarray,
+        found: Sequence[ShareSolution],
+        lines: Sequence[tuple[float, float]],
+    ) -> dict[str, Any]:
+        """Fitted functions after the slope and the intercept of each line, and their cuts."""
+        coefs = [slope * each.coef for each, (slope, _) in zip(found, lines, strict=True)]
+        intercepts = [
+            slope * each.intercept + shift
+            for each, (slope, shift) in zip(found, lines, strict=True)
+        ]
+        cuts = []
+        for coef, intercept, each, target in zip(coefs, intercepts, found, targets, strict=True):
+            sign = each.choice.sign
+            cut = best_cut(merged.bags.source(), sign * coef, sign * target, merged.weights)
+            cuts.append(sign * cut + intercept)
+        return {
+            "coef_": _stacked(coefs),
+            "intercept_": _stacked(intercepts),
+            "cut_": _stacked(cuts),
+        }
+
+    def _columns(self, scores: np.ndarray) -> np.ndarray:
+        """Scores with the sign for which the highest are pooled, (n_instances, n_columns)."""
+        return np.asarray(scores.reshape(len(scores), -1) * np.atleast_1d(self.orientation_))
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return np.asarray(bags.instances @ self.coef_.T + self.intercept_)
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        scores = self._columns(self._instance_scores(bags))
+        pooled = np.empty((len(bags), scores.shape[1]))
+        for column, pooling in enumerate(np.atleast_1d(self.pooling_)):
+            own = means_of_highest(scores[:, [column]], bags.offsets, [pooling])
+            pooled[:, column] = own[0, :, 0]
+        pooled *= np.atleast_1d(self.orientation_)
+        return pooled[:, 0] if np.ndim(self.orientation_) == 0 else pooled
+
+    @over_blocks()
+    def selected_share(self, X: Any) -> np.ndarray:
+        """Share of the instances of each bag whose scores are above ``cut_``.
+
+        It is below ``cut_`` if ``orientation_`` is -1.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to describe.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
+            Numbers from 0 to 1.
+        """
+        bags = self._checked(X)
+        scores = self._columns(self._instance_scores(bags))
+        selected = scores > np.atleast_1d(self.orientation_) * np.atleast_1d(self.cut_)
+        shares = segment_mean(selected.astype(np.float64), bags.offsets)
+        return shares[:, 0] if np.ndim(self.orientation_) == 0 else shares
+
+    @over_blocks()
+    def witness_mask(self, X: Any) -> np.ndarray:
+        """Instances whose scores are averaged to the score of their bag.
+
+        They are those with the highest scores, or the lowest if ``orientation_`` is -1, of the
+        share ``pooling_``. With three or more classes, they are those of the predicted class.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to explain.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_instances,)
+            In the order of ``X.instances``.
+        """
+        bags = self._checked(X)
+        scores = self._columns(self._instance_scores(bags))
+        poolings = np.atleast_1d(self.pooling_)
+        masks = np.stack(
+            [
+                rows_of_highest(scores[:, k], bags.offsets, poolings[k])
+                for k in range(len(poolings))
+            ],
+            axis=1,
+        )
+        if len(poolings) == 1:
+            return masks[:, 0]
+        predicted = highest_class(self._bag_scores(bags))
+        return masks[np.arange(len(masks)), predicted[bags.bag_index]]
+
+
+def _stacked(values: list[Any]) -> Any:
+    """The only value, or an array of all."""
+    return values[0] if len(values) == 1 else np.array(values)
+
+
+class ShareDiscriminant(_ShareModel, BagClassifier):
+    r"""Classifier by the mean of the highest scores of a share of the instances of a bag.
+
+    In many cohorts both classes contain instances of a changed type, and one class has more of
+    them, such as 5 % of the cells of a patient against 0.5 %. With the scores :math:`w^T x_{ij}` of
+    the :math:`n_i` instances of a bag and a share q, the superquantile :math:`S_q(w; i)` is the
+    mean of the :math:`\max(1, \lceil q n_i \rceil)` highest scores. For q = 0 it is the highest
+    score, as in :class:`~milearn.svm.MISVC`, and for q = 1 the mean. The direction w solves
+
+    .. math::
+
+        \max_w \; \sum_{i: y_i = 1} \frac{c_i}{c_+} S_q(w; i)
+        - \frac{1}{2} \sum_{i: y_i = -1} \frac{c_i}{c_-} S_q(w; i)
+        \quad \text{subject to} \quad w^T \Sigma w = 1,
+
+    where :math:`c_i` are the sample weights, :math:`c_\pm` their sums over the classes, instances
+    are centred at their mean, and :math:`\Sigma` is their covariance plus 0.05 times their mean
+    variance. For q = 1 it is Fisher's discriminant up to the factor 1/2.
+
+    By default, the model finds the share, and which of the classes has more of the instances. For
+    three or more classes, each class is compared with the others.
+
+    Parameters
+    ----------
+    share : "auto" or float, default="auto"
+        The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on five inner
+        folds by the area under the ROC curve (three folds for less than 40 bags).
+
+    Attributes
+    ----------
+    {classes_}
+    coef_ : ndarray of shape (n_features,) or (n_classes, n_features)
+        Weights of the features in the score of an instance, scaled so that the score of a bag is
+        the log odds of ``classes_[1]``, or of each class.
+    intercept_ : float or ndarray of shape (n_classes,)
+        Constant in the score of an instance.
+    share_ : float or ndarray of shape (n_classes,)
+        The share q.
+    pooling_ : float or ndarray of shape (n_classes,)
+        Share of the instances of a bag whose scores are averaged in predictions: a third of
+        ``share_``, ``share_``, or three times ``share_``, as chosen on the inner folds.
+    orientation_ : int or ndarray of shape (n_classes,)
+        1 if bags of ``classes_[1]`` (or of the class) have more of the selected instances. -1 if
+        they have fewer: the lowest scores are then averaged.
+    cut_ : float or ndarray of shape (n_classes,)
+        Instances whose score is higher (lower if ``orientation_`` is -1) are counted by
+        :meth:`selected_share`. It is the cut for which these shares agree best with the classes.
+    shares_ : ndarray of shape (n_shares,)
+        Shares that were compared. Shares that select the same number of instances of each bag
+        are compared once.
+    share_scores_ : ndarray of shape (n_shares,) or (n_classes, n_shares)
+        Area under the ROC curve on the inner folds for each of them.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the objective above.
+    n_passes_ : int
+        Passes over the training instances of the last fit, without those of inner folds.
+    {n_features_in_}
+    {feature_names_in_}
+
+    See Also
+    --------
+    ShareRegressor : The corresponding regressor.
+    milearn.svm.MISVC : The highest instance decides, with kernels.
+
+    Notes
+    -----
+    The problem is not convex. The directions :math:`\Sigma^{-1}(x - m)` of up to 400 instances,
+    Fisher's discriminant of the instances and eigenvectors of the difference of the covariances of
+    the classes are screened, and the best four for each share are improved by six steps to
+    :math:`\Sigma^{-1}` times the gradient. A step that lowers the objective is shortened or not
+    taken. The result is a local maximum, which is the maximum for q = 1.
+
+    Scores of held-out bags are calibrated by logistic regression. Instances are read in passes and
+    may be in a memory map or on the workers of a Dask cluster. Above 500,000 instances (or 2^25
+    values), the share and the direction are found on a sample of the bags, followed by steps on all
+    of them. Above 1,500 features, w is sought in the span of 100 instances. The result does not
+    depend on the order of bags and instances. A sample weight of two is equivalent to a duplicate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.discriminant_analysis import ShareDiscriminant
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> changed = [rng.random(200) < (0.1 if label else 0.02) for label in y]
+    >>> bags = Bags.from_list([rng.normal(size=(200, 5)) + 3.0 * each[:, None] for each in changed])
+    >>> model = ShareDiscriminant().fit(bags[:40], y[:40])
+    >>> model.score(bags[40:], y[40:])
+    1.0
+    >>> model.selected_share(bags[:4]).shape
+    (4,)
+    """
+
+    _treats_classes_alike = True
+
+    share_scores_: np.ndarray
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> ShareDiscriminant:
+        """Fit on bags and their labels.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Class of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag. A weight of two is equivalent to duplicating the bag.
+        groups : array-like of shape (n_bags,), default=None
+            Bags of one group, such as those of a patient, stay in one inner fold.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        bags, noted = self._validate_fit(X)
+        labels = validate_labels(self, y, bags)
+        weights = validate_sample_weight(sample_weight, bags)
+        classes, codes, _ = encode_classes(labels[weights > 0], None)
+        all_codes = np.zeros(len(bags), dtype=np.intp)
+        all_codes[weights > 0] = codes
+        merged = merge_bags(bags, all_codes, weights, checked_groups(groups, bags))
+        codes = all_codes[merged.positions]
+        folds = class_folds(merged, codes, np.random.RandomState(0))
+        tasks = [1] if len(classes) == 2 else list(range(len(classes)))
+        positive = np.array([codes == task for task in tasks])
+        targets = 2.0 * positive - 1.0
+        found, fitted = self._solved(merged, targets, folds)
+        lines, scores = [], []
+        for each, own in zip(found, positive[:, found[0].bags], strict=True):
+            given = merged.weights[each.bags]
+            model = LogisticRegression().fit(each.scores[:, None], own, sample_weight=given)
+            lines.append((max(_SMALLEST_SLOPE, model.coef_[0, 0]), model.intercept_[0]))
+            scores.append(
+                [roc_auc_score(own, row, sample_weight=given) for row in each.share_scores]
+            )
+        self._replace_fitted(
+            {
+                **noted,
+                **fitted,
+                **self._scaled(merged, targets, found, lines),
+                "classes_": classes,
+                "share_scores_": np.array(scores[0] if len(scores) == 1 else scores),
+                "_positive_sign": found[0].choice.sign if len(found) == 1 else 1,
+            }
+        )
+        return self
+
+    @over_blocks()
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each class.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Calibrated on the inner folds; for three or more classes, those of each class against
+            the others are divided by their sum.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.stack([expit(-scores), expit(scores)], axis=1)
+        values = expit(scores)
+        return np.asarray(values / values.sum(axis=1, keepdims=True))
+
+
+class ShareRegressor(_ShareModel, BagRegressor):
+    r"""Regression of values of bags on the mean of the highest scores of a share of instances.
+
+    With the superquantiles :math:`S_q(w; i)` of :class:`ShareDiscriminant`, the direction solves
+
+    .. math::
+
+        \max_w \; \sum_{i: y_i > m} \frac{c_i (y_i - m)}{C} S_q(w; i)
+        - \frac{1}{2} \sum_{i: y_i < m} \frac{c_i (m - y_i)}{C} S_q(w; i)
+        \quad \text{subject to} \quad w^T \Sigma w = 1,
+
+    where m is the weighted mean of the values and C the sum of the weighted deviations above m.
+
+    Parameters
+    ----------
+    share : "auto" or float, default="auto"
+        The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on inner
+        folds by the correlation of the values with the ranks of the scores.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights of the features in the value of an instance, in units of the target.
+    intercept_ : float
+        Constant in the value of an instance.
+    share_ : float
+        The share q.
+    pooling_ : float
+        Share of the instances of a bag whose values are averaged in predictions.
+    orientation_ : int
+        1 if bags of high values have more of the selected instances, -1 if bags of low values do.
+    cut_ : float
+        Instances of a higher value (lower if ``orientation_`` is -1) are counted by
+        :meth:`selected_share`.
+    shares_ : ndarray of shape (n_shares,)
+        Shares that were compared.
+    share_scores_ : ndarray of shape (n_shares,)
+        Correlation of the values with the ranks of held-out scores for each of them.
+    objective_ : float
+        Value of the objective above.
+    n_passes_ : int
+        Passes over the training instances of the last fit, without those of inner folds.
+    {n_features_in_}
+    {feature_names_in_}
+
+    See Also
+    --------
+    ShareDiscriminant : The corresponding classifier, with notes on the algorithm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.discriminant_analysis import ShareRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.random(60)
+    >>> changed = [rng.random(200) < 0.2 * value for value in y]
+    >>> bags = Bags.from_list([rng.normal(size=(200, 5)) + 3.0 * each[:, None] for each in changed])
+    >>> model = ShareRegressor().fit(bags[:40], y[:40])
+    >>> model.score(bags[40:], y[40:]) > 0.7
+    True
+    """
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ShareRegressor:
+        """Fit on bags and their values.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Value of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag. A weight of two is equivalent to duplicating the bag.
+        groups : array-like of shape (n_bags,), default=None
+            Bags of one group, such as those of a patient, stay in one inner fold.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        bags, noted = self._validate_fit(X)
+        targets = validate_labels(self, y, bags, numeric=True)
+        weights = validate_sample_weight(sample_weight, bags)
+        merged = merge_bags(bags, targets, weights, checked_groups(groups, bags))
+        values = targets[merged.positions]
+        folds = value_folds(merged, np.random.RandomState(0))
+        found, fitted = self._solved(merged, values[None], folds)
+        solution = found[0]
+        own, given = values[solution.bags], merged.weights[solution.bags]
+        line = LinearRegression().fit(solution.scores[:, None], own, sample_weight=given)
+        lines = [(max(0.0, float(line.coef_[0])), float(line.intercept_))]
+        agreement = rank_correlations(solution.share_scores, targets_of(own, given), given)
+        self._replace_fitted(
+            {
+                **noted,
+                **fitted,
+                **self._scaled(merged, values[None], found, lines),
+                "share_scores_": agreement,
+                "_positive_sign": solution.choice.sign,
+            }
+        )
+        return self

@@ -1,0 +1,90 @@
+"""Inner folds of estimators: they depend on the contents of bags, but not on their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils import check_consistent_length
+
+from .._bags import Bags
+from .._bags.distinct import MergedBags
+from .._bags.segments import offsets_of
+from .._fit.warn import warn_user
+from ._splitters import StratifiedBagKFold, group_codes
+
+Folds = list[tuple[np.ndarray, np.ndarray]]
+
+N_FOLDS = 5
+_FEW_BAGS, _FOLDS_OF_FEW = 40, 3
+
+
+def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
+    """Validated group numbers of bags, in the order of the group names."""
+    if groups is None:
+        return None
+    check_consistent_length(bags, groups)
+    codes = group_codes(groups)
+    names = np.asarray(groups).ravel()[np.unique(codes, return_index=True)[1]].tolist()
+    order = sorted(range(len(names)), key=lambda code: (type(names[code]).__name__, names[code]))
+    return np.asarray(np.argsort(order)[codes])
+
+
+def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
+    """Stratified folds of merged bags; empty if a class has a single bag or group.
+
+    Parameters
+    ----------
+    merged : MergedBags
+    codes : ndarray of shape (n_merged,), class numbers
+    rng : RandomState
+    """
+    order = merged.order
+    offsets = offsets_of(merged.bags.sizes[order])
+    shapes = Bags(np.zeros((offsets[-1], 1), dtype=np.float16), offsets)
+    groups = None if merged.groups is None else merged.groups[order]
+    units = np.arange(len(codes)) if merged.groups is None else merged.groups
+    fewest = min(len(np.unique(units[codes == code])) for code in np.unique(codes))
+    seed = rng.randint(2**31 - 1)
+    # Numbered by their first bags, so that folds do not depend on the names of the classes.
+    _, first, inverse = np.unique(codes[order], return_index=True, return_inverse=True)
+    classes = np.argsort(np.argsort(first))[inverse]
+    for n_splits in range(min(_most_folds(len(codes)), fewest), 1, -1):
+        splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
+        try:
+            found = list(splitter.split(shapes, classes, groups))
+        except ValueError:
+            # Groups that cannot be split into this number of folds may be split into fewer.
+            if groups is None:
+                raise
+            continue
+        return [(order[train], order[test]) for train, test in found]
+    if groups is None and len(codes) < _FEW_BAGS:
+        return []
+    cause, remedy = "A class has a single bag, which leaves", "Pass more bags of it."
+    if groups is not None:
+        cause, remedy = "The groups leave", "Pass smaller groups, or none."
+    warn_user(
+        f"{cause} no two inner folds with bags of every class: nothing was compared or "
+        f"calibrated. {remedy}",
+        UserWarning,
+    )
+    return []
+
+
+def value_folds(merged: MergedBags, rng: Any) -> Folds:
+    """Folds of merged bags for regression; empty for fewer than three bags or two groups."""
+    order, groups = merged.order, merged.groups
+    units = len(order) if groups is None else len(np.unique(groups))
+    n_splits = min(_most_folds(len(order)), units)
+    if n_splits < 2 or len(order) < 3:
+        return []
+    shuffled = order[rng.permutation(len(order))]
+    splitter = KFold(n_splits) if groups is None else GroupKFold(n_splits)
+    found = splitter.split(shuffled, groups=None if groups is None else groups[shuffled])
+    return [(shuffled[train], shuffled[test]) for train, test in found]
+
+
+def _most_folds(n_bags: int) -> int:
+    return N_FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW

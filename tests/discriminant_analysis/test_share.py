@@ -1,0 +1,184 @@
+"""Share discriminants: the share is found, whatever the names of the classes and the storage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import roc_auc_score
+
+from milearn import Bags
+from milearn._bags.segments import segment_max
+from milearn._solvers.common.passes import SampleLimits
+from milearn._solvers.discriminant import search
+from milearn.discriminant_analysis import ShareDiscriminant, ShareRegressor
+
+
+def cohort(seed, shares, size=150, d=8, shift=3.0):
+    """Bags with a share of instances that are moved along one direction, and these shares."""
+    rng = np.random.default_rng(seed)
+    away = rng.normal(size=d)
+    away *= shift / np.linalg.norm(away)
+    blocks, true = [], []
+    for share in shares:
+        n = int(rng.integers(size // 2, 2 * size))
+        changed = rng.random(n) < share
+        blocks.append(rng.normal(size=(n, d)) + changed[:, None] * away)
+        true.append(changed.mean())
+    return Bags.from_list(blocks), np.array(true)
+
+
+@pytest.fixture(scope="module")
+def shares():
+    y = np.arange(90) % 2
+    bags, true = cohort(0, np.where(y == 1, 0.06, 0.01), d=20, shift=4.5)
+    return bags, y, true
+
+
+@pytest.fixture(scope="module")
+def model(shares):
+    bags, y, _ = shares
+    return ShareDiscriminant().fit(bags[:60], y[:60])
+
+
+def test_a_share_that_differs_is_found(shares, model):
+    bags, y, true = shares
+    assert 0.02 < model.share_ < 0.5
+    assert model.orientation_ == 1
+    assert roc_auc_score(y[60:], model.decision_function(bags[60:])) > 0.95
+    np.testing.assert_allclose(model.selected_share(bags[60:]), true[60:], atol=0.05)
+    assert model.share_scores_[list(model.shares_).index(model.share_)] == model.share_scores_.max()
+    assert model.share_scores_[0] < 0.8  # of the highest instance
+
+
+def test_a_score_is_the_mean_of_its_witnesses(shares, model):
+    bags = shares[0][60:]
+    scores = model.instance_decision_function(bags)
+    mask = model.witness_mask(bags)
+    np.testing.assert_allclose(
+        model.decision_function(bags),
+        [
+            scores[first:last][mask[first:last]].mean()
+            for first, last in zip(bags.offsets, bags.offsets[1:], strict=False)
+        ],
+    )
+    assert mask[model.witness(bags)].all()
+    np.testing.assert_allclose(model.predict_proba(bags).sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict(bags), model.predict_proba(bags).argmax(axis=1))
+
+
+def test_names_of_the_classes_in_either_order(shares, model):
+    bags, y, _ = shares
+    names = np.where(y == 1, "healthy", "ill")
+    other = ShareDiscriminant().fit(bags[:60], names[:60])
+    assert other.orientation_ == -1
+    np.testing.assert_allclose(other.coef_, -model.coef_)
+    np.testing.assert_allclose(other.decision_function(bags), -model.decision_function(bags))
+    np.testing.assert_allclose(other.selected_share(bags), model.selected_share(bags))
+    np.testing.assert_array_equal(other.witness_mask(bags), model.witness_mask(bags))
+    np.testing.assert_array_equal(other.witness(bags), model.witness(bags))
+
+
+def test_storage_order_and_duplicates_do_not_matter(shares, model, tmp_path):
+    bags, y, _ = shares
+    rng, whole = np.random.default_rng(0), bags[:60]
+    order = rng.permutation(60)
+    shuffled = Bags.from_list([rng.permutation(bags[int(bag)]) for bag in order])
+    mapped = np.lib.format.open_memmap(
+        tmp_path / "rows.npy", mode="w+", dtype=np.float64, shape=whole.instances.shape
+    )
+    mapped[:] = whole.instances
+    weights = np.ones(60)
+    weights[:7] = 2.0
+    twice = np.concatenate([np.arange(60), np.arange(7)])
+    for X, labels in (
+        (shuffled, y[order]),
+        (Bags(mapped, whole.offsets), y[:60]),
+        (whole.with_instances(sparse.csr_array(whole.instances)), y[:60]),
+    ):
+        other = ShareDiscriminant().fit(X, labels)
+        np.testing.assert_allclose(other.coef_, model.coef_, rtol=1e-6)
+        assert other.cut_ == pytest.approx(model.cut_, rel=1e-6)
+    weighted = ShareDiscriminant().fit(whole, y[:60], sample_weight=weights)
+    repeated = ShareDiscriminant().fit(whole[twice], y[twice])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6)
+    half = whole.with_instances(whole.instances.astype(np.float16))
+    scores = ShareDiscriminant().fit(half, y[:60]).decision_function(bags[60:])
+    assert np.corrcoef(scores, model.decision_function(bags[60:]))[0, 1] > 0.99
+
+
+def test_three_classes(shares):
+    y = np.arange(90) % 3
+    bags, _ = cohort(1, np.array([0.0, 0.05, 0.3])[y])
+    names = np.array(["none", "few", "many"])[y]
+    model = ShareDiscriminant().fit(bags[:60], names[:60])
+    assert model.coef_.shape == (3, 8)
+    assert model.share_scores_.shape == (3, len(model.shares_))
+    assert model.witness_mask(bags[:2]).shape == (bags[:2].n_instances,)
+    assert model.selected_share(bags).shape == (90, 3)
+    assert model.score(bags[60:], names[60:]) > 0.7
+    np.testing.assert_allclose(model.predict_proba(bags).sum(axis=1), 1)
+
+
+def test_a_given_share(shares):
+    bags, y, _ = shares
+    highest = ShareDiscriminant(share=0).fit(bags[:60], y[:60])
+    assert highest.share_ == highest.pooling_ == 0
+    scores = highest.instance_decision_function(bags)
+    if highest.orientation_ == 1:
+        np.testing.assert_allclose(
+            highest.decision_function(bags), segment_max(scores, bags.offsets)
+        )
+    mean = ShareDiscriminant(share=1.0).fit(bags[:60], y[:60])
+    np.testing.assert_array_equal(mean.shares_, [1.0])
+    assert mean.pooling_ in (1 / 3, 1.0)
+
+
+def test_groups_stay_together(shares):
+    # Both bags of a patient are nearly the same, and labels are random: held-out scores of bags
+    # whose twin was in training would be right.
+    rng = np.random.default_rng(0)
+    bags, _ = cohort(5, np.full(30, 0.05), d=30)
+    X = Bags.from_list([bags[bag] + 1e-3 * rng.normal() for bag in range(30) for _ in "ab"])
+    y, groups = np.repeat(rng.permutation(np.arange(30) % 2), 2), np.repeat(np.arange(30), 2)
+    apart = ShareDiscriminant().fit(X, y, groups=groups)
+    together = ShareDiscriminant().fit(X, y)
+    assert together.share_scores_.max() > apart.share_scores_.max() + 0.1
+
+
+def test_values():
+    values = np.random.default_rng(0).random(90)
+    bags, true = cohort(2, 0.3 * values, shift=4.0)
+    model = ShareRegressor().fit(bags[:60], values[:60])
+    assert model.score(bags[60:], values[60:]) > 0.6
+    assert np.corrcoef(model.selected_share(bags[60:]), true[60:])[0, 1] > 0.95
+    less = ShareRegressor().fit(bags[:60], 100 - 50 * values[:60])
+    assert less.orientation_ == -model.orientation_
+    assert less.score(bags[60:], 100 - 50 * values[60:]) > 0.6
+
+
+def test_many_features_and_one_class_of_one_bag(shares):
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    bags, _ = cohort(3, np.where(y == 1, 0.3, 0.02), size=30, d=2)
+    words = sparse.random_array(
+        (bags.n_instances, 2000), density=0.01, random_state=rng, format="csr"
+    )
+    X = bags.with_instances(sparse.hstack([bags.instances, words], format="csr"))
+    model = ShareDiscriminant().fit(X, y)
+    assert model.coef_.shape == (2002,)
+    assert model.score(X, y) > 0.9
+    few, _ = cohort(4, [0.5, 0.0, 0.0], size=20)
+    alone = ShareDiscriminant().fit(few, [1, 0, 0])
+    assert np.all(np.isfinite(alone.decision_function(few)))
+
+
+def test_a_sample_finds_the_share_and_all_bags_the_direction(shares, model, monkeypatch):
+    bags, y, _ = shares
+    monkeypatch.setattr(
+        search, "_SAMPLE", SampleLimits(instances=5_000, per_feature=0, numbers=40_000, bags=18)
+    )
+    other = ShareDiscriminant().fit(bags[:60], y[:60])
+    cosine = other.coef_ @ model.coef_ / np.linalg.norm(other.coef_) / np.linalg.norm(model.coef_)
+    assert cosine > 0.9
+    assert roc_auc_score(y[60:], other.decision_function(bags[60:])) > 0.9
