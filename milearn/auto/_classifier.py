@@ -23,7 +23,16 @@ from ..base import BagClassifier
 from ._candidates import CandidateName, in_parts
 from ._judgement import best_candidate, probabilities
 from ._plan import prepared
-from ._run import INSTANCE, LINEAR, TREES, Automatic, Search, checked_groups, class_folds
+from ._run import (
+    INSTANCE,
+    LINEAR,
+    LOGISTIC,
+    TREES,
+    Automatic,
+    Search,
+    checked_groups,
+    class_folds,
+)
 
 
 class MIClassifier(Automatic, BagClassifier):
@@ -38,7 +47,8 @@ class MIClassifier(Automatic, BagClassifier):
       instance, with an RBF kernel, or linear for text;
     * "linear": MI-SVM with a linear kernel, for data where rare instances decide; not for text;
     * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
-      each feature; not for text.
+      each feature;
+    * "logistic": logistic regression on the means of bags, for text.
 
     All models are scored on inner folds of the training bags by the sum of ``scoring`` and AUC. The
     best model and those that are worse by at most two standard errors are "combined" by a weighted
@@ -77,8 +87,8 @@ class MIClassifier(Automatic, BagClassifier):
     Attributes
     ----------
     {classes_}
-    paradigm_ : {"average", "instance", "linear", "trees", "mean", "minmax_laplacian", "combined"}
-        The selected model, or "combined" for more than one.
+    paradigm_ : str
+        The selected model, by its name above, or "combined" for more than one.
     pos_label_ : label or None
         The class of which one instance suffices: ``pos_label``, or that of the best of the models
         "instance" and "linear", or ``classes_[1]`` if neither was scored. It is the class of
@@ -128,7 +138,7 @@ class MIClassifier(Automatic, BagClassifier):
     with at least two bags per leaf; the log odds are those of their mean vote. Data are treated as
     text if at most one entry in twenty is not zero. The models for text use cosines between the
     means and between the extremes of bags, and a linear MISVC on rows of unit length, each with C =
-    1. Kernels do not depend on labels, so all inner folds use submatrices of one matrix.
+    1; "logistic" with C = 10 and "trees" use statistics of unit length. Kernels do not depend on labels, so all inner folds use submatrices of one matrix.
 
     There are five inner folds, or three for fewer than 40 bags, and fewer if a class has fewer
     bags. They depend on ``random_state`` and on the bags, but not on their order. Equal bags with
@@ -146,7 +156,7 @@ class MIClassifier(Automatic, BagClassifier):
     converted to float64 in memory: instances are scaled when they are read, and models that need
     all of them are left out with a warning. Bags of a Dask cluster
     (:class:`~milearn.distributed.DistributedBags`) have
-    the models "linear" and "trees" only, and text "instance". Their scaled instances are kept on
+    the models "linear" and "trees" only, and text "logistic", "instance" and "trees". Their scaled instances are kept on
     the workers during the fit.
 
     ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
@@ -293,11 +303,10 @@ class MIClassifier(Automatic, BagClassifier):
         instance = [replace(each, name=INSTANCE) for each in assumed if size.instance_kernel]
         if not run.folds:
             return (kernels or instance or linear)[:1]
-        return (
-            kernels + instance
-            if size.text
-            else [CandidateName(TREES)] + linear + kernels + instance
-        )
+        trees = [CandidateName(TREES)]
+        if size.text:
+            return [CandidateName(LOGISTIC)] + kernels + trees + instance
+        return linear + trees + kernels + instance
 
     # -- prediction ---------------------------------------------------------------------------
 

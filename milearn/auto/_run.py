@@ -14,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone, is_regressor
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_consistent_length
 
@@ -28,8 +28,7 @@ from .._fit.warn import warn_user
 from .._kernels.memory import require_memory
 from ..model_selection import StratifiedBagKFold
 from ..model_selection._problem import group_codes
-from ..preprocessing import BagStatistics
-from ..svm import MISVC, CoupledMISVR
+from ..svm import MISVC, MISVR, CoupledMISVR
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
 from ..svm._kernel_average import (
     KernelAverage,
@@ -71,8 +70,10 @@ from ._judgement import (
 from ._plan import AVERAGE, N_FOLDS, SizeLimits, size_plan
 
 INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
+LOGISTIC = "logistic"
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
 _LINEAR_COST = 10.0
+_LOGISTIC_COST = 10.0
 _STATISTICS = ("mean", "min", "max", "std")
 _SMALLEST_LEAF = 2
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
@@ -294,7 +295,7 @@ class Search:
         return features, features.of_scaled(bags)
 
     def instance_candidate(self, name: CandidateName, **settings: Any) -> InstanceCandidate:
-        """MISVC or CoupledMISVR on scaled instances."""
+        """MISVC, MISVR or CoupledMISVR on scaled instances."""
         given = {"C": self.size.cost, "kernel": self.size.instance_kernel, **settings}
         parts: tuple[Any, Bags] = self._scaled
         if given["kernel"] == "rbf" and self.size.instance_components is not None:
@@ -302,7 +303,9 @@ class Search:
             parts, given["kernel"] = self._featured, "linear"
         if name.positive is not None:
             given["pos_label"] = name.positive
-        kind = CoupledMISVR if self.data.regression else MISVC
+        kind: Any = MISVC
+        if self.data.regression:
+            kind = MISVR if name.name == LINEAR else CoupledMISVR
         model = kind(random_state=self.seed, **given)
         shared: dict[Any, np.ndarray] = {}
         if self.data.n_columns > 1:
@@ -338,14 +341,21 @@ class Search:
         kind = ExtraTreesRegressor if self.data.regression else ExtraTreesClassifier
         return self._statistics(kind(**settings), _STATISTICS)
 
+    def logistic_candidate(self, _: CandidateName) -> RowCandidate:
+        """Logistic regression on the directions of the means of bags."""
+        model = LogisticRegression(C=_LOGISTIC_COST, tol=1e-6, max_iter=1000)
+        return self._statistics(model, ("mean",))
+
     def ridge_candidate(self, _: CandidateName) -> RowCandidate:
         """Ridge regression on the means of the scaled bags."""
         return self._statistics(RidgeCV(_PENALTIES), ("mean",))
 
     def _statistics(self, model: Any, names: tuple[str, ...]) -> RowCandidate:
         scale, bags = self._scaled
-        matrix = BagStatistics(names).fit_transform(bags)
-        return RowCandidate(model, ScaledStatistics(scale, names), matrix, self.data)
+        if self.size.text:
+            bags = as_kind(self.merged.bags, True)
+        statistics = ScaledStatistics(scale, names)
+        return RowCandidate(model, statistics, statistics.of_scaled(bags), self.data)
 
     # -- scores ----------------------------------------------------------------------------
 
@@ -362,6 +372,7 @@ class Search:
                 LINEAR: self.linear_candidate,
                 TREES: self.trees_candidate,
                 RIDGE: self.ridge_candidate,
+                LOGISTIC: self.logistic_candidate,
             }
             self._prepared[name] = makers.get(name.name, self.bag_candidate)(name)
         return self._prepared[name]

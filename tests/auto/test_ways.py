@@ -266,4 +266,4 @@ def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     assert numbers[:6] == [1] * 6
     assert numbers == sorted(numbers)
     assert numbers[-1] == 5
-    assert "'trees' scored on fold 1" in lines[0]
+    assert "'linear' scored on fold 1" in lines[0]
