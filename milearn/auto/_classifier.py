@@ -68,10 +68,12 @@ class MIClassifier(Automatic, BagClassifier):
         "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
         predicted. The probabilities do not depend on it.
     time_limit : float, default=None
-        Wall time in seconds that the fit should take. Each model is scored on one inner fold, cheap
-        ones first, before any is scored on a second one. Steps that would exceed the limit are
-        skipped and listed in ``skipped_``: scalings, inner folds and models. The smallest possible
-        fit is always run. Without a limit, steps are only skipped because of the size of the data.
+        Wall time in seconds that the fit should take, the last fit on all bags included. "linear",
+        or "logistic" for text, is always scored first. The times of the other models are
+        extrapolated from fits on two small samples of the bags, and cheap ones come first. Each
+        model is scored on one inner fold before any is scored on a second one. Steps that would
+        exceed the limit are skipped and listed in ``skipped_``: scalings, inner folds and models.
+        Without a limit, steps are only skipped because of the size of the data.
     pos_label : label, default=None
         The positive class of two for the models "instance" and "linear" and for ``witness``: one
         instance of this class makes a bag positive. By default, both classes are tried.
@@ -138,7 +140,8 @@ class MIClassifier(Automatic, BagClassifier):
     with at least two bags per leaf; the log odds are those of their mean vote. Data are treated as
     text if at most one entry in twenty is not zero. The models for text use cosines between the
     means and between the extremes of bags, and a linear MISVC on rows of unit length, each with C =
-    1; "logistic" with C = 10 and "trees" use statistics of unit length. Kernels do not depend on labels, so all inner folds use submatrices of one matrix.
+    1; "logistic" with C = 10 and "trees" use statistics of unit length. Kernels do not depend on
+    labels, so all inner folds use submatrices of one matrix.
 
     There are five inner folds, or three for fewer than 40 bags, and fewer if a class has fewer
     bags. They depend on ``random_state`` and on the bags, but not on their order. Equal bags with
@@ -155,9 +158,9 @@ class MIClassifier(Automatic, BagClassifier):
     have been tested. More than 2**25 numbers in float16, in float32 or in a memory map are not
     converted to float64 in memory: instances are scaled when they are read, and models that need
     all of them are left out with a warning. Bags of a Dask cluster
-    (:class:`~milearn.distributed.DistributedBags`) have
-    the models "linear" and "trees" only, and text "logistic", "instance" and "trees". Their scaled instances are kept on
-    the workers during the fit.
+    (:class:`~milearn.distributed.DistributedBags`) have the models "linear" and "trees" only, and
+    text "logistic", "instance" and "trees". Their scaled instances are kept on the workers during
+    the fit.
 
     ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
     With three or more classes, each class is calibrated against the rest, and the probabilities are
