@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import re
 import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.pipeline import make_pipeline
 
 from milearn import Bags
 from milearn.base import highest_class
@@ -86,13 +84,6 @@ def test_a_matrix_after_a_fit_on_larger_bags_gives_one_warning(name):
             "instance Bags.singletons(X)."
         )
         assert [str(each.message) for each in caught] == [expected]
-
-
-def test_a_pipeline_warns_of_a_matrix():
-    model = make_pipeline(InstanceTransformer(), MISVC(kernel="linear"))
-    model.fit(_bags([2, 3] * 4), [0, 1] * 4)
-    with pytest.warns(UserWarning, match=re.escape("for one bag pass [X]")):
-        model.predict(np.ones((3, 2)))
 
 
 def test_matrices_that_are_meant_give_no_warning():

@@ -13,7 +13,6 @@ from milearn import _compat
 from milearn._compat import (
     HAS_CALLBACKS,
     CallbackSupport,
-    FitTask,
     with_callbacks,
 )
 
@@ -97,15 +96,6 @@ def test_without_callbacks_fit_is_as_ever(data):
     assert hasattr(estimator, "set_callbacks") == HAS_CALLBACKS
 
 
-def test_task_without_context_does_nothing(data):
-    task = FitTask(None, Iterative(), {"X": None, "y": None, "metadata": None})
-    assert task.step() is False
-    part = task.part("class", 3)
-    assert part.step() is False
-    assert part.end() is False
-    assert task.end() is False
-
-
 def test_older_scikit_learn_is_a_no_op(data, monkeypatch):
     # Run on every version: with 1.9 the flag is all that tells the two apart.
     monkeypatch.setattr(_compat, "HAS_CALLBACKS", False)
@@ -132,12 +122,6 @@ def test_hooks_are_called_in_order(data):
 
 
 @needs_callbacks
-def test_a_callback_can_stop_the_fit(data):
-    estimator = Iterative(max_iter=50).set_callbacks(Recorder(stop_after=4))
-    assert estimator.fit(*data).n_iter_ == 4
-
-
-@needs_callbacks
 def test_teardown_after_a_failure(data):
     recorder = Recorder()
     with pytest.raises(RuntimeError, match="failed"):
@@ -160,25 +144,6 @@ def test_callbacks_travel_through_a_pipeline_and_clone(data):
     pipeline.set_callbacks(recorder).fit(*data)
     steps = [event for event in recorder.events if event[:2] == ("end", "iteration")]
     assert len(steps) == 2
-
-
-@needs_callbacks
-def test_callbacks_that_score_get_a_fitted_estimator(data):
-    from sklearn.callback import ScoringMonitor
-
-    monitor = ScoringMonitor(scoring="accuracy")
-    Iterative(max_iter=2).set_callbacks(monitor).fit(*data)
-    log = monitor.get_logs(select="most_recent")
-    assert [entry["accuracy"] for entry in log.data] == [0.5, 0.5, 0.5]
-
-
-@needs_callbacks
-def test_progress_bar(data, capsys):
-    pytest.importorskip("rich")
-    from sklearn.callback import ProgressBar
-
-    Iterative(max_iter=2).set_callbacks(ProgressBar()).fit(*data)
-    assert "Iterative - fit" in capsys.readouterr().out
 
 
 def test_a_fitted_estimator_pickles(data):

@@ -25,7 +25,7 @@ SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "highspy", "daqp", "piqp"}
 # each other. The empty name is that of milearn/__init__.py.
 LAYERS = (
     ("exceptions", "_bags", "_compat"),
-    ("_kernels",),
+    ("_constraints", "_kernels"),
     ("_solvers.common",),
     (
         "_solvers",
@@ -43,7 +43,7 @@ LAYERS = (
     ("embedding", "inspection"),
     ("baselines", "cluster", "ensemble", "structured", "survival", "svm"),
     ("auto",),
-    ("datasets._atomic", "datasets._errors"),
+    ("datasets._errors",),
     ("datasets._formats",),
     ("datasets._fetch", "datasets._generate"),
     ("datasets",),

@@ -6,12 +6,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.calibration import CalibrationDisplay
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import (
     ConfusionMatrixDisplay,
     DetCurveDisplay,
     PrecisionRecallDisplay,
-    PredictionErrorDisplay,
     RocCurveDisplay,
 )
 from sklearn.model_selection import (
@@ -55,13 +54,6 @@ def test_confusion_matrix_and_reliability():
     bins = np.digitize(probabilities, [1 / 3, 2 / 3])
     for k, (x, y) in enumerate(zip(found.prob_pred, found.prob_true, strict=True)):
         assert (x, y) == pytest.approx((probabilities[bins == k].mean(), TRUTH[bins == k].mean()))
-
-
-def test_errors_of_regression():
-    values = np.array([bag[:, 0].max() for bag in X])
-    model = make_pipeline(BagStatistics(("max",)), Ridge()).fit(X[:30], values[:30])
-    found = PredictionErrorDisplay.from_estimator(model, TEST, values[30:])
-    np.testing.assert_array_equal(found.y_pred, model.predict(TEST))
 
 
 def test_curves_of_cross_validation():

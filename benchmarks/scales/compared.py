@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from milearn import Bags
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.problem import BinaryProblem
-from milearn._solvers.svm.selection import relaxation_problem
+from milearn._solvers.svm.selection import SelectionSettings, relaxation_problem
 from milearn._solvers.svm.selection_relaxation import solve_relaxation
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.model_selection import BagShuffleSplit
@@ -76,7 +76,7 @@ def relaxation(task: dict[str, Any]) -> dict[str, Any]:
 def _relaxed(bags: Bags, y: np.ndarray, C: float) -> Any:
     signs = np.where(y == 1, 1.0, -1.0)
     binary = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, np.full(len(signs), C))
-    problem = relaxation_problem(binary, slack_bound=2.0, exactly_one=True)
+    problem = relaxation_problem(binary, SelectionSettings(2.0, True, False, None, np.inf))
     return solve_relaxation(problem, tol=1e-10)
 
 

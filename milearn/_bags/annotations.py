@@ -169,16 +169,24 @@ def constant_data(
     found = {}
     codes, first = segment_index(offsets), offsets[:-1]
     for name, given in canonical_data(data, int(offsets[-1]), "bag_data", "instance").items():
-        values = given[rows]
-        row = differing_row(values, codes, first)
-        if row is not None:
-            start = first[codes[row]]
-            raise ValueError(
-                f"Bag {names[codes[row]]!r} has two entries of bag_data[{name!r}], "
-                f"{values[start]!s} and {values[row]!s}: a bag has one."
-            )
-        found[name] = values[first]
+        found[name] = entry_of_groups(
+            given[rows], codes, first, names, f"entries of bag_data[{name!r}]"
+        )
     return found
+
+
+def entry_of_groups(
+    values: np.ndarray, codes: np.ndarray, first: np.ndarray, names: Sequence[Any], what: str
+) -> np.ndarray:
+    """The common entry of the rows of each group, see :func:`differing_row`, or an error."""
+    row = differing_row(values, codes, first)
+    if row is not None:
+        group = codes[row]
+        raise ValueError(
+            f"Bag {names[group]!r} has two {what}, {values[first[group]]!s} and {values[row]!s}: "
+            "a bag has one."
+        )
+    return values[first]
 
 
 def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> int | None:
@@ -194,7 +202,7 @@ def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> i
     first : ndarray of shape (n_groups,)
         First row of each group.
     """
-    if values.dtype.kind == "O":
+    if values.dtype.kind == "O" and values.ndim == 1:
         # pandas.NA cannot be compared.
         values = np.array([None if is_missing(entry) else entry for entry in values], dtype=object)
     expected = values[first][codes]

@@ -1,4 +1,4 @@
-"""Conversion of the parts of :class:`milearn.Bags` to one layout and one type, or an error."""
+"""Conversion of keys and parts of :class:`milearn.Bags` to one layout and type, or an error."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .rows_on_disk import is_mapped
+from .segments import offsets_of
 
 CATEGORY_ADVICE = "for example by pandas.get_dummies or sklearn's OneHotEncoder"
 TEXT_ADVICE = (
@@ -22,7 +23,7 @@ _DIMENSION_ADVICE = {
         " Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
         "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
     ),
-    3: (" Cut images into patches by Bags.from_images(images, patch_size)."),
+    3: " Cut images into patches by Bags.from_images(images, patch_size).",
 }
 
 
@@ -291,3 +292,122 @@ def read_only(matrix: Any) -> Any:
         return view
     parts = (read_only(matrix.data), read_only(matrix.indices), read_only(matrix.indptr))
     return sparse.csr_array(parts, shape=matrix.shape)
+
+
+def stack_matrices(matrices: Sequence[Any]) -> Any:
+    """Concatenated rows of several matrices, as CSR if one of them is sparse."""
+    if any(sparse.issparse(matrix) for matrix in matrices):
+        return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
+    return np.concatenate(matrices, axis=0)
+
+
+def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | None]:
+    """The matrix of all blocks, the offsets of the bags, and the columns of data frames.
+
+    Raises
+    ------
+    ValueError
+        See :meth:`milearn.Bags.from_list`.
+    """
+    arrays = []
+    columns: list[str] | None = None
+    for position, block in enumerate(blocks):
+        arrays.append(canonical_block(block, position))
+        names = frame_names(block)
+        if position == 0:
+            columns = names
+        elif names is not None and names != columns:
+            raise ValueError(
+                f"Bag {position} has other columns than bag 0: give all bags the same "
+                "columns in the same order."
+            )
+    if not arrays:
+        raise ValueError(
+            "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, "
+            "n_features)), [0]) for a container without bags."
+        )
+    widths = [array.shape[1] for array in arrays]
+    for position, width in enumerate(widths):
+        if width != widths[0]:
+            raise ValueError(
+                f"Bag {position} has {width} features but bag 0 has {widths[0]}: every bag "
+                f"must have the same features.{_series_advice(arrays)}"
+            )
+    return stack_matrices(arrays), offsets_of([array.shape[0] for array in arrays]), columns
+
+
+def stack_features(matrices: Sequence[Any]) -> Any:
+    """Concatenated columns of several matrices, as CSR if one of them is sparse."""
+    if any(sparse.issparse(matrix) for matrix in matrices):
+        return sparse.hstack(matrices, format="csr")
+    return np.hstack(matrices)
+
+
+def has_list_cells(df: Any) -> bool:
+    """Whether the cells of a column of a data frame are lists."""
+    return any(_is_list(_first_cell(df[name])) for name in set(df.columns))
+
+
+def _first_cell(column: Any) -> Any:
+    """The first cell that is not missing; None for columns of numbers."""
+    if getattr(column, "ndim", 1) > 1 or getattr(column.dtype, "kind", "O") in "biufcmM":
+        return None
+    return next((cell for cell in column if _is_list(cell) or not is_missing(cell)), None)
+
+
+def _is_list(cell: Any) -> bool:
+    return hasattr(cell, "__len__") and not isinstance(cell, (str, bytes, dict))
+
+
+def _series_advice(blocks: Sequence[Any]) -> str:
+    """Text added to the error for blocks of different widths that may be series.
+
+    Series of different lengths, as (channels, time), have the same small number of rows in every
+    block and more columns than rows. This is rare for bags with wrong features.
+    """
+    rows = {block.shape[0] for block in blocks}
+    if len(rows) > 1 or min(block.shape[1] for block in blocks) <= max(rows):
+        return ""
+    return (
+        f" All blocks have {rows.pop()} row(s): if they are time series of shape (channels, time), "
+        "cut them into windows by Bags.from_series(X, length)."
+    )
+
+
+def is_full(key: Any) -> bool:
+    """Whether a key selects all items."""
+    return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
+
+
+def bag_positions(key: Any, n_bags: int) -> np.ndarray:
+    """Positions of the bags that a list of integers or a mask selects, counted from 0."""
+    keys = np.asarray(key)
+    if keys.ndim != 1:
+        raise IndexError("Bags are selected by an integer, a slice or a 1-D index.")
+    if keys.dtype == bool:
+        if len(keys) != n_bags:
+            raise IndexError(f"A mask of {len(keys)} entries cannot select from {n_bags} bags.")
+        return np.flatnonzero(keys)
+    if keys.size == 0:
+        return keys.astype(np.intp)
+    if keys.dtype.kind not in "iu":
+        raise IndexError(f"Bags are selected by integers or a mask, not by {keys.dtype}.")
+    keys = keys.astype(np.intp)
+    wrong = (keys < -n_bags) | (keys >= n_bags)
+    if wrong.any():
+        raise IndexError(f"Bag {keys[wrong][0]} is out of range for {n_bags} bags.")
+    return np.where(keys < 0, keys + n_bags, keys)
+
+
+def column_key(columns: Any, names: np.ndarray | None) -> Any:
+    """A slice, positions or a mask of features; feature names are replaced by positions."""
+    if isinstance(columns, slice):
+        return columns
+    columns = np.atleast_1d(np.asarray(columns))
+    if columns.dtype.kind in "UO":
+        known = {name: at for at, name in enumerate([] if names is None else names.tolist())}
+        for name in columns:
+            if name not in known:
+                raise IndexError(f"The bags have no feature named {str(name)!r}.")
+        return np.array([known[name] for name in columns], dtype=np.intp)
+    return columns.astype(np.intp) if columns.size == 0 else columns

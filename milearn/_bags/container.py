@@ -10,25 +10,27 @@ import numpy as np
 from scipy import sparse
 
 from .annotations import canonical_data, taken_rows
+from .arrow import BagExports, bags_html
 from .blocks import BLOCK_BYTES, ArraySource
 from .canonical import (
+    bag_positions,
     canonical_csr,
     canonical_graph,
     canonical_matrix,
     canonical_names,
     canonical_offsets,
+    column_key,
     frame_names,
+    is_full,
     nbytes,
     read_only,
     row_range,
+    stack_features,
 )
 from .constructors import BagConstructors
-from .export import BagExports, bags_html
-from .index import bag_positions, column_key, is_full
 from .merge import BagMerging
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, segment_index
-from .stack import stack_features
 
 _ADVICE = (
     "Bags cannot be turned into one array because bags differ in size: use bags.instances for "

@@ -16,7 +16,6 @@ from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
 LABEL_RULES = ("equal", "any", "max", "mean")
 _DIFFERING = ("raise", "instance_data")
-_SHOWN = 3
 
 
 class BagMerging:
@@ -234,7 +233,7 @@ def _common(
     ends: np.ndarray,
     rule: str,
 ) -> np.ndarray:
-    """The labels that the bags of each group have in common, or an error that names groups."""
+    """The labels that the bags of each group have in common, or an error that names two."""
     gaps = np.zeros(len(y), dtype=bool)
     if y.dtype.kind == "f":
         gaps = np.isnan(y).reshape(len(y), -1).any(axis=1)
@@ -243,24 +242,14 @@ def _common(
     # The first bag with a label of each group, or its first bag.
     rank = order[np.argsort(gaps[order] + 2 * codes[order], kind="stable")]
     first = rank[ends[:-1]]
-    known = y
-    if y.dtype.kind == "O" and gaps.any():
-        # pandas.NA cannot be compared.
-        known = y.copy()
-        known[gaps] = None
-    differs = known != known[first][codes]
-    differs = np.asarray(differs).reshape(len(y), -1).any(axis=1) & ~gaps
-    if differs.any():
-        wrong = np.unique(codes[differs])
-        found = [
-            f"{names[group]!r} ({_shown(y[first[group]])} of bag {first[group]}, "
-            f"{_shown(y[row])} of bag {row})"
-            for group in wrong[:_SHOWN].tolist()
-            for row in [int(np.flatnonzero(differs & (codes == group))[0])]
-        ]
-        more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    known = y.copy()
+    known[gaps] = y[first[codes[gaps]]]
+    row = differing_row(known, codes, first)
+    if row is not None:
+        start = first[codes[row]]
         raise ValueError(
-            f"{len(wrong)} group(s) have bags with different labels: {', '.join(found)}{more}. "
-            f"Correct the labels, or choose a rule, such as {rule}='any' or {rule}='max'."
+            f"Bags {start} and {row} of group {names[codes[row]]!r} have different labels, "
+            f"{_shown(y[start])} and {_shown(y[row])}: correct the labels, or choose a rule, such "
+            f"as {rule}='any' or {rule}='max'."
         )
     return y[first]

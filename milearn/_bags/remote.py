@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .blocks import Block, PassSource, stacked
+from .canonical import bag_positions, is_full
 from .container import Bags
-from .index import bag_positions, is_full
 
 Method = Callable[..., Any]
 

@@ -119,36 +119,23 @@ def _advice_on_text(X: Any) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        if not hasattr(X, "columns"):
-            text = first_text(X.to_numpy() if hasattr(X, "to_numpy") else X)
+        framed = hasattr(X, "columns")
+        for name in X.columns if framed else [None]:
+            part = X[name] if framed else X
+            text = first_text(part.to_numpy() if hasattr(part, "to_numpy") else part)
             if text is None:
-                raise
+                continue
+            if framed:
+                raise ValueError(
+                    f"X is a data frame whose column {name!r} holds {text!r}, which is not a "
+                    f"number: if the column names the bag of each row, pass Bags.from_frame(X, "
+                    f"{name!r}); encode any other column as numbers first, {CATEGORY_ADVICE}."
+                ) from error
             raise ValueError(
                 f"X holds {text[:40]!r}, which is not a number. {TEXT_ADVICE} Encode categories "
                 f"as numbers, {CATEGORY_ADVICE}."
             ) from error
-        found = _text_column(X)
-        if found is None:
-            raise
-        name, value = found
-        raise ValueError(
-            f"X is a data frame whose column {name!r} holds {value!r}, which is not a number: if "
-            f"the column names the bag of each row, pass Bags.from_frame(X, {name!r}); encode "
-            f"any other column as numbers first, {CATEGORY_ADVICE}."
-        ) from error
-
-
-def _text_column(df: Any) -> tuple[Any, str] | None:
-    """The first column of a data frame with a text that is not a number, and that text."""
-    for name in df.columns:
-        values = np.asarray(df[name])
-        for value in values if values.dtype.kind in "OU" and values.ndim == 1 else ():
-            if isinstance(value, str):
-                try:
-                    float(value)
-                except ValueError:
-                    return name, str(value)
-    return None
+        raise
 
 
 def _are_rows(X: Any) -> bool:

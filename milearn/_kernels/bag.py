@@ -30,6 +30,7 @@ from .._bags.blocks import BLOCK_BYTES
 from .._bags.canonical import canonical_csr
 from .._bags.distinct import row_ranks
 from .._bags.segments import (
+    StoredRuns,
     bag_ranges,
     pooling_matrix,
     segment_index,
@@ -256,7 +257,10 @@ def minmax_vectors(instances: Any, offsets: np.ndarray, *, keep_sparse: bool = F
     ndarray, or CSR with ``keep_sparse`` for CSR instances
     """
     if sparse.issparse(instances):
-        extremes = _sparse_extremes(instances, offsets)
+        runs = StoredRuns(instances, offsets)
+        parts = [runs.matrix(runs.extreme(name)) for name in ("min", "max")]
+        # Some of scikit-learn's kernels only accept 32-bit indices.
+        extremes = canonical_csr(sparse.hstack(parts, format="csr", dtype=np.float64))
         return extremes if keep_sparse else extremes.toarray()
     lowest, highest = segment_min(instances, offsets), segment_max(instances, offsets)
     return np.concatenate([lowest, highest], axis=1).astype(np.float64, copy=False)
@@ -265,30 +269,6 @@ def minmax_vectors(instances: Any, offsets: np.ndarray, *, keep_sparse: bool = F
 def minmax_bytes(n_bags: int, n_features: int) -> int:
     """Size of the dense matrix of :func:`minmax_vectors`."""
     return 16 * n_bags * n_features
-
-
-def _sparse_extremes(instances: Any, offsets: np.ndarray) -> Any:
-    n_bags, width = len(offsets) - 1, instances.shape[1]
-    owner = np.repeat(segment_index(offsets), np.diff(instances.indptr))
-    # The entries sorted by bag and feature.
-    cells = owner * np.int64(width) + instances.indices
-    order = np.argsort(cells, kind="stable")
-    cells = cells[order]
-    starts = np.flatnonzero(np.r_[len(cells) > 0, cells[1:] != cells[:-1]])
-    values = instances.data[order].astype(np.float64, copy=False)
-    # Some of scikit-learn's kernels only accept 32-bit indices.
-    index = np.int32 if max(n_bags, width) < np.iinfo(np.int32).max else np.int64
-    bags, features = (part.astype(index) for part in np.divmod(cells[starts], width))
-    # Instances without an entry have a zero.
-    full = np.diff(np.r_[starts, len(cells)]) == np.diff(offsets)[bags]
-    parts = []
-    for reduce in (np.minimum, np.maximum):
-        found = reduce.reduceat(values, starts) if len(starts) else values
-        found[~full] = reduce(found[~full], 0.0)
-        part = sparse.csr_array((found, (bags, features)), shape=(n_bags, width))
-        part.eliminate_zeros()
-        parts.append(part)
-    return sparse.hstack(parts, format="csr")
 
 
 def _width(n_columns: int, block_bytes: int) -> int:

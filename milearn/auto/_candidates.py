@@ -31,7 +31,7 @@ from .._bags.segments import bag_ranges
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.features import FeatureMap
 from ..preprocessing import BagStatistics
-from ..preprocessing._clipped import ScaledInPlace
+from ..preprocessing._instance_transformer import ScaledInPlace
 from ..svm._fit import Kernel
 from ..svm._formulations import kernel_features
 from ..svm._kernel_average import as_kind

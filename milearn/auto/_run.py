@@ -29,7 +29,7 @@ from .._fit.validation import STORED_FLOATS
 from .._fit.warn import warn_user
 from .._kernels.memory import require_memory
 from ..model_selection import StratifiedBagKFold
-from ..model_selection._problem import group_codes
+from ..model_selection._splitters import group_codes
 from ..svm import MISVC, MISVR, CoupledMISVR
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
 from ..svm._kernel_average import (
@@ -434,7 +434,7 @@ class Search:
         ]
         if name.name in self._estimates or 4 * len(samples[1]) > n_bags:
             return
-        took = []
+        took: list[float] = []
         for rows in samples:
             if not self._allows(4 * sum(took)):
                 self._estimates[name.name] = np.inf

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,7 +12,7 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import bag_fingerprints
 from .._bags.remote import over_blocks
-from .._compat import Interval, StrOptions
+from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from .._solvers.baselines.bag_level_trees import (
     BagTrees,
@@ -113,27 +113,7 @@ class BLRT(BaselineClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
-        "max_features": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0.0, 1.0, closed="right"),
-            StrOptions({"sqrt", "log2"}),
-            None,
-        ],
-        "n_rules": [Interval(Integral, 1, None, closed="left")],
-        "max_depth": [Interval(Integral, 1, None, closed="left"), None],
-        "min_weight_fraction_leaf": [Interval(Real, 0.0, 0.5, closed="both")],
-        "max_samples": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0.0, 1.0, closed="right"),
-            StrOptions({"auto"}),
-            None,
-        ],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
+    _parameter_constraints = Constraints(n_rules=[AT_LEAST_ONE])
 
     _bag_score_is_max = False
     _dtypes = (np.float64, np.float32)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state, gen_batches
 
 from .._bags import Bags
-from .._bags.distinct import rows_per_block
-from .._bags.prototypes import PrototypeLimits, drawn_bags
+from .._bags.distinct import PrototypeLimits, drawn_bags, rows_per_block
 from .._bags.remote import over_blocks
 from .._bags.rows_on_disk import in_memory
-from .._compat import Interval, StrOptions
+from .._compat import Interval
+from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from ..metrics import bag_distances
 from ._base import BaselineClassifier
@@ -104,18 +104,9 @@ class CitationKNN(BaselineClassifier):
     """
 
     _treats_classes_alike = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_references": [Interval(Integral, 1, None, closed="left")],
-        "n_citers": [Interval(Integral, 0, None, closed="left")],
-        "metric": [StrOptions({"min", "max", "mean"})],
-        "n_prototypes": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-            None,
-        ],
-        "pos_label": "no_validation",
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints = Constraints(
+        n_references=[AT_LEAST_ONE], n_citers=[Interval(Integral, 0, None, closed="left")]
+    )
 
     _bag_score_is_max = False
     _dtypes = (np.float64, np.float32)

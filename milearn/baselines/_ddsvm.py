@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.svm import SVC
 
 from .._bags import Bags
-from .._compat import Interval, StrOptions
+from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from .._fit.warn import warn_of_limit
 from .._kernels.instance import resolve_gamma
-from .._solvers.baselines.concepts import concept_distances, learn_concepts
+from .._solvers.baselines.diverse_density import CONCEPT_OPTIONS, concept_distances, learn_concepts
 from ..base import class_scores
 from ._base import BaselineClassifier
 
@@ -111,16 +110,7 @@ class DDSVM(BaselineClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "n_init": [Interval(Integral, 1, None, closed="left"), None],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_instances": [Interval(Integral, 1, None, closed="left"), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-    }
+    _parameter_constraints = Constraints(n_init=[AT_LEAST_ONE, None])
 
     _treats_classes_alike = True
     _bag_score_is_max = False
@@ -170,21 +160,10 @@ class DDSVM(BaselineClassifier):
         training = self._training(X, y, sample_weight)
         merged = training.merged()
         instances = training.bags.instances
-        concepts = learn_concepts(
-            instances,
-            merged,
-            n_init=self.n_init,
-            gamma=self.gamma,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_instances=self.max_instances,
-        )
-        rows = concept_distances(
-            instances[merged.kept[merged.point_of]],
-            merged.offsets,
-            concepts.points,
-            concepts.scales,
-        )
+        options = {name: getattr(self, name) for name in CONCEPT_OPTIONS}
+        concepts = learn_concepts(instances, merged, **options)
+        points = instances[merged.kept[merged.point_of]]
+        rows = concept_distances(points, merged.offsets, concepts.points, concepts.scales)
         width = resolve_gamma("scale", rows, merged.sample_weights)
         self._replace_fitted(
             {

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from .._bags import Bags
-from .._compat import Interval, StrOptions
+from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_of_limit
@@ -33,15 +32,7 @@ _EQUAL_ACCURACY = 1e-6
 class _ConceptClassifier(BaselineClassifier):
     """Base class of classifiers by the distance from a concept point."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_init": [Interval(Integral, 1, None, closed="left"), None],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_instances": [Interval(Integral, 1, None, closed="left"), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-    }
+    _parameter_constraints = Constraints(n_init=[AT_LEAST_ONE, None])
 
     concept_: np.ndarray
     scales_: np.ndarray

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,8 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_max
-from .._compat import Interval, StrOptions
+from .._compat import Interval
+from .._constraints import AT_LEAST_ONE, POSITIVE, Constraints
 from .._fit.threads import fit_context
 from .._kernels.centring import centre_of, exact_factors, subtracted
 from .._solvers.baselines.annealed_forest import ForestProblem, anneal_forest, positive_votes
@@ -124,31 +125,12 @@ class MIForest(BaselineClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
-        "n_epochs": [Interval(Integral, 0, None, closed="left")],
-        "max_temperature": [Interval(Real, 0.0, None, closed="neither")],
-        "min_temperature": [Interval(Real, 0.0, None, closed="neither")],
-        "max_depth": [Interval(Integral, 1, None, closed="left"), None],
-        "max_features": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0.0, 1.0, closed="right"),
-            StrOptions({"sqrt", "log2"}),
-            None,
-        ],
-        "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
-        "min_weight_fraction_leaf": [Interval(Real, 0.0, 0.5, closed="both")],
-        "max_samples": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0.0, 1.0, closed="right"),
-            StrOptions({"auto"}),
-            None,
-        ],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
+    _parameter_constraints = Constraints(
+        n_epochs=[Interval(Integral, 0, None, closed="left")],
+        max_temperature=[POSITIVE],
+        min_temperature=[POSITIVE],
+        min_samples_leaf=[AT_LEAST_ONE],
+    )
 
     estimators_: list[Any]
     _units: _Units

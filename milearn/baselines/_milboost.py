@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from .._bags import Bags
 from .._bags.remote import over_blocks
-from .._compat import Interval, StrOptions
+from .._constraints import AT_LEAST_ONE, SHARE, Constraints
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._solvers.baselines.noisy_or_boosting import (
@@ -126,16 +125,7 @@ class MILBoost(BaselineClassifier):
     (40, 2)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
-        # Not a separate class: scikit-learn would treat it as a meta-estimator.
-        "estimator": "no_validation",
-        "learning_rate": [Interval(Real, 0.0, 1.0, closed="right")],
-        "n_prototypes": [Interval(Integral, 1, None, closed="left")],
-        "max_bins": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"}), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-    }
+    _parameter_constraints = Constraints(learning_rate=[SHARE], n_prototypes=[AT_LEAST_ONE])
 
     _bag_score_is_max = False
     learners_: list[Any]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.distinct import merge_bags
-from .._bags.prototypes import drawn_points
-from .._compat import Interval, StrOptions
+from .._bags.distinct import drawn_points, merge_bags
+from .._constraints import Constraints
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
 from .._solvers.baselines.one_norm import solve_one_norm
-from ..metrics._distances import largest_similarities
+from ..metrics._bag_kernels import largest_similarities
 from ._base import BaselineClassifier
 
 
@@ -111,18 +109,7 @@ class MILES(BaselineClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "n_prototypes": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-            None,
-        ],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints = Constraints()
 
     _treats_classes_alike = True
     _bag_score_is_max = False

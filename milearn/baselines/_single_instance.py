@@ -22,14 +22,14 @@ from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.validation import encode_classes, validate_bags, validate_labels
 from ..base import BagEstimator, decided, deciding_rows
 from ..model_selection import StratifiedBagKFold
-from ..preprocessing._inner import (
+from ..preprocessing._instance_transformer import (
     copy_input_tags,
     finite_of,
     inner_has,
     inner_tags,
     routed_fit_params,
 )
-from ._landmarks import LandmarkSVC
+from ._sparse_misvc import LandmarkSVC
 
 _INNER_FOLDS = 5
 _THRESHOLDS = np.arange(20) / 20

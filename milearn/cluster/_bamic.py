@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.prototypes import PrototypeLimits, drawn_bags
+from .._bags.distinct import PrototypeLimits, drawn_bags
 from .._bags.remote import over_blocks
 from .._bags.rows_on_disk import in_memory
-from .._compat import Interval, StrOptions
+from .._compat import StrOptions
+from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import warn_of_stops
 from .._fit.threads import fit_context
 from .._solvers.cluster.k_medoids import assigned, k_medoids, spread_medoids
@@ -124,16 +124,10 @@ class BAMIC(BagClusterer):
     medoid_bags_: Bags
     _metric: str
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "metric": [StrOptions({"min", "max", "mean"})],
-        "init": [StrOptions({"random", "k-means++"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_samples": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
+    _parameter_constraints = Constraints(
+        init=[StrOptions({"random", "k-means++"}), "array-like"],
+        max_samples=[AT_LEAST_ONE, StrOptions({"auto"}), None],
+    )
 
     def __init__(
         self,

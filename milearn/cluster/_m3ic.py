@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -17,10 +16,10 @@ from .._bags.canonical import canonical_matrix
 from .._bags.rows_on_disk import compute_dtype
 from .._compat import (
     CallbackSupport,
-    Interval,
     StrOptions,
     with_callbacks,
 )
+from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from .._fit.multi_start import MultiStart, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS
@@ -181,20 +180,13 @@ class M3IC(CallbackSupport, BagClusterer):
     array([0, 2, 3, 5])
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "balance": [Interval(Real, 0.0, None, closed="left"), None],
-        "margin": [StrOptions({"mean", "runner-up"})],
-        "min_cluster_size": [Interval(Integral, 1, None, closed="left"), None],
-        "init": [StrOptions({"k-means", "random"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints = Constraints(
+        balance=[NOT_NEGATIVE, None],
+        margin=[StrOptions({"mean", "runner-up"})],
+        min_cluster_size=[AT_LEAST_ONE, None],
+        init=[StrOptions({"k-means", "random"}), "array-like"],
+        tol=[NOT_NEGATIVE],
+    )
 
     coef_: np.ndarray
     _dtypes = STORED_FLOATS

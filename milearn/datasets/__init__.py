@@ -1,15 +1,21 @@
 """Data sets: readers and writers of the field's file formats, generators, fetchers."""
 
 from ._errors import BagFileError, DownloadError
+from ._fetch.download import clear_data_home, get_data_home
 from ._fetch.fetchers import fetch_andrews, fetch_bags, fetch_musk
-from ._fetch.home import clear_data_home, get_data_home
 from ._formats.folder import load_bag_folder
 from ._formats.io import load_bags, save_bags
-from ._generate.affinity import add_irrelevant_features, make_affinity
-from ._generate.assumption import make_false_frequency, make_single_concept, make_threshold_concepts
-from ._generate.digits import load_digit_bags
-from ._generate.make import make_bags
-from ._generate.plane import make_ambiguous_plane, plane_side
+from ._generate.make import (
+    add_irrelevant_features,
+    load_digit_bags,
+    make_affinity,
+    make_ambiguous_plane,
+    make_bags,
+    make_false_frequency,
+    make_single_concept,
+    make_threshold_concepts,
+    plane_side,
+)
 
 __all__ = [
     "BagFileError",

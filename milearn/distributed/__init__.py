@@ -4,16 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._bags import DistributedBags
-    from ._files import scan_bag_folder, scan_bags
+    from ._bags import DistributedBags, scan_bag_folder, scan_bags
 
 __all__ = ["DistributedBags", "scan_bag_folder", "scan_bags"]
-
-_PLACES = {"DistributedBags": "_bags", "scan_bag_folder": "_files", "scan_bags": "_files"}
 
 
 def __getattr__(name: str) -> Any:
     # Dask is imported when it is used: the packages of milearn can be listed without it.
-    if name not in _PLACES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return getattr(import_module(f"{__name__}._bags"), name)

@@ -1,36 +1,331 @@
-"""DistributedBags: bags whose instances are in partitions on Dask workers."""
+"""Bags in partitions on Dask workers, which are sent or read there, and passes over them.
+
+Tasks are pure functions, so that every task whose result was lost with a worker can be computed
+again from the files, or from the data that the scheduler stores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from distributed import Client, Future, get_client, wait
+from sklearn.utils import Bunch
 
 from .._bags import Bags
-from .._bags.blocks import BLOCK_BYTES, PassSource
+from .._bags.blocks import BLOCK_BYTES, Block, PassSource, stacked
 from .._bags.remote import RemoteBags
+from .._bags.rows_on_disk import LazyRows
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
-from ._source import DaskSource
-from ._tasks import (
-    Segment,
-    apply_to_part,
-    bare,
-    check_memory,
-    current_client,
-    described,
-    in_files,
-    name_of,
-    put,
-    results,
-    selected,
-    tasks,
-)
+from ..datasets import load_bags
+from ..datasets._errors import BagFileError
+from ..datasets._formats.folder import FoundBag, labels_of, read_found, survey
+from ..datasets._formats.npy_folder import is_npy_folder
+
+try:
+    import dask
+    from dask.sizeof import sizeof
+    from distributed import Client, Future, KilledWorker, get_client, wait
+    from distributed.protocol.pickle import dumps, loads
+except ImportError as error:  # pragma: no cover
+    raise ImportError(
+        "milearn.distributed needs Dask: install it with pip install 'milearn[dask]'."
+    ) from error
+
+# The bags of each partition, and which of them.
+Parts = Sequence[tuple[Future, Any]]
+
+_MORE_MEMORY = "pass a smaller partition_bytes, or start workers with more memory"
+
+
+@sizeof.register(Bags)
+def _size_of_bags(bags: Bags) -> int:
+    """Number of bytes of a result, by which the scheduler places tasks."""
+    return bags.offsets.nbytes if in_files(bags) else bags.nbytes
+
+
+def in_files(bags: Bags) -> bool:
+    """Whether the instances lie in a file."""
+    return isinstance(bags.instance_rows, LazyRows)
+
+
+def bare(bags: Bags) -> Bags:
+    """Bags without graphs and data."""
+    return bags._changed(bag_graph=None, instance_graph=None, instance_data={}, bag_data={})
+
+
+def current_client(client: Client | None) -> Client:
+    """The given client, or the client of the process."""
+    if client is not None:
+        return client
+    try:
+        return get_client()
+    except ValueError as error:
+        raise ValueError(
+            "There is no Dask client: create one first, client = distributed.Client(address), or "
+            "Client() for workers on this computer."
+        ) from error
+
+
+def name_of(kind: str) -> str:
+    """A key that no other task has."""
+    return f"milearn-{kind}-{uuid.uuid4().hex}"
+
+
+def put(client: Client, value: Any, kind: str, workers: Sequence[str] | None = None) -> Future:
+    """A task that returns the value and can be repeated if its result is lost.
+
+    The value is part of the graph, which the scheduler stores as long as the task is wanted.
+    """
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
+        return client.submit(
+            loads,
+            dumps(value),
+            key=name_of(kind),
+            workers=workers,
+            allow_other_workers=workers is not None,
+        )
+
+
+def tasks(
+    client: Client, kind: str, function: Callable[..., Any], parts: Parts, *arguments: Any
+) -> list[Future]:
+    """``function(bags, segments, *arguments)`` for each part, in one message to the scheduler."""
+    key = name_of(kind)
+    columns = [*zip(*parts, strict=True), *([argument] * len(parts) for argument in arguments)]
+    return list(client.map(function, *columns, key=[f"{key}-{at}" for at in range(len(parts))]))
+
+
+def results(client: Client, futures: Sequence[Future]) -> list[Any]:
+    """The results of tasks, in their order.
+
+    Raises
+    ------
+    RuntimeError
+        If a task was lost with several workers, or if the scheduler forgot the tasks.
+    """
+    try:
+        return list(client.gather(futures))
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"A task was lost with {error.allowed_failures + 1} worker(s) that died, usually "
+            f"because their memory was full{_limit_of(client)}: {_MORE_MEMORY}."
+        ) from error
+    except CancelledError as error:
+        raise RuntimeError(
+            "The scheduler has forgotten the tasks of these distributed bags, or is gone: start "
+            "it again, and read the files again."
+        ) from error
+
+
+def check_memory(client: Client, partition_bytes: int) -> None:
+    """Raise a MemoryError if partitions of this size do not fit into the workers."""
+    limits = _memory_limits(client)
+    # A pass needs room for the partition and for converted blocks.
+    if limits and 2 * partition_bytes > min(limits):
+        raise MemoryError(
+            f"A partition of {partition_bytes / 2**20:.3g} MB needs workers with twice as much "
+            f"memory{_limit_of(client)}: {_MORE_MEMORY}."
+        )
+
+
+def _limit_of(client: Client) -> str:
+    limits = _memory_limits(client)
+    return f" (memory_limit is {min(limits) / 2**20:.3g} MB)" if limits else ""
+
+
+def _memory_limits(client: Client) -> list[int]:
+    """Memory of the workers that have a limit, in bytes."""
+    scheduler: Any = client.scheduler
+    workers = client.sync(scheduler.identity)["workers"].values()
+    return [each["memory_limit"] for each in workers if each.get("memory_limit")]
+
+
+# -- parts of bags ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Bags of one partition that follow each other among the selected ones."""
+
+    # First position among the selected bags and their instances.
+    first_bag: int
+    first_row: int
+    # Positions in the partition.
+    positions: np.ndarray
+
+
+@dataclass(frozen=True)
+class BlockSize:
+    """How a worker cuts its bags into blocks; see :meth:`milearn.Bags.source`."""
+
+    block_bytes: int
+    dtype: Any
+    in_parts: bool
+
+
+def map_part(
+    bags: Bags,
+    segments: Sequence[Segment],
+    size: BlockSize,
+    function: Callable[..., Any],
+    *arguments: Any,
+) -> list[tuple[int, Any]]:
+    """First bag of each block, and what the function returned for it."""
+    return [
+        (block.first_bag, function(block, *arguments)) for block in _blocks(bags, segments, size)
+    ]
+
+
+def _blocks(bags: Bags, segments: Sequence[Segment], size: BlockSize) -> Iterator[Block]:
+    """Blocks of the segments, with the places that they have among all selected bags."""
+    for segment in segments:
+        source = bags[segment.positions].source(block_bytes=size.block_bytes, dtype=size.dtype)
+        for block in source.blocks(in_parts=size.in_parts):
+            yield replace(
+                block,
+                first_bag=block.first_bag + segment.first_bag,
+                first_row=block.first_row + segment.first_row,
+            )
+
+
+def fold_part(
+    bags: Bags,
+    segments: Sequence[Segment],
+    size: BlockSize,
+    function: Callable[..., Any],
+    state: Any,
+    *arguments: Any,
+) -> Any:
+    """The state after the blocks of a partition, without changes to the previous state."""
+    state = deepcopy(state)
+    for block in _blocks(bags, segments, size):
+        state = function(state, block, *arguments)
+    return state
+
+
+def selected(bags: Bags, segments: Sequence[Segment]) -> Bags:
+    """The bags of all segments, one after the other."""
+    parts = [bags[segment.positions] for segment in segments]
+    return parts[0] if len(parts) == 1 else Bags.concatenate(parts)
+
+
+def apply_to_part(
+    bags: Bags,
+    segments: Sequence[Segment],
+    function: Callable[..., Bags],
+    *arguments: Any,
+) -> Bags:
+    """The result of a function for the bags of a partition."""
+    return function(selected(bags, segments), *arguments)
+
+
+def described(bags: Bags) -> dict[str, Any]:
+    """Data of a partition that are needed in other processes."""
+    return {
+        "sizes": bags.sizes,
+        "n_features": bags.shape[1],
+        "dtype": bags.dtype,
+        "is_sparse": bags.is_sparse,
+        "feature_names": bags.feature_names,
+    }
+
+
+# Arguments from this size on are sent once for all tasks of a pass.
+_LARGE_BYTES = 2**14
+
+
+class DaskSource:
+    """Blocks of bags that are on workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : sequence of (Future, Future)
+        The bags of each partition, and its segments.
+    offsets : ndarray of shape (n_bags + 1,)
+        Of the selected bags.
+    n_features : int
+    dtype : dtype of the instances
+    block_bytes, block_dtype
+        As of :class:`milearn._bags.blocks.ArraySource`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        parts: Parts,
+        offsets: np.ndarray,
+        *,
+        n_features: int,
+        dtype: Any,
+        block_bytes: int,
+        block_dtype: Any,
+    ) -> None:
+        self.client, self.parts, self.offsets = client, parts, offsets
+        self.n_bags, self.n_instances = len(offsets) - 1, int(offsets[-1])
+        self.n_features, self.dtype = n_features, np.dtype(dtype)
+        self.block_bytes, self.block_dtype = block_bytes, block_dtype
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of instances of each bag."""
+        return np.diff(self.offsets)
+
+    def map(
+        self, function: Callable[..., Any], *arguments: Any, in_parts: bool = False
+    ) -> list[Any]:
+        """``function(block, *arguments)`` for every block, in their order.
+
+        Function and arguments are pickled. A partition is one task; where its worker dies, the
+        task runs again on another one.
+        """
+        size = BlockSize(self.block_bytes, self.block_dtype, in_parts)
+        given = [self._sent(argument) for argument in arguments]
+        futures = tasks(self.client, "pass", map_part, self.parts, size, function, *given)
+        # Keep the order of the parts of a bag.
+        found = sorted(chain.from_iterable(results(self.client, futures)), key=itemgetter(0))
+        return [result for _, result in found]
+
+    def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
+        """The last ``state = function(state, block, *arguments)``; large bags come in parts.
+
+        The state goes from partition to partition, in their order.
+        """
+        size = BlockSize(self.block_bytes, self.block_dtype, True)
+        given = [self._sent(argument) for argument in arguments]
+        for bags, segments in self.parts:
+            state = self.client.submit(
+                fold_part, bags, segments, size, function, state, *given, key=name_of("fold")
+            )
+        return results(self.client, [state])[0] if self.parts else state
+
+    def gather(self, rows: np.ndarray) -> Any:
+        """The given instances, in the type to compute in."""
+        order = np.argsort(rows, kind="stable")
+        return stacked(self.map(_taken, rows[order], in_parts=True))[np.argsort(order)]
+
+    def _sent(self, argument: Any) -> Any:
+        """The argument, or a task for it: a large argument is sent once and not with each task."""
+        small = len(dumps(argument)) < _LARGE_BYTES
+        return argument if small else put(self.client, argument, "argument")
+
+
+def _taken(block: Block, rows: np.ndarray) -> Any:
+    """The sorted rows that are in the block."""
+    low, high = np.searchsorted(rows, [block.rows.start, block.rows.stop])
+    return block.take(rows[low:high] - block.first_row, block.dtype)
+
 
 # Size of a partition of bags in memory, as stored.
 PARTITION_BYTES = 64 * 2**20
@@ -419,3 +714,235 @@ def _unchanged(bags: Bags) -> Bags:
 def _places(segments: list[Segment]) -> np.ndarray:
     """Positions of the bags of segments among the selected bags."""
     return np.concatenate([each.first_bag + np.arange(len(each.positions)) for each in segments])
+
+
+# Fields with one entry per bag that are concatenated over files.
+_PER_BAG = ("bag_names", "sample_weight", "split")
+
+
+def scan_bags(
+    paths: Any,
+    *,
+    dtype: Any = None,
+    partition_bytes: int = PARTITION_BYTES,
+    local_bytes: int = LOCAL_BYTES,
+    client: Client | None = None,
+    **options: Any,
+) -> Bunch:
+    """Distributed bags of files with many bags each, in any format of ``load_bags``.
+
+    Every worker must be able to read the files at the same path. Folders of .npy files are memory
+    mapped: their partitions do not need memory, and are read in blocks in every pass. Other files
+    are loaded completely and kept by the workers, with one partition per file.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        The files, in the order of the bags.
+    dtype : {float64, float32, float16}, default=None
+        Type of the instances of files that are not mapped. By default, the type in the files.
+    partition_bytes : int, default=67108864
+        Size of a partition of a folder of .npy files, as stored.
+    local_bytes : int, default=16777216
+        Size up to which selected bags are brought to this process for passes over them.
+    client : distributed.Client, default=None
+        By default, the client of the process.
+    **options : dict
+        Further arguments of :func:`milearn.datasets.load_bags`.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`
+        ``data`` : :class:`DistributedBags`; ``target`` : ndarray of shape (n_bags,), or None if
+        a file has no labels; and ``target_names``, ``bag_names``, ``sample_weight`` and ``split``
+        if all files contain them.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a worker does not find a file.
+    BagFileError
+        If a file cannot be read, or the files are not compatible. This is a ValueError.
+
+    See Also
+    --------
+    scan_bag_folder : One file per bag.
+    milearn.datasets.save_bags : Writes such files.
+
+    Examples
+    --------
+    >>> from milearn.distributed import scan_bags
+    >>> parts = ["part-0", "part-1"]  # folders that save_bags(format="npy-folder") has written
+    >>> shards = scan_bags(parts)  # doctest: +SKIP
+    >>> shards.data, shards.target  # doctest: +SKIP
+    """
+    client = current_client(client)
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    files = [str(Path(path).absolute()) for path in given]
+    if not files:
+        raise ValueError("paths is empty: name at least one file.")
+    options = {"dtype": dtype, **options}
+    shards = [client.submit(_shard, file, options, key=name_of("shard")) for file in files]
+    heads = results(client, [client.submit(_head, shard, key=name_of("head")) for shard in shards])
+    _check_alike(files, heads)
+    futures, sizes = [], []
+    for shard, head in zip(shards, heads, strict=True):
+        ranges: Iterable[tuple[int, int]] = [(0, len(head["sizes"]))]
+        if head["mapped"]:
+            row_bytes = head["dtype"].itemsize * head["n_features"]
+            ranges = bag_ranges(offsets_of(head["sizes"]), max(1, partition_bytes // row_bytes))
+        for first, last in ranges:
+            futures.append(client.submit(_bags_of, shard, first, last, key=name_of("bags")))
+            sizes.append(head["sizes"][first:last])
+    targets = [head["target"] for head in heads]
+    bunch = Bunch(
+        data=DistributedBags(Partitions(client, futures, sizes, local_bytes), heads[0]),
+        target=None if any(part is None for part in targets) else np.concatenate(targets),
+    )
+    if heads[0]["target_names"] is not None:
+        bunch["target_names"] = np.asarray(heads[0]["target_names"])
+    for name in _PER_BAG:
+        if all(name in head["fields"] for head in heads):
+            bunch[name] = np.concatenate([head["fields"][name] for head in heads])
+    return bunch
+
+
+def _shard(path: str, options: dict[str, Any]) -> Bunch:
+    if is_npy_folder(Path(path)):
+        options = {**options, "mmap": True, "dtype": None}
+    return load_bags(path, **options)
+
+
+def _head(shard: Bunch) -> dict[str, Any]:
+    names = shard.get("target_names")
+    return {
+        **described(shard["data"]),
+        "mapped": in_files(shard["data"]),
+        "target": shard["target"],
+        "target_names": None if names is None else [str(name) for name in names],
+        "fields": {name: shard[name] for name in _PER_BAG if name in shard},
+    }
+
+
+def _bags_of(shard: Bunch, first: int, last: int) -> Bags:
+    bags = bare(shard["data"])
+    return bags if (first, last) == (0, len(bags)) else bags[first:last]
+
+
+def _check_alike(files: Sequence[str], heads: Sequence[dict[str, Any]]) -> None:
+    for file, head in zip(files, heads, strict=True):
+        for name in ("n_features", "dtype", "is_sparse", "target_names"):
+            if head[name] != heads[0][name]:
+                raise BagFileError(
+                    f"{file}: {name} is {head[name]} but {heads[0][name]} in {files[0]}; save the "
+                    "files in one form, or pass dtype= and as_sparse=."
+                )
+
+
+def scan_bag_folder(
+    path: str | os.PathLike[str],
+    table: Any = None,
+    *,
+    bag: str | None = None,
+    label: str | tuple[str, str] | None = None,
+    group: str | None = None,
+    split: str | None = None,
+    key: str = "features",
+    dtype: Any = None,
+    empty: str = "raise",
+    partition_bytes: int = PARTITION_BYTES,
+    local_bytes: int = LOCAL_BYTES,
+    client: Client | None = None,
+) -> Bunch:
+    """Distributed bags of a folder with one file per bag.
+
+    This process reads the headers of the files. The workers read the instances of the bags of a
+    partition and keep them in memory. Every worker must be able to read the files at the same path.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder, in any layout supported by :func:`milearn.datasets.load_bag_folder`.
+    table : path-like or data frame, default=None
+        One row per bag with its label, see :func:`~milearn.datasets.load_bag_folder`.
+    bag, label, group, split : str, default=None
+        Columns of the table; for ``label`` also a tuple of two, the event and the time.
+    key : str, default="features"
+        Name of the array of the instances in files with named arrays.
+    dtype : {float16, float32, float64}, default=None
+        Type of the instances. By default, the widest type of the files.
+    empty : {"raise", "drop"}, default="raise"
+        Whether files without instances raise an error or are skipped.
+    partition_bytes : int, default=67108864
+        Size of a partition as stored. A bag is in one partition.
+    local_bytes : int, default=16777216
+        Size up to which selected bags are brought to this process for passes over them.
+    client : distributed.Client, default=None
+        By default, the client of the process.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`
+        ``data`` : :class:`DistributedBags`; ``target``, ``bag_names``, ``target_names``,
+        ``groups``, ``group_names``, ``split`` and ``dropped`` as
+        :func:`~milearn.datasets.load_bag_folder` returns them. Positions and labels of instances
+        are not read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder or the table does not exist.
+    BagFileError
+        If files are missing, unreadable or have the wrong shape; the message lists all of them.
+        This is a ValueError.
+    MemoryError
+        If a partition takes more than half of the memory of a worker.
+
+    See Also
+    --------
+    scan_bags : Files with many bags.
+
+    Examples
+    --------
+    >>> from milearn.distributed import scan_bag_folder
+    >>> slides = scan_bag_folder("slides", "labels.csv")  # doctest: +SKIP
+    >>> slides.data, slides.target  # doctest: +SKIP
+    """
+    client = current_client(client)
+    columns = {"bag": bag, "label": label, "group": group, "split": split}
+    folder = Path(path).absolute()
+    bags, kept_dtype, dropped = survey(
+        folder,
+        table,
+        columns,
+        arrays=(key, None),
+        dtype=dtype,
+        empty=empty,
+        progress=(None, False),
+    )
+    all_sizes = np.array([one.size for one in bags])
+    row_bytes = max(1, kept_dtype.itemsize * bags[0].width)
+    offsets = offsets_of(all_sizes)
+    ranges = list(bag_ranges(offsets, max(1, partition_bytes // row_bytes)))
+    rows = max(offsets[last] - offsets[first] for first, last in ranges)
+    check_memory(client, int(rows) * row_bytes)
+    futures, sizes = [], []
+    for first, last in ranges:
+        files = put(client, bags[first:last], "files")
+        futures.append(client.submit(_read, str(folder), files, kept_dtype, key=name_of("bags")))
+        sizes.append(all_sizes[first:last])
+    description = {
+        "n_features": bags[0].width,
+        "dtype": kept_dtype,
+        "is_sparse": False,
+        "feature_names": None,
+    }
+    made = Partitions(client, futures, sizes, local_bytes)
+    bunch = Bunch(data=DistributedBags(made, description))
+    bunch.update(labels_of(bags))
+    bunch["dropped"] = dropped
+    return bunch
+
+
+def _read(path: str, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
+    return bare(read_found(Path(path), bags, dtype))

@@ -1,8 +1,7 @@
 """Transformers from bags to rows, for any scikit-learn estimator."""
 
 from ._codebook import VLAD, BagOfWords, FisherVector
-from ._concepts import ConceptEmbedding
-from ._prototypes import BagDissimilarity, MILESEmbedding
+from ._prototypes import BagDissimilarity, ConceptEmbedding, MILESEmbedding
 
 __all__ = [
     "VLAD",

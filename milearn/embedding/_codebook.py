@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -16,7 +15,7 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import distinct_points
 from .._bags.segments import bag_ranges, segment_index, segment_sum
-from .._compat import Interval
+from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_bags
 from .._kernels.centring import centre_of, subtracted
@@ -32,10 +31,6 @@ class _Codebook(BagEmbedding):
     """Base class of transformers that learn a codebook and embed bags block by block."""
 
     _dtypes = STORED_FLOATS
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "max_instances": [Interval(Integral, 1, None, closed="left"), None],
-        "random_state": ["random_state"],
-    }
 
     def _learn(self, sample: Any, seed: int) -> dict[str, Any]:
         """Fitted attributes from a sample of instances."""
@@ -155,12 +150,7 @@ class BagOfWords(_Codebook):
            [0.  , 1.  ]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_Codebook._parameter_constraints,
-        "n_words": [Interval(Integral, 1, None, closed="left")],
-        "counts": ["boolean"],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    _parameter_constraints = Constraints(counts=["boolean"])
 
     words_: np.ndarray
 
@@ -250,12 +240,7 @@ class VLAD(_Codebook):
            [-0.371, -0.928]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_Codebook._parameter_constraints,
-        "n_words": [Interval(Integral, 1, None, closed="left")],
-        "power": [Interval(Real, 0.0, 1.0, closed="right")],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    _parameter_constraints = Constraints()
 
     words_: np.ndarray
 
@@ -361,12 +346,7 @@ class FisherVector(_Codebook):
     (20, 27)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_Codebook._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "power": [Interval(Real, 0.0, 1.0, closed="right")],
-        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
-    }
+    _parameter_constraints = Constraints(n_components=[AT_LEAST_ONE], reg_covar=[NOT_NEGATIVE])
 
     _takes_sparse = False
     mixture_: GaussianMixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._bags.distinct import distinct_points
 from .._bags.segments import gather_rows, segment_argmax, segment_max
-from .._compat import CallbackSupport, Interval, StrOptions
+from .._compat import CallbackSupport, StrOptions
+from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import MultiStart, attributes_of
 from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_user
@@ -41,19 +41,9 @@ class BoostedBags(CallbackSupport, BagClassifier):
     (the options of the solver).
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        # Not a separate class: scikit-learn would treat it as a meta-estimator.
-        "estimator": "no_validation",
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "n_prototypes": [Interval(Integral, 1, None, closed="left")],
-        "max_bins": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"}), None],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
-        "pos_label": "no_validation",
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints = Constraints(
+        n_estimators=[AT_LEAST_ONE, StrOptions({"auto"})], n_prototypes=[AT_LEAST_ONE]
+    )
 
     # The program of points, bags, classes and costs.
     _problem: Callable[..., DisjunctiveProblem]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
-from .._compat import Interval, with_callbacks
+from .._compat import with_callbacks
+from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
@@ -166,11 +166,7 @@ class DPBoost(BoostedBags):
     """
 
     _problem = staticmethod(disjunctive_problem)
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BoostedBags._parameter_constraints,
-        "branch": ["boolean"],
-        "max_nodes": [Interval(Integral, 1, None, closed="left")],
-    }
+    _parameter_constraints = Constraints(branch=["boolean"], max_nodes=[AT_LEAST_ONE])
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._compat import with_callbacks
+from .._constraints import Constraints
 from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.problem import inherited_problem
@@ -135,6 +136,7 @@ class LPBoost(BoostedBags):
     """
 
     _problem = staticmethod(inherited_problem)
+    _parameter_constraints = Constraints()
 
     def __init__(
         self,

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._plotting import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below
-from ._scores import local_bags, scored_instances
+from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below, local_bags, scored_instances
 
 _MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
 _MAX_POINTS = 2000  # if a map has more points, they are smaller

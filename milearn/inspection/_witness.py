@@ -10,8 +10,15 @@ from sklearn.preprocessing import StandardScaler
 
 from .._bags import Bags
 from .._bags.segments import bag_ranges
-from ._plotting import COLORS, NEUTRAL, Display, evenly_spaced
-from ._scores import local_bags, pixel_pictures, scored_instances
+from ._scores import (
+    COLORS,
+    NEUTRAL,
+    Display,
+    evenly_spaced,
+    local_bags,
+    pixel_pictures,
+    scored_instances,
+)
 
 _ROWS_AT_ONCE = 100_000
 _MAX_THUMBNAILS = 120  # if there are more, evenly spaced ones are plotted

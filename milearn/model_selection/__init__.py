@@ -1,10 +1,15 @@
 """Splitters for bags, comparison of estimators, and evaluation with all bags in the graph."""
 
-from ._compare import Comparison, compare
-from ._ranks import Ranks, rank_methods
-from ._shuffle import BagShuffleSplit
-from ._sites import SiteFolds, SiteKFold, SiteTest, site_label_test
-from ._stratified import RepeatedStratifiedBagKFold, StratifiedBagKFold
+from ._compare import Comparison, Ranks, compare, rank_methods
+from ._splitters import (
+    BagShuffleSplit,
+    RepeatedStratifiedBagKFold,
+    SiteFolds,
+    SiteKFold,
+    SiteTest,
+    StratifiedBagKFold,
+    site_label_test,
+)
 from ._transductive import transductive_cross_val_score, transductive_grid_search
 
 __all__ = [

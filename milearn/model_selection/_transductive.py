@@ -15,8 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from .._fit.validation import as_bags, missing_labels, single_scorer
-from ._problem import warn_of_shared_groups
-from ._stratified import StratifiedBagKFold
+from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
 
 def transductive_cross_val_score(

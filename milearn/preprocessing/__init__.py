@@ -2,7 +2,6 @@
 
 from ._bag_data import AppendBagData, BagData
 from ._bag_statistics import BagStatistics
-from ._clipped import ClippedScaler
-from ._instance_transformer import InstanceTransformer
+from ._instance_transformer import ClippedScaler, InstanceTransformer
 
 __all__ = ["AppendBagData", "BagData", "BagStatistics", "ClippedScaler", "InstanceTransformer"]

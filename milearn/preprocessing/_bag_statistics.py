@@ -15,7 +15,7 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import canonical_csr
 from .._bags.rows_on_disk import compute_dtype, is_read_in_blocks
-from .._bags.segments import gather_rows, segment_max, segment_min
+from .._bags.segments import StoredRuns, gather_rows, segment_max, segment_min
 from .._fit.validation import STORED_FLOATS, validate_bags
 
 _NAMES = ("min", "max", "mean", "std", "sum", "count", "median")
@@ -195,7 +195,7 @@ def _rows_of_block(block: Block, statistics: tuple[Any, ...]) -> Any:
 def _rows_of(bags: Bags, statistics: tuple[Any, ...]) -> Any:
     """The concatenated statistics of each bag, CSR for CSR instances."""
     if sparse.issparse(bags.instance_rows):
-        stored = _Stored(bags)
+        stored = _Stored(bags.instances, bags.offsets)
         columns = [stored.statistic(name) for name in statistics]
         return sparse.hstack(columns, format="csr", dtype=bags.dtype)
     runs = _Dense(bags)
@@ -210,15 +210,20 @@ def _statistic(runs: _Dense | _Stored, name: Any) -> np.ndarray:
     """A statistic of runs of values, by their sums, extremes and quantiles."""
     if name in ("min", "max"):
         return runs.extreme(name)
+    sums: Any = _sums(runs, runs.values) if name in ("sum", "mean", "std") else 0.0
     if name == "sum":
-        return runs.sums()
+        return sums
     if name == "mean":
-        return runs.sums() / runs.sizes
+        return sums / runs.sizes
     if name == "std":
         # Use two passes: the mean of squares minus the squared mean loses all digits of a feature
         # that varies little around a large value.
-        return np.sqrt(runs.squares(runs.sums() / runs.sizes) / runs.sizes)
+        return np.sqrt(runs.squares(sums / runs.sizes) / runs.sizes)
     return runs.quantile(0.5 if name == "median" else name)
+
+
+def _sums(runs: _Dense | _Stored, values: np.ndarray) -> Any:
+    return np.add.reduceat(values, runs.starts, axis=0, dtype=np.float64)
 
 
 class _Dense:
@@ -226,17 +231,13 @@ class _Dense:
 
     def __init__(self, bags: Bags) -> None:
         self.bags, self.values = bags, bags.instances
-        self.sizes = bags.sizes[:, np.newaxis]
+        self.sizes, self.starts = bags.sizes[:, np.newaxis], bags.offsets[:-1]
 
     def extreme(self, name: str) -> np.ndarray:
         return (segment_min if name == "min" else segment_max)(self.values, self.bags.offsets)
 
-    def sums(self, values: np.ndarray | None = None) -> np.ndarray:
-        values = self.values if values is None else values
-        return np.add.reduceat(values, self.bags.offsets[:-1], axis=0, dtype=np.float64)
-
     def squares(self, means: np.ndarray) -> np.ndarray:
-        return self.sums((self.values - means[self.bags.bag_index]) ** 2)
+        return _sums(self, (self.values - means[self.bags.bag_index]) ** 2)
 
     def quantile(self, quantile: float) -> np.ndarray:
         # Bags of equal size form a 3-D array, so loop over sizes instead of bags.
@@ -249,35 +250,8 @@ class _Dense:
         return out
 
 
-class _Stored:
-    """The stored entries of CSR instances in runs of one bag and one feature.
-
-    Statistics are computed from the values of a run and its number of implicit zeros. If a bag and
-    a feature do not have a run, the statistic is 0.
-    """
-
-    def __init__(self, bags: Bags) -> None:
-        csr = bags.instances
-        self.shape = bags.shape
-        self.dtype = bags.dtype
-        # With one row pointer per bag, the matrix has duplicate entries. Its transposition groups
-        # them in linear time; the values are the positions of the entries.
-        places = sparse.csr_array(
-            (np.arange(csr.nnz), csr.indices, csr.indptr[bags.offsets]), shape=bags.shape
-        ).tocsc()
-        self.values = csr.data[places.data]
-        rows = places.indices
-        columns = np.repeat(np.arange(self.shape[1]), np.diff(places.indptr))
-        new = np.ones(len(rows), dtype=bool)
-        new[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
-        self.starts = np.flatnonzero(new)
-        self.lengths = np.diff(np.append(self.starts, len(rows)))
-        self.run = np.repeat(np.arange(len(self.starts)), self.lengths)
-        self.bag = rows[self.starts]
-        self.column = columns[self.starts]
-        self.bag_sizes = bags.sizes
-        self.sizes = bags.sizes[self.bag]
-        self.zeros = self.sizes - self.lengths
+class _Stored(StoredRuns):
+    """Statistics of the stored entries of CSR instances."""
 
     def statistic(self, statistic: Any) -> sparse.csr_array:
         """The statistic as CSR of shape (n_bags, n_features), or (n_bags, 1) for "count"."""
@@ -285,25 +259,11 @@ class _Stored:
             return sparse.csr_array(self.bag_sizes[:, np.newaxis].astype(self.dtype))
         if len(self.starts) == 0:
             return sparse.csr_array(self.shape, dtype=self.dtype)
-        values = _statistic(self, statistic)
-        kept = values != 0
-        return sparse.csr_array(
-            (values[kept].astype(self.dtype), (self.bag[kept], self.column[kept])),
-            shape=self.shape,
-        )
-
-    def extreme(self, name: str) -> np.ndarray:
-        best = np.minimum if name == "min" else np.maximum
-        values = best.reduceat(self.values, self.starts)
-        return np.where(self.zeros > 0, best(values, 0), values)
-
-    def sums(self, values: np.ndarray | None = None) -> np.ndarray:
-        values = self.values if values is None else values
-        return np.add.reduceat(values, self.starts, dtype=np.float64)
+        return self.matrix(_statistic(self, statistic))
 
     def squares(self, means: np.ndarray) -> np.ndarray:
         deviations = self.values - means[self.run]
-        return self.sums(deviations * deviations) + self.zeros * means * means
+        return _sums(self, deviations * deviations) + self.zeros * means * means
 
     def quantile(self, quantile: float) -> np.ndarray:
         ranked = self.values[np.lexsort((self.values, self.run))]

@@ -1,30 +1,158 @@
-"""Any scikit-learn transformer, applied to the instances of bags."""
+"""Any scikit-learn transformer, applied to the instances of bags, and scaling with clipping."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import config_context
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectorMixin
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRequest,
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._bags import Bags
 from .._bags.blocks import Block
+from .._bags.distinct import instance_ranks
 from .._bags.rows_on_disk import converted, holds_text, is_read_in_blocks
-from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
-from ._inner import (
-    copy_input_tags,
-    finite_of,
-    inner_has,
-    inner_tags,
-    routed_fit_params,
-    takes_texts,
-)
+from .._fit.validation import STORED_FLOATS, as_bags, validate_bags, validate_sample_weight
+from .._kernels.centring import exact_factors
+
+# Steps whose output has the NaN of their input: scalers, selectors of features and "passthrough".
+_KEEP_NAN = (OneToOneFeatureMixin, SelectorMixin, str)
+
+
+def inner_tags(inner: Any) -> Any:
+    """Tags of the inner estimator, or None for an object without tags (fit raises an error).
+
+    Unlike in scikit-learn, ``allow_nan`` of pipelines, column transformers and feature unions is
+    that of their steps.
+    """
+    # A class also has the method, but not the tags of an instance.
+    if not hasattr(inner, "__sklearn_tags__") or isinstance(inner, type):
+        return None
+    tags = get_tags(inner)
+    tags.input_tags.allow_nan = _takes_nan(inner, tags)
+    return tags
+
+
+def _takes_nan(inner: Any, tags: Any) -> bool:
+    """Whether the steps that receive NaN accept them."""
+    if isinstance(inner, Pipeline):
+        for _, step in inner.steps:
+            if not _accepts(step):
+                return False
+            if not (isinstance(step, _KEEP_NAN) or step is None):
+                return True  # such as an imputer
+        return True
+    if isinstance(inner, FeatureUnion):  # every transformer receives all columns
+        return all(_accepts(part) for _, part in inner.transformer_list)
+    if isinstance(inner, ColumnTransformer):  # each column goes to one of them, or is left out
+        parts = [part for _, part, _ in inner.transformers]
+        return any(_accepts(part) for part in [*parts, inner.remainder])
+    return bool(tags.input_tags.allow_nan or tags.no_validation)
+
+
+def _accepts(step: Any) -> bool:
+    if isinstance(step, str) or step is None:  # "passthrough" or "drop"
+        return True
+    tags = inner_tags(step)
+    return tags is not None and tags.input_tags.allow_nan
+
+
+def takes_texts(inner: Any) -> bool:
+    """Whether a transformer, or its first step, takes a list of strings, as vectorisers do."""
+    if isinstance(inner, Pipeline):
+        return bool(inner.steps) and takes_texts(inner.steps[0][1])
+    if isinstance(inner, FeatureUnion):
+        return any(takes_texts(part) for _, part in inner.transformer_list)
+    tags = inner_tags(inner)
+    return tags is not None and tags.input_tags.string and not tags.input_tags.two_d_array
+
+
+def finite_of(inner: Any) -> bool | str:
+    """The ``ensure_all_finite`` of validation: allow NaN if the inner estimator supports it."""
+    tags = inner_tags(inner)
+    return "allow-nan" if tags is not None and tags.input_tags.allow_nan else True
+
+
+def inner_has(fitted: str, attribute: str) -> Callable[[Any], bool]:
+    """Condition of a method: the inner estimator, ``fitted`` after ``fit``, has the attribute."""
+    return lambda owner: hasattr(getattr(owner, fitted, owner._inner()), attribute)
+
+
+def copy_input_tags(tags: Any, inner: Any) -> None:
+    """Copy the tags of the inner estimator that concern the input."""
+    tags.input_tags.sparse = inner.input_tags.sparse
+    tags.input_tags.allow_nan = inner.input_tags.allow_nan
+    tags.input_tags.positive_only = inner.input_tags.positive_only
+    tags.input_tags.three_d_array = True
+    tags.target_tags = inner.target_tags
+    tags.non_deterministic = inner.non_deterministic
+
+
+def routed_fit_params(
+    owner: Any, step: str, inner: Any, params: dict[str, Any], bags: Bags
+) -> dict[str, Any]:
+    """Keyword arguments for the inner ``fit``; values per bag are repeated for its instances.
+
+    With metadata routing the inner estimator receives the requested arguments, otherwise all of
+    them. Arrays, lists and series with one entry per bag are values per bag.
+
+    Parameters
+    ----------
+    owner : meta-estimator with ``get_metadata_routing``
+    step : str
+        Name of the inner estimator in the router.
+    inner : the inner estimator
+    params : dict
+        Arguments of ``fit`` of the owner.
+    bags : Bags
+
+    Raises
+    ------
+    ValueError
+        If ``sample_weight`` is not one nonnegative weight per bag.
+    TypeError
+        If the inner estimator does not accept ``sample_weight``.
+    """
+    if not params:
+        return {}
+    routing = get_config()["enable_metadata_routing"]
+    if routing:
+        params = process_routing(owner, "fit", **params)[step]["fit"]
+    routed = {}
+    for name, value in params.items():
+        if name == "sample_weight":
+            if value is None:
+                continue
+            if not routing and not has_fit_parameter(inner, "sample_weight"):
+                raise TypeError(
+                    f"sample_weight was given but {type(inner).__name__} does not take it: leave "
+                    "it out, or use an estimator whose fit has it."
+                )
+            value = validate_sample_weight(value, bags)
+        is_array = isinstance(value, (list, tuple)) or (hasattr(value, "shape") and value.shape)
+        if is_array and not sparse.issparse(value) and len(value) == len(bags):
+            value = np.asarray(value)[bags.bag_index]
+        routed[name] = value
+    return routed
+
 
 # Transformers whose ``fit`` is one ``partial_fit``, so that calls per block are equivalent.
 _FITTED_IN_BLOCKS = (MaxAbsScaler, MinMaxScaler, StandardScaler)
@@ -362,3 +490,244 @@ def _reads_blocks(bags: Bags) -> bool:
 def _input_of(inner: Any, matrix: Any) -> Any:
     """The instances, or their texts as a list for vectorisers."""
     return matrix[:, 0].tolist() if matrix.dtype == object and takes_texts(inner) else matrix
+
+
+_SCALINGS = ("standard", "minmax", "quantile")
+
+
+class ClippedScaler(InstanceTransformer):
+    r"""Scale each feature of the instances and clip outliers.
+
+    The scaling is learnt on the instances of the training bags:
+
+    * "standard": z-scores, clipped to :math:`[-c, c]`;
+    * "minmax": the range of the training instances mapped to [0, 1], and clipped to it;
+    * "quantile": the rank of a value among the training instances, mapped to a standard normal
+      distribution and clipped to :math:`[-c, c]`.
+
+    A feature that is nearly always zero has a small standard deviation. An instance with a nonzero
+    value may have a z-score of 20, so its squared distance to every training instance is at least
+    400, and with an RBF kernel its bag has a similarity of zero to every other bag. Clipping limits
+    these distances.
+
+    Parameters
+    ----------
+    scaling : {"standard", "minmax", "quantile"}, default="standard"
+        The scaling, by :class:`~sklearn.preprocessing.StandardScaler`,
+        :class:`~sklearn.preprocessing.MinMaxScaler` or
+        :class:`~sklearn.preprocessing.QuantileTransformer`.
+    clip : float, default=3.0
+        The bound c, which must be positive; not used by "minmax".
+    with_mean : bool, default=True
+        Whether "standard" subtracts the mean. CSR instances need False and stay sparse.
+    n_quantiles : int, default=1000
+        Number of quantiles of each feature for "quantile", at most the size of the subsample.
+    subsample : int or None, default=10_000
+        Maximum number of instances from which quantiles are computed. None uses all instances.
+    random_state : int, RandomState instance or None, default=None
+        Determines the subsample.
+
+    Attributes
+    ----------
+    transformer_ : StandardScaler, MinMaxScaler or QuantileTransformer
+        The fitted scaler, which does not clip.
+    constant_ : ndarray of shape (n_features_in_,), bool
+        Features that are constant in the training instances. They are transformed to zero, also in
+        new bags, because their scale is unknown.
+    clip_ : tuple of two floats
+        The lowest and the highest possible output.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when the bags have feature names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        In ``fit``, if the scaling is unknown or the bound is not positive.
+    TypeError
+        In ``fit``, if the scaling would make CSR instances dense.
+
+    See Also
+    --------
+    InstanceTransformer : Any scikit-learn transformer, applied to instances.
+
+    Notes
+    -----
+    NaN is passed through. Bags of any kind become :class:`~milearn.Bags`, and a plain matrix stays
+    a matrix. There is no ``inverse_transform``, because clipped values cannot be recovered.
+
+    Examples
+    --------
+    >>> from milearn import Bags
+    >>> from milearn.preprocessing import ClippedScaler
+    >>> train = Bags.from_list([[[0.0], [1.0]], [[2.0], [3.0], [4.0]]])
+    >>> scaler = ClippedScaler("minmax").fit(train)
+    >>> scaler.transform([[[1.0], [40.0]]]).instances
+    array([[0.25],
+           [1.  ]])
+    """
+
+    constant_: np.ndarray
+    clip_: tuple[float, float]
+
+    def __init__(
+        self,
+        scaling: str = "standard",
+        *,
+        clip: float = 3.0,
+        with_mean: bool = True,
+        n_quantiles: int = 1000,
+        subsample: int | None = 10_000,
+        random_state: Any = None,
+    ) -> None:
+        self.scaling = scaling
+        self.clip = clip
+        self.with_mean = with_mean
+        self.n_quantiles = n_quantiles
+        self.subsample = subsample
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> ClippedScaler:  # type: ignore[override]
+        """Learn the scaling from the instances.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags to fit on; the rows of a matrix are bags of one instance.
+        y : ignored
+            Present for consistency with other estimators.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        if not (isinstance(self.scaling, str) and self.scaling in _SCALINGS):
+            known = ", ".join(map(repr, _SCALINGS))
+            raise ValueError(f"scaling={self.scaling!r} is unknown: choose one of {known}.")
+        if not isinstance(self.clip, Real) or isinstance(self.clip, bool) or not self.clip > 0:
+            raise ValueError(f"clip={self.clip!r} is not a positive number.")
+        bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite="allow-nan")
+        if bags.is_sparse and not self._keeps_zeros():
+            raise TypeError(
+                f"Sparse instances would become dense by scaling={self.scaling!r} with "
+                f'with_mean={self.with_mean}: choose ClippedScaler("standard", with_mean=False).'
+            )
+        inner = self._scaler(bags.n_instances)
+        self.transformer_ = _fitted(inner, bags, self.subsample, self.random_state)
+        self.constant_ = _constant(self.transformer_)
+        bound = float(self.clip)
+        self.clip_ = (0.0, 1.0) if self.scaling == "minmax" else (-bound, bound)
+        return self
+
+    # Clipped values cannot be recovered.
+    inverse_transform = property(doc="Not available.")
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Requests of this estimator, which does not use metadata.
+
+        Returns
+        -------
+        MetadataRequest
+            An empty request.
+        """
+        return BaseEstimator.get_metadata_routing(self)
+
+    def _inner(self) -> Any:
+        return self._scaler(n_instances=self.n_quantiles)
+
+    def _keeps_zeros(self) -> bool:
+        return self.scaling == "standard" and not self.with_mean
+
+    def _scaler(self, n_instances: int) -> Any:
+        if self.scaling == "minmax":
+            return MinMaxScaler()
+        if self.scaling == "quantile":
+            drawn = n_instances if self.subsample is None else min(n_instances, self.subsample)
+            return QuantileTransformer(
+                # scikit-learn warns if there are more quantiles than instances.
+                n_quantiles=max(1, min(self.n_quantiles, drawn)),
+                output_distribution="normal",
+                subsample=None,
+            )
+        return StandardScaler(with_mean=self.with_mean)
+
+    def _apply(self, matrix: Any) -> Any:
+        scaled: Any
+        if isinstance(self.transformer_, QuantileTransformer):
+            scaled = _by_quantiles(self.transformer_, matrix)
+        else:
+            scaled = super()._apply(matrix)
+        if sparse.issparse(scaled):
+            scaled.data[self.constant_[scaled.indices]] = 0.0
+            np.clip(scaled.data, *self.clip_, out=scaled.data)
+            scaled.eliminate_zeros()
+            return scaled
+        scaled[:, self.constant_] = 0.0
+        return np.clip(scaled, *self.clip_, out=scaled)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._keeps_zeros()
+        return tags
+
+
+@dataclass(frozen=True)
+class ScaledInPlace:
+    """A fitted scaling of dense rows, which are changed in place.
+
+    The calls for z-scores take a fraction of those of the transformer, because nothing is checked.
+    """
+
+    scaler: ClippedScaler
+
+    def __call__(self, rows: np.ndarray) -> None:
+        inner = self.scaler.transformer_
+        if not isinstance(inner, StandardScaler):
+            rows[...] = self.scaler._apply(rows)
+            return
+        if inner.with_mean:
+            rows -= inner.mean_.astype(rows.dtype)
+        rows /= inner.scale_.astype(rows.dtype)
+        rows[:, self.scaler.constant_] = 0.0
+        np.clip(rows, *self.scaler.clip_, out=rows)
+
+
+def _fitted(inner: Any, bags: Bags, subsample: int | None, random_state: Any) -> Any:
+    """Fit the scaler on all instances, or "quantile" on a sample independent of their order."""
+    scaler = clone(inner)
+    n = bags.n_instances
+    if isinstance(scaler, QuantileTransformer) and subsample is not None and subsample < n:
+        ranked = np.argsort(instance_ranks(bags), kind="stable")
+        drawn = check_random_state(random_state).choice(n, subsample, replace=False)
+        return scaler.fit(bags.source().gather(np.sort(ranked[drawn])))
+    if not is_read_in_blocks(bags):
+        return scaler.fit(bags.instances)
+    if hasattr(scaler, "partial_fit"):
+        return bags.source().fold(fit_block, scaler)
+    return scaler.fit(bags.source().gather(np.arange(n)))
+
+
+def _by_quantiles(model: QuantileTransformer, matrix: np.ndarray) -> np.ndarray:
+    """The transformed matrix.
+
+    scikit-learn takes values within 1e-7 of the lowest and highest quantile for these, which are
+    all values of a feature of a smaller range.
+    """
+    factors = exact_factors(model.quantiles_[-1] - model.quantiles_[0])
+    dtype = matrix.dtype
+    if factors is not None:
+        model = copy(model)
+        model.quantiles_ = model.quantiles_ * factors
+        matrix = matrix * factors
+    with config_context(transform_output="default"):
+        return np.asarray(model.transform(matrix), dtype=dtype)
+
+
+def _constant(scaler: Any) -> np.ndarray:
+    if hasattr(scaler, "quantiles_"):
+        return scaler.quantiles_[0] == scaler.quantiles_[-1]
+    if hasattr(scaler, "data_range_"):
+        return scaler.data_range_ == 0
+    # Constant up to rounding, as in StandardScaler, which does not divide in this case.
+    return (scaler.scale_ == 1) & (scaler.var_ < 0.5)

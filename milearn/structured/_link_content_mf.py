@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -12,7 +11,7 @@ from sklearn.svm import SVC
 
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
-from .._compat import Interval, StrOptions
+from .._constraints import AT_LEAST_ONE, POSITIVE, Constraints
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
@@ -129,16 +128,9 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     (40, 5)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "content_weight": [Interval(Real, 0.0, None, closed="neither")],
-        "ridge": [Interval(Real, 0.0, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "unlabeled": "no_validation",
-    }
+    _parameter_constraints = Constraints(
+        n_components=[AT_LEAST_ONE], content_weight=[POSITIVE], ridge=[POSITIVE]
+    )
 
     classes_: np.ndarray
     coef_: np.ndarray

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -16,7 +15,8 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.blocks import ArraySource, width_of
 from .._bags.segments import segment_argmax, segment_max
-from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._compat import CallbackSupport, StrOptions, with_callbacks
+from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, relative_gap, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes, warn_of_unnamed_positive
@@ -177,23 +177,13 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     (40,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "mu": [Interval(Real, 0.0, None, closed="left")],
-        "graph": [StrOptions({"auto", "bag", "instance", "both", "knn", "spatial"}), callable],
-        "mu_instance": [Interval(Real, 0.0, None, closed="left"), None],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-        "unlabeled": "no_validation",
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints = Constraints(
+        mu=[NOT_NEGATIVE],
+        graph=[StrOptions({"auto", "bag", "instance", "both", "knn", "spatial"}), callable],
+        mu_instance=[NOT_NEGATIVE, None],
+        n_neighbors=[AT_LEAST_ONE],
+        fit_intercept=["boolean"],
+    )
 
     coef_: np.ndarray
     intercept_: np.ndarray
@@ -401,10 +391,6 @@ def _solve(
         # The solver warns if it is stopped early.
         step_converged=found.dual_gap <= gap_tol * size or bool(found.stopped),
         n_passes=found.n_passes,
-        objective=found.objective,
-        history=found.history,
-        n_iter=found.n_iter,
-        stopped=found.stopped,
-        dual_gap=found.dual_gap,
+        **found.outcome(),
         objective_scale=found.objective_scale,
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -15,7 +14,8 @@ from .._bags import Bags
 from .._bags.blocks import width_of
 from .._bags.remote import by_blocks
 from .._bags.segments import segment_mean
-from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._compat import CallbackSupport, StrOptions, with_callbacks
+from .._constraints import Constraints
 from .._fit.multi_start import (
     MultiStart,
     attributes_of,
@@ -188,18 +188,9 @@ class MICoxPH(CallbackSupport, BagValues):
     (2,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "pooling": [StrOptions({"max", "mean"})],
-        "ties": [StrOptions({"breslow", "efron"})],
-        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints = Constraints(
+        pooling=[StrOptions({"max", "mean"})], ties=[StrOptions({"breslow", "efron"})]
+    )
     _dtypes = STORED_FLOATS
 
     def __init__(

@@ -1,9 +1,8 @@
 """Support vector machines for bags."""
 
 from ._bag_svm import BagSVC, BagSVR
-from ._coupled_misvm import CoupledMISVC, CoupledMISVR
+from ._coupled_misvm import MISVR, CoupledMISVC, CoupledMISVR
 from ._misvc import MISVC, InstanceMISVC, misvc_path
-from ._misvr import MISVR
 from ._ordinal_misvc import OrdinalMISVC
 from ._sdpmil import SDPMIL
 from ._well_svc import WellSVC

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import Ridge
@@ -14,7 +13,8 @@ from sklearn.utils.validation import check_memory
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
-from .._compat import Interval, StrOptions
+from .._compat import StrOptions
+from .._constraints import POSITIVE, Constraints
 from .._fit.components import BAG_LIMITS, auto_components
 from .._fit.threads import fit_context
 from .._fit.validation import TrainingLabels, validate_labels, validate_sample_weight
@@ -22,7 +22,6 @@ from .._kernels.learned import LEARNED_KERNELS, compares_instances
 from .._kernels.memory import require_memory
 from .._solvers.common.low_rank import whitening
 from ..base import BagClassifier, BagRegressor
-from ._base import COMPONENTS
 from ._kernel_average import (
     KernelAverage,
     KernelPlan,
@@ -32,18 +31,6 @@ from ._kernel_average import (
     kernel_terms,
     learn_average,
 )
-
-BAG_SVM_CONSTRAINTS: dict[str, Any] = {
-    "C": [Interval(Real, 0.0, None, closed="neither")],
-    "bag_kernel": [StrOptions({"average", "precomputed", *LEARNED_KERNELS}), callable, list],
-    "scaling": [StrOptions({"auto"}), list, None],
-    "width": [Interval(Real, 0.0, None, closed="neither")],
-    "n_components": COMPONENTS,
-    "tol": [Interval(Real, 0.0, None, closed="neither")],
-    "memory": [str, object],
-    "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
-}
 
 
 def plan_of(bag_kernel: Any, scaling: Any, width: float, text: bool) -> KernelPlan:
@@ -141,7 +128,13 @@ class BagSVM:
 
     _bag_score_is_max = False
     _rows: BagRows
-    _parameter_constraints: ClassVar[dict[str, Any]] = BAG_SVM_CONSTRAINTS
+    _model: Any
+    _parameter_constraints = Constraints(
+        bag_kernel=[StrOptions({"average", "precomputed", *LEARNED_KERNELS}), callable, list],
+        scaling=[StrOptions({"auto"}), list, None],
+        width=[POSITIVE],
+        memory=[str, object],
+    )
 
     @property
     def _precomputed(self) -> bool:
@@ -203,6 +196,31 @@ class BagSVM:
             attributes["landmarks_"] = merged.positions[landmarks]
         rows, values = bag_rows(average, matrix, merged, memory.cache(kernel_rows))
         return LearnedRows(rows, values, merged.positions, merged.weights), attributes
+
+    def _trained(
+        self, bags: Bags, targets: np.ndarray, weights: np.ndarray, exact: Any, primal: Any
+    ) -> dict[str, Any]:
+        """Fitted attributes of an SVM on kernel values, or of one on explicit features."""
+        learned, attributes = self._learn(bags, targets, weights)
+        dual = learned.rows.projection is None
+        model = exact if dual else primal
+        model.fit(learned.values, targets[learned.positions], sample_weight=learned.weights)
+        if dual:
+            attributes["support_"] = learned.positions[model.support_]
+            attributes["dual_coef_"] = model.dual_coef_
+        else:
+            attributes["coef_"] = model.coef_
+        more = {"intercept_": model.intercept_, "_rows": learned.rows, "_model": model}
+        return {**attributes, **more}
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return self._outputs(self._rows(bags))
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._outputs(self._rows_of_instances(bags))
+
+    def _outputs(self, rows: np.ndarray) -> np.ndarray:
+        return getattr(self._model, "decision_function", self._model.predict)(rows)
 
     def _components(self, bags: Bags, plan: KernelPlan) -> int | None:
         """The number of landmarks. Kernels of one vector for each bag have only few pairs."""
@@ -358,11 +376,7 @@ class BagSVC(BagSVM, BagClassifier):
     """
 
     _treats_classes_alike = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BAG_SVM_CONSTRAINTS,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-    }
+    _parameter_constraints = Constraints()
 
     def __init__(
         self,
@@ -414,37 +428,12 @@ class BagSVC(BagSVM, BagClassifier):
         found = TrainingLabels.of(self, y, bags, sample_weight)
         bag_codes, costs = np.zeros(len(bags), dtype=np.intp), np.zeros(len(bags))
         bag_codes[found.used], costs[found.used] = found.codes, found.weights
-        learned, attributes = self._learn(bags, bag_codes, costs)
-        codes = bag_codes[learned.positions]
-        if learned.rows.projection is None:
-            model = SVC(C=self.C, kernel="precomputed", tol=self.tol)
-            model.fit(learned.values, codes, sample_weight=learned.weights)
-            attributes["support_"] = learned.positions[model.support_]
-            attributes["dual_coef_"] = model.dual_coef_
-        else:
-            model = LinearSVC(C=self.C, dual=False, tol=min(self.tol, 1e-4), max_iter=10_000)
-            model.fit(learned.values, codes, sample_weight=learned.weights)
-            attributes["coef_"] = model.coef_
-        self._replace_fitted(
-            {
-                **noted,
-                **attributes,
-                "classes_": found.classes,
-                "intercept_": model.intercept_,
-                "_rows": learned.rows,
-                "_model": model,
-                "_positive_sign": found.sign,
-            }
-        )
+        exact = SVC(C=self.C, kernel="precomputed", tol=self.tol)
+        primal = LinearSVC(C=self.C, dual=False, tol=min(self.tol, 1e-4), max_iter=10_000)
+        trained = self._trained(bags, bag_codes, costs, exact, primal)
+        classes = {"classes_": found.classes, "_positive_sign": found.sign}
+        self._replace_fitted({**noted, **trained, **classes})
         return self
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.decision_function(self._rows(bags))
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.decision_function(self._rows_of_instances(bags))
-
-    _model: Any
 
 
 class BagSVR(BagSVM, BagRegressor):
@@ -533,10 +522,7 @@ class BagSVR(BagSVM, BagRegressor):
     (20,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
-        **BAG_SVM_CONSTRAINTS,
-    }
+    _parameter_constraints = Constraints()
 
     def __init__(
         self,
@@ -585,32 +571,7 @@ class BagSVR(BagSVM, BagRegressor):
         bags, noted = self._validate_fit(X)
         targets = validate_labels(self, y, bags, numeric=True)
         weights = validate_sample_weight(sample_weight, bags)
-        learned, attributes = self._learn(bags, targets, weights)
-        if learned.rows.projection is None:
-            model = NuSVR(nu=self.nu, C=self.C, kernel="precomputed", tol=self.tol)
-        else:
-            model = Ridge(alpha=0.5 / self.C)
-        model.fit(learned.values, targets[learned.positions], sample_weight=learned.weights)
-        if learned.rows.projection is None:
-            attributes["support_"] = learned.positions[model.support_]
-            attributes["dual_coef_"] = model.dual_coef_
-        else:
-            attributes["coef_"] = model.coef_
-        self._replace_fitted(
-            {
-                **noted,
-                **attributes,
-                "intercept_": model.intercept_,
-                "_rows": learned.rows,
-                "_model": model,
-            }
-        )
+        exact = NuSVR(nu=self.nu, C=self.C, kernel="precomputed", tol=self.tol)
+        trained = self._trained(bags, targets, weights, exact, Ridge(alpha=0.5 / self.C))
+        self._replace_fitted({**noted, **trained})
         return self
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.predict(self._rows(bags))
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.predict(self._rows_of_instances(bags))
-
-    _model: Any

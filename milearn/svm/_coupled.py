@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
-from .._bags.blocks import PassSource
 from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
 from .._fit.multi_start import drawn_rows, values_of
 from .._kernels.bag import (
@@ -22,8 +21,7 @@ from .._kernels.bag import (
     symmetric_row_sums,
 )
 from .._kernels.instance import takes_sparse
-from .._solvers.common.cccp import CCCPSolution, SolverOptions
-from .._solvers.common.features import FeatureMap
+from .._solvers.common.cccp import CCCPSolution
 from .._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled
 from .._solvers.svm.coupled.gram import (
     BagGram,
@@ -36,16 +34,15 @@ from .._solvers.svm.coupled.gram import (
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.maximum.rows import screened_rows
-from ._fit import Kernel, TrainingBags, memory_limit, training_gram
+from ._fit import Kernel, Problems, TrainingBags, memory_limit, training_gram
 from ._formulations import (
+    Formulation,
     Report,
     Stored,
-    feature_source,
     kernel_features,
-    row_precision,
-    screen_source,
-    stored_dual,
+    stored_linear,
     stored_rows,
+    stored_support,
 )
 from ._functions import (
     BagFunction,
@@ -61,31 +58,10 @@ from ._functions import (
 class CoupledSettings:
     """Parameters of an estimator that determine the formulation."""
 
-    bag_kernel: str
-    loss: str
-    coupling: float
-    epsilon: float
-    n_components: int | None
-    init: Any
-    n_init: int
-
-    @classmethod
-    def of(cls, estimator: Any, n_components: int | None) -> CoupledSettings:
-        """The settings of an estimator with a coupling loss."""
-        return cls(
-            estimator.bag_kernel,
-            estimator.loss,
-            estimator.coupling,
-            estimator.epsilon,
-            n_components,
-            estimator.init,
-            n_init=1,
-        )
-
-    @classmethod
-    def hard_maximum(cls, estimator: Any, n_components: int | None) -> CoupledSettings:
-        """The settings of an estimator whose bag scores are highest instance scores."""
-        return cls("set", "max", 0.0, 0.0, n_components, estimator.init, estimator.n_init)
+    bag_kernel: str = "set"
+    loss: str = "max"
+    coupling: float = 0.0
+    epsilon: float = 0.0
 
     @property
     def hard(self) -> bool:
@@ -103,10 +79,7 @@ class CoupledSettings:
         return self.bag_kernel == "minmax" and not self.hard
 
 
-_Given = tuple[TrainingBags, Kernel, CoupledSettings, SolverOptions]
-
-
-def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRows:
+def coupled(problems: Problems, settings: CoupledSettings) -> CoupledDual | CoupledRows:
     """The formulation for the problems of a fit, after a check of the memory that it needs.
 
     Raises
@@ -115,9 +88,8 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
         If kernel values exceed ``working_memory``.
     """
     training, kernel = problems.training, problems.kernel
-    given = training, kernel, settings, problems.options
     if problems.by_rows() or (settings.hard and kernel.linear):
-        return _coupled_rows(given, problems.rng, problems.n_threads)
+        return _coupled_rows(problems, settings)
     n_bags, n_instances, _ = training.size
     # The negative part of an indefinite kernel is found between the instances.
     uncoupled = settings.uncoupled and kernel.semidefinite
@@ -137,40 +109,35 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
         )
     if uncoupled:
         points = _uncoupled_bags(training, kernel, settings, room - needed)
-        return CoupledDual(*given, UncoupledGram(points.products), points)
-    gram = _bag_gram(training, kernel, settings, room, needed, problems)
-    return CoupledDual(*given, gram)
+        gram: BagGram = UncoupledGram(points.products)
+        return CoupledDual.of(problems, settings=settings, gram=gram, points=points)
+    gram = _bag_gram(problems, settings, room, needed)
+    return CoupledDual.of(problems, settings=settings, gram=gram)
 
 
-def _coupled_rows(given: _Given, rng: Any, n_threads: int) -> CoupledRows:
-    training, kernel, settings, _ = given
+def _coupled_rows(problems: Problems, settings: CoupledSettings) -> CoupledRows:
+    training, kernel = problems.training, problems.kernel
     if not settings.minmax and kernel.linear:
-        return CoupledRows(*given, n_jobs=n_threads)
+        return CoupledRows.of(problems, settings=settings)
     instances = candidates = training.instances
-    selected = training.selected
     if settings.minmax:
         candidates = _all_object_rows(training, kernel)
         n_instances = instances.shape[0]
         instances, whole = candidates[:n_instances], candidates[n_instances:]
-        selected = Bags(instances, training.offsets)
-    features = kernel_features(candidates, kernel, settings.n_components, rng)
+        training = replace(training, selected=Bags(instances, training.offsets))
+    features = kernel_features(candidates, kernel, problems.n_components, problems.rng)
     if settings.minmax:
         bags = BagRows(features.transform(whole))
     else:
         of_bags, of_instances = _scales(training, kernel, settings)
         spread = np.repeat(of_bags, np.diff(training.offsets))
         bags = BagRows(features.sums(instances, spread, training.offsets), of_instances)
-    return CoupledRows(*given, n_threads, features, bags, selected)
+    more = {"training": training, "features": features, "bags": bags}
+    return CoupledRows.of(problems, settings=settings, **more)
 
 
-def _bag_gram(
-    training: TrainingBags,
-    kernel: Kernel,
-    settings: CoupledSettings,
-    room: float,
-    needed: float,
-    problems: Any,
-) -> BagGram:
+def _bag_gram(problems: Problems, settings: CoupledSettings, room: float, needed: float) -> BagGram:
+    training, kernel = problems.training, problems.kernel
     instances, offsets = training.instances, training.offsets
     if settings.minmax:
         rows = _all_object_rows(training, kernel)
@@ -260,14 +227,11 @@ def _scales(
     )
 
 
-@dataclass(frozen=True)
-class _Coupled:
+@dataclass(frozen=True, kw_only=True)
+class _Coupled(Formulation):
     """Base of the two formulations: starts, and the function of an expansion."""
 
-    training: TrainingBags
-    kernel: Kernel
     settings: CoupledSettings
-    options: SolverOptions
 
     @property
     def bag_score_is_max(self) -> bool:
@@ -280,11 +244,10 @@ class _Coupled:
 
     def starts(self, loss: Hinge | Tube, rng: np.random.RandomState) -> list[Any]:
         """First rows of all bags, one array per start, or the name of a start."""
-        offsets, init = self.training.offsets, self.settings.init
-
+        offsets, init = self.training.offsets, self.init
         starts: list[Any] = [init]
         if self.settings.hard and isinstance(init, str) and init == "auto":
-            source = self.screen_source(loss)
+            source = self.screen_source(loss.weights)
             assert isinstance(loss, Tube)
             if source is not None and np.diff(offsets).max() > 1 and np.ptp(loss.targets) > 0:
                 starts += [screened_rows(source, loss.targets, loss.weights)]
@@ -292,11 +255,7 @@ class _Coupled:
             starts = [self.training.given_witnesses(init)]
         elif init == "random":
             starts = [drawn_rows(offsets, rng)]
-        return starts + [drawn_rows(offsets, rng) for _ in range(self.settings.n_init - 1)]
-
-    def screen_source(self, loss: Hinge | Tube) -> PassSource | None:
-        """Instances or their features for a screened start."""
-        return screen_source(self.training, self.kernel, loss.weights)
+        return starts + [drawn_rows(offsets, rng) for _ in range(self.n_init - 1)]
 
     def support_numbers(self) -> np.ndarray:
         """Values of ``support_`` for instances and bags: bags follow all instances."""
@@ -304,6 +263,14 @@ class _Coupled:
         if not self.settings.minmax:
             return training.rows
         return np.concatenate([training.rows, training.bags.n_instances + training.used])
+
+    def stored(self, coef: np.ndarray, vectors: Any, numbers: np.ndarray) -> Stored:
+        """A function over kernel values; for the linear kernel its weights, as over rows."""
+        if not self.kernel.linear:
+            return stored_support(coef, vectors, numbers, self.kernel)
+        expansion, attributes = stored_linear(np.asarray((vectors.T @ coef.T).T))
+        n_passes = np.zeros(len(coef), dtype=int)
+        return expansion, {**attributes, "n_passes_": n_passes if len(coef) > 1 else 0}
 
     def on_two_levels(
         self, stored: Stored, results: Sequence[Any], sign: int
@@ -324,7 +291,7 @@ class _Coupled:
         return function, {**attributes, "intercept_": intercept}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CoupledDual(_Coupled):
     """Solved in the dual over kernel values; ``points`` is not None for uncoupled bags."""
 
@@ -332,8 +299,8 @@ class CoupledDual(_Coupled):
     points: _UncoupledBags | None = None
 
     @property
-    def gap_tol(self) -> float:
-        return self.options.tol
+    def over_rows(self) -> bool:
+        return False
 
     def solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
         options = self.options.watched_by(on_iteration)
@@ -358,7 +325,7 @@ class CoupledDual(_Coupled):
         vectors = training.instances
         if self.settings.minmax:
             vectors = _all_object_rows(training, self.kernel)
-        stored = stored_dual(coef, vectors, self.support_numbers(), self.kernel)
+        stored = self.stored(coef, vectors, self.support_numbers())
         return self.on_two_levels(stored, results, sign)
 
     def _function_of_bags(
@@ -368,7 +335,7 @@ class CoupledDual(_Coupled):
         coef = np.stack([sign * result.of_bags * points.scale for result in results])
         numbers = training.bags.n_instances + training.used if minmax else training.rows
         of_rows = coef if minmax else np.repeat(coef, np.diff(training.offsets), axis=1)
-        stored = stored_dual(of_rows, points.rows, numbers, self.kernel)
+        stored = self.stored(of_rows, points.rows, numbers)
         function, attributes = self.on_two_levels(stored, results, sign)
         if points.cross is not None and len(training.used) == len(training.bags):
             scores = (coef @ points.cross).T
@@ -396,29 +363,11 @@ def _tie(scores: np.ndarray) -> float:
     return 1e-9 * max(1.0, float(np.abs(scores).max()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CoupledRows(_Coupled):
     """Solved over rows: instances, or explicit features of instances and bags."""
 
-    n_jobs: int = 1
-    features: FeatureMap | None = None
     bags: BagRows | None = None
-    selected: Any = None
-
-    @property
-    def gap_tol(self) -> float:
-        """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, row_precision(self.training, self.features))
-
-    def screen_source(self, loss: Hinge | Tube) -> PassSource:
-        """The instances or their explicit features."""
-        return self.source()
-
-    def source(self) -> PassSource:
-        """The instances or their explicit features."""
-        if self.features is None:
-            return self.training.source(self.n_jobs)
-        return feature_source(self.selected, self.features, self.n_jobs)
 
     def solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
         options = self.options.watched_by(on_iteration)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -194,12 +194,10 @@ class Problems:
     """
 
     estimator: Any
-    bags: Bags
     training: TrainingBags
     kernel: Kernel
     centre: np.ndarray | None
     losses: list[Any]
-    sign: int
     stored: dict[str, Any]
     data: dict[str, Any]
     rng: np.random.RandomState
@@ -254,8 +252,8 @@ def class_problems(
     ]
     stored = {**noted, "classes_": found.classes, "_positive_sign": found.sign}
     data = {"X": bags, "y": found.all_labels, "sample_weight": sample_weight}
-    used = found.used, found.sample_weights
-    return _problems(estimator, bags, used, losses, found.sign, stored, data, centred)
+    used, weights = found.used, found.sample_weights
+    return _problems(estimator, bags, used, weights, losses, stored, data, centred)
 
 
 def value_problem(
@@ -269,7 +267,7 @@ def value_problem(
     used = np.flatnonzero(weights > 0)
     loss = Tube(targets[used], estimator.C * weights[used], estimator.nu)
     data = {"X": bags, "y": targets, "sample_weight": sample_weight}
-    return _problems(estimator, bags, (used, weights[used]), [loss], 1, noted, data, centred)
+    return _problems(estimator, bags, used, weights[used], [loss], noted, data, centred)
 
 
 def _components(estimator: Any, training: TrainingBags, kernel: Kernel) -> int | None:
@@ -290,20 +288,20 @@ def _validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
 def _problems(
     estimator: Any,
     bags: Bags,
-    used: tuple[np.ndarray, np.ndarray],
+    used: np.ndarray,
+    weights: np.ndarray,
     losses: list[Any],
-    sign: int,
     stored: dict[str, Any],
     data: dict[str, Any],
     centred: bool,
 ) -> Problems:
-    training = TrainingBags.of(bags, used[0])
+    training = TrainingBags.of(bags, used)
     if is_linear(estimator):
         kernel = Kernel.inner_product()
     elif isinstance(estimator.kernel, str) and estimator.kernel == "precomputed":
         kernel = Kernel.precomputed(estimator, training)
     else:
-        spread = np.repeat(used[1], np.diff(training.offsets))
+        spread = np.repeat(weights, np.diff(training.offsets))
         kernel = Kernel.of(estimator, training.instances, spread)
     centre = None
     if kernel.linear and centred:
@@ -311,12 +309,10 @@ def _problems(
     runs = MultiStart(estimator, estimator.max_iter)
     return Problems(
         estimator=estimator,
-        bags=bags,
         training=training,
         kernel=kernel,
         centre=centre,
         losses=losses,
-        sign=sign,
         stored=stored if kernel.gamma is None else {**stored, "gamma_": kernel.gamma},
         data=data,
         rng=check_random_state(getattr(estimator, "random_state", None)),
@@ -337,7 +333,8 @@ def solve_and_store(
     gap of ``gap_tol``. ``bag_score_is_max`` tells whether bag scores are highest instance scores.
     ``more(results)`` returns further fitted attributes.
     """
-    estimator, bags, sign = problems.estimator, problems.bags, problems.sign
+    estimator, bags = problems.estimator, problems.training.bags
+    sign = problems.stored.get("_positive_sign", 1)
     with working_threads(problems.runs.n_threads(1)):
         starts = [
             [(loss, start) for start in formulation.starts(loss, problems.rng)]
@@ -346,7 +343,7 @@ def solve_and_store(
     results, task = problems.runs.best(formulation.solve, starts, **problems.data)
     function, attributes = formulation.function(results, sign)
     function, attributes = about_zero(problems.centre, function, attributes)
-    fitted: Mapping[str, Any] = {
+    fitted: dict[str, Any] = {
         **problems.stored,
         "witnesses_": None,
         "n_components_": None,
@@ -357,11 +354,13 @@ def solve_and_store(
         "_function": function,
         "_bag_score_is_max": formulation.bag_score_is_max,
     }
+    if isinstance(problems.losses[0], Tube):
+        fitted["tube_half_width_"] = results[0].width
     if fitted["witnesses_"] is None:
         # By the fitted function and not by the solver's scores, so that ties are broken as in
         # witness().
         witnesses = by_blocks(bags, _witnesses, function, sign, gives_rows=True)
-        fitted = {**fitted, "witnesses_": _with_ties(problems, witnesses, results)}
+        fitted["witnesses_"] = _with_ties(problems, witnesses, results)
     estimator._replace_fitted(fitted)
     name = type(estimator).__name__
     warn_of_stops(name, results, estimator.max_iter)

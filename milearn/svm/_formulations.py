@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
 from .._solvers.svm.maximum.rows import screened_witnesses, solve_mi_svm_rows
 from .._solvers.svm.problem import BinaryProblem
-from .._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
+from .._solvers.svm.selection import SelectionSettings, solve_selection
 from ._fit import Kernel, Problems, TrainingBags, memory_limit, training_gram
 from ._functions import (
     BagFunction,
@@ -40,29 +40,35 @@ from ._functions import (
 Report = Callable[[int, float], bool]
 
 
-@dataclass(frozen=True)
-class Maximum:
-    """MI-SVM, or mi-SVM with ``slack="labels"``.
-
-    The linear kernel and explicit features are solved over rows, other kernels in the dual over
-    kernel values.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Formulation:
+    """Base of the formulations: the data of a fit, and its instances for passes."""
 
     training: TrainingBags
     options: SolverOptions
     kernel: Kernel
-    slack: str = "bag"
     init: Any = "auto"
     n_init: int = 1
     n_jobs: int = 1
-    # Kernel values, for the dual.
-    gram: Any = None
     features: FeatureMap | None = None
 
-    bag_score_is_max: ClassVar[bool] = True
+    @classmethod
+    def of(cls, problems: Problems, **more: Any) -> Self:
+        """The formulation for the problems of a fit."""
+        estimator = problems.estimator
+        facts: dict[str, Any] = {
+            "training": problems.training,
+            "options": problems.options,
+            "kernel": problems.kernel,
+            "init": getattr(estimator, "init", "auto"),
+            "n_init": getattr(estimator, "n_init", 1),
+            "n_jobs": problems.n_threads,
+        }
+        return cls(**{**facts, **more})
 
     @property
     def over_rows(self) -> bool:
+        """Whether it is solved over rows, or in the dual over kernel values."""
         return self.kernel.linear or self.features is not None
 
     @property
@@ -70,13 +76,43 @@ class Maximum:
         """Relative duality gap at which a convex step may stop."""
         if not self.over_rows:
             return self.options.tol
-        return max(self.options.tol, row_precision(self.training, self.features))
+        training = self.training
+        _, n_instances, n_features = training.size
+        width: float = n_features if self.features is None else self.features.dim
+        if self.features is None and not training.is_remote:
+            width = width_of(training.stored)
+        return max(self.options.tol, precision(n_instances, width))
 
     def source(self) -> PassSource:
         """The instances or their explicit features."""
-        if self.features is None:
+        bags, features = self.training.selected, self.features
+        if features is None:
             return self.training.source(self.n_jobs)
-        return feature_source(self.training.selected, self.features, self.n_jobs)
+        block_bytes = int(8 * width_of(bags.instance_rows) * features.rows_at_once)
+        return FeatureSource(bags.source(n_jobs=self.n_jobs, block_bytes=block_bytes), features)
+
+    def screen_source(self, weights: np.ndarray) -> PassSource | None:
+        """Instances or features for a screened start; None for an indefinite kernel."""
+        if self.over_rows:
+            return self.source()
+        if not self.kernel.semidefinite:
+            return None
+        return landmark_source(self.training.source(), self.kernel.values, weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maximum(Formulation):
+    """MI-SVM, or mi-SVM with ``slack="labels"``.
+
+    The linear kernel and explicit features are solved over rows, other kernels in the dual over
+    kernel values.
+    """
+
+    slack: str = "bag"
+    # Kernel values, for the dual.
+    gram: Any = None
+
+    bag_score_is_max: ClassVar[bool] = True
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         """First witnesses or labels, one array per start, or the name of a start."""
@@ -107,10 +143,7 @@ class Maximum:
 
     def screened(self, loss: Hinge) -> np.ndarray | None:
         """Screened starts; of a nonlinear kernel the best one, as its steps cost more."""
-        if self.over_rows:
-            source: PassSource | None = self.source()
-        else:
-            source = screen_source(self.training, self.kernel, loss.weights)
+        source = self.screen_source(loss.weights)
         if source is None:
             return None
         found = screened_witnesses(source, loss)
@@ -138,7 +171,7 @@ class Maximum:
 
 def maximum(problems: Problems, slack: str) -> Maximum:
     """The formulation of MI-SVM or mi-SVM for the problems of a fit."""
-    estimator, training, kernel = problems.estimator, problems.training, problems.kernel
+    training, kernel = problems.training, problems.kernel
     gram = features = None
     if not kernel.linear:
         if problems.n_components is None:
@@ -148,40 +181,7 @@ def maximum(problems: Problems, slack: str) -> Maximum:
             features = kernel_features(
                 training.instances, kernel, problems.n_components, problems.rng
             )
-    return Maximum(
-        training,
-        problems.options,
-        kernel,
-        slack,
-        estimator.init,
-        estimator.n_init,
-        problems.n_threads,
-        gram,
-        features,
-    )
-
-
-def screen_source(training: TrainingBags, kernel: Kernel, weights: np.ndarray) -> PassSource | None:
-    """Landmark features of the instances for a screen, or None for an indefinite kernel."""
-    if not kernel.semidefinite:
-        return None
-    return landmark_source(training.source(), kernel.values, weights)
-
-
-def feature_source(bags: Any, features: FeatureMap, n_jobs: int) -> FeatureSource:
-    """Explicit features of the instances of bags, in blocks whose kernel values are small."""
-    block_bytes = int(8 * width_of(bags.instance_rows) * features.rows_at_once)
-    return FeatureSource(bags.source(n_jobs=n_jobs, block_bytes=block_bytes), features)
-
-
-def row_precision(training: TrainingBags, features: FeatureMap | None = None) -> float:
-    """Relative gap of a convex step that is solved over rows."""
-    n_instances = int(training.offsets[-1])
-    if features is None and not training.is_remote:
-        return precision(n_instances, width_of(training.stored))
-    # Explicit features and remote instances count as dense.
-    width = training.bags.shape[1] if features is None else features.dim
-    return precision(n_instances, float(width))
+    return Maximum.of(problems, slack=slack, gram=gram, features=features)
 
 
 def random_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
@@ -217,7 +217,7 @@ class Selection(Maximum):
         options = self.options.watched_by(on_iteration)
         problem = BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
         others = self.screened(loss) if self.settings.polish else None
-        rows = RowSolver(self.source(), self.gap_tol) if self.over_rows else None
+        rows = (self.source(), self.gap_tol) if self.over_rows else None
         return solve_selection(problem, self.settings, options, rows, others)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
@@ -241,15 +241,6 @@ def kernel_features(
 
 
 Stored = tuple[Expansion, dict[str, Any]]
-
-
-def stored_dual(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: Kernel) -> Stored:
-    """A function over kernel values; for the linear kernel its weights, as over rows."""
-    if not kernel.linear:
-        return stored_support(coef, vectors, numbers, kernel)
-    expansion, attributes = stored_linear(np.asarray((vectors.T @ coef.T).T))
-    n_passes = np.zeros(len(coef), dtype=int)
-    return expansion, {**attributes, "n_passes_": n_passes if len(coef) > 1 else 0}
 
 
 def stored_support(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: Kernel) -> Stored:

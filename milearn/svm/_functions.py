@@ -18,14 +18,10 @@ from .._bags.rows_on_disk import pieces_of
 from .._bags.segments import bag_ranges, pooling_matrix, segment_sum
 from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
 from .._solvers.common.gram import KERNEL_BLOCK_BYTES, kernel_scores
+from .._solvers.svm.coupled.rows import inverse_norms
 
-
-class Expansion(Protocol):
-    """Values of k functions without intercepts, at rows that the kernel takes."""
-
-    def __call__(self, rows: Any) -> np.ndarray:
-        """Values of shape (n_rows, k)."""
-        ...
+# Takes rows and returns their scores, shape (n, k).
+Expansion = Callable[[Any], np.ndarray]
 
 
 class BagFunction(Protocol):
@@ -127,8 +123,8 @@ class LinearSetFunction:
         scores, rows = self.expansion(bags.instance_rows), bags.instance_rows
         if self.bag_kernel == "normalized_set":
             step = _rows_of_a_block(bags)
-            norms = [_norms(rows[first : first + step]) for first in range(0, len(scores), step)]
-            scores *= _inverse(np.concatenate(norms))[:, None]
+            norms = [inverse_norms(rows[i : i + step]) for i in range(0, len(scores), step)]
+            scores *= np.concatenate(norms)[:, None]
         return scores + self.intercept
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
@@ -141,8 +137,8 @@ class LinearSetFunction:
             for first, last in bag_ranges(bags.offsets, _rows_of_a_block(bags)):
                 start, stop = int(bags.offsets[first]), int(bags.offsets[last])
                 pooling = pooling_matrix(bags.offsets[first : last + 1] - start, 1.0)
-                norms.append(_norms(pooling @ bags.instance_rows[start:stop]))
-            sums *= _inverse(np.concatenate(norms))[:, None]
+                norms.append(inverse_norms(pooling @ bags.instance_rows[start:stop]))
+            sums *= np.concatenate(norms)[:, None]
         return np.asarray(sums + self.intercept)
 
 
@@ -170,16 +166,3 @@ def object_rows(instances: Any, offsets: np.ndarray, keep_sparse: bool) -> Any:
 
 def _rows_of_a_block(bags: Bags) -> int:
     return max(1, KERNEL_BLOCK_BYTES // (8 * max(1, bags.shape[1])))
-
-
-def _norms(rows: Any) -> np.ndarray:
-    if sparse.issparse(rows):
-        rows = rows.astype(np.float64, copy=False)
-        return np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-
-
-def _inverse(norms: np.ndarray) -> np.ndarray:
-    inverse = np.zeros(len(norms))
-    np.divide(1.0, norms, out=inverse, where=norms > 0)
-    return inverse

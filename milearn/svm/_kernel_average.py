@@ -28,7 +28,7 @@ from .._kernels.learned import (
 )
 from .._kernels.memory import require_memory
 from ..preprocessing import ClippedScaler
-from ..preprocessing._clipped import ScaledInPlace
+from ..preprocessing._instance_transformer import ScaledInPlace
 
 # The default averages; benchmarks/common/halves.py has the data sets on which they were chosen.
 DENSE_KERNELS = (

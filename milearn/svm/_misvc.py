@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from .._compat import StrOptions, with_callbacks
+from .._constraints import Constraints
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
-from ._base import COMPONENTS, INSTANCE_KERNELS, START_CONSTRAINTS, BaseMISVC
-from ._fit import class_problems, is_linear, solve_and_store
+from ..base import BagClassifier
+from ._base import INSTANCE_KERNELS, BaseMISVM
+from ._fit import class_problems, solve_and_store
 from ._formulations import maximum
 
 # Relative difference up to which two objectives of a path are the same minimum.
 _SAME = 1e-7
 
 
-class MISVC(BaseMISVC):
+class MISVC(BaseMISVM, BagClassifier):
     r"""Support vector classification of bags by their highest instance score (MI-SVM).
 
     The score of a bag is the highest score of its instances, :math:`f(B_i) = \max_j f(x_{ij})` with
@@ -146,14 +148,9 @@ class MISVC(BaseMISVC):
     (3,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMISVC._parameter_constraints,
-        **START_CONSTRAINTS,
-        "kernel": INSTANCE_KERNELS,
-        "n_components": COMPONENTS,
-        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
-        "slack": [StrOptions({"bag", "instance"})],
-    }
+    _parameter_constraints = Constraints(
+        kernel=INSTANCE_KERNELS, slack=[StrOptions({"bag", "instance"})]
+    )
 
     def __init__(
         self,
@@ -211,11 +208,8 @@ class MISVC(BaseMISVC):
         solve_and_store(problems, maximum(problems, self.slack))
         return self
 
-    def _takes_remote_bags(self) -> bool:
-        return is_linear(self)
 
-
-class InstanceMISVC(BaseMISVC):
+class InstanceMISVC(BaseMISVM, BagClassifier):
     r"""Support vector classification of bags with latent labels of instances (mi-SVM).
 
     Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, and at least one of the
@@ -320,13 +314,9 @@ class InstanceMISVC(BaseMISVC):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMISVC._parameter_constraints,
-        **START_CONSTRAINTS,
-        "init": [StrOptions({"auto", "mean", "bag", "random"})],
-        "kernel": INSTANCE_KERNELS,
-        "n_components": COMPONENTS,
-    }
+    _parameter_constraints = Constraints(
+        init=[StrOptions({"auto", "mean", "bag", "random"})], kernel=INSTANCE_KERNELS
+    )
 
     def __init__(
         self,
@@ -381,9 +371,6 @@ class InstanceMISVC(BaseMISVC):
         problems = class_problems(self, X, y, sample_weight)
         solve_and_store(problems, maximum(problems, "labels"))
         return self
-
-    def _takes_remote_bags(self) -> bool:
-        return is_linear(self)
 
 
 def misvc_path(

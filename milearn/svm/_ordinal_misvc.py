@@ -5,34 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state, column_or_1d
 
 from .._bags import Bags
-from .._bags.blocks import width_of
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
-from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._compat import CallbackSupport, with_callbacks
+from .._constraints import Constraints
 from .._fit.multi_start import (
     MultiStart,
     attributes_of,
     drawn_rows,
-    given_rows,
     warn_of_gaps,
     warn_of_stops,
 )
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
-from .._kernels.centring import centred
 from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import PassSolution, precision
+from .._solvers.common.descent import PassSolution
 from .._solvers.common.passes import highest, instance_scores
 from .._solvers.svm.maximum.ordinal import OrdinalProblem, solve_ordinal
 from .._solvers.svm.maximum.rows import screened_rows
 from ..base import BagClassifier
+from ._fit import Kernel, TrainingBags
+from ._formulations import Formulation
 
 
 class OrdinalMISVC(CallbackSupport, BagClassifier):
@@ -150,18 +149,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "categories": ["array-like", None],
-        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints = Constraints(categories=["array-like", None])
     _dtypes = STORED_FLOATS
 
     def __init__(
@@ -217,27 +205,23 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         bags, noted = self._validate_fit(X)
         labels = TrainingLabels.of(self, y, bags, sample_weight)
         place = _ranks_of_classes(labels.classes, self.categories)
-        used, costs = labels.used, self.C * labels.weights
-        training, centre = centred(bags if len(used) == len(bags) else bags[used])
-        runs = MultiStart(self, self.max_iter)
-        problem = OrdinalProblem(
-            training.source(n_jobs=runs.n_threads(1)), place[labels.codes], costs
-        )
-        starts = self._starts(bags, used, problem)
+        training, centre = TrainingBags.of(bags, labels.used).centred()
+        runs, options = MultiStart(self, self.max_iter), SolverOptions(self.tol, self.max_iter)
+        source, costs = training.source(runs.n_threads(1)), self.C * labels.weights
+        problem = OrdinalProblem(source, place[labels.codes], costs)
+        starts = self._starts(training, problem)
         n_threads = runs.n_threads(len(starts))
-        problem = replace(problem, source=training.source(n_jobs=n_threads))
-        width = bags.shape[1] if bags.is_remote else width_of(training.instance_rows)
-        gap_tol = max(self.tol, precision(training.n_instances, width))
+        problem = replace(problem, source=training.source(n_threads))
+        kernel = Kernel.inner_product()
+        gap_tol = Formulation(training=training, options=options, kernel=kernel).gap_tol
         data = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
-        fit = partial(_solve, problem, gap_tol, self.max_iter)
+        fit = partial(_solve, problem, replace(options, tol=gap_tol))
         results, task = runs.best(fit, [[(start,) for start in starts]], **data)
         [result] = results
         witnesses, _, _ = highest(bags.source(n_jobs=n_threads), result.w[None])
         if result.witnesses is not None:
             # Of tied instances those of the last convex problem, to which the gap belongs.
-            above = np.flatnonzero(problem.ranks > 0)
-            shift_of_bag = bags.offsets[used[above]] - training.offsets[above]
-            witnesses[used[above]] = result.witnesses + shift_of_bag
+            witnesses[training.used[problem.ranks > 0]] = training.rows[result.witnesses]
         shift = 0.0 if centre is None else float(result.w @ centre)
         attained = "objective", "dual_gap", "n_iter", "converged", "n_passes"
         self._replace_fitted(
@@ -260,14 +244,13 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         return self
 
     def _starts(
-        self, bags: Bags, used: np.ndarray, problem: OrdinalProblem
+        self, training: TrainingBags, problem: OrdinalProblem
     ) -> Sequence[np.ndarray | None]:
         """Rows of the first witnesses, among the used bags; None for their means."""
         rng, source = check_random_state(self.random_state), problem.source
         drawn = [drawn_rows(source.offsets, rng) for _ in range(self.n_init)]
         if not isinstance(self.init, str):
-            rows = given_rows(self.init, bags)[used]
-            return [source.offsets[:-1] + rows - bags.offsets[:-1][used], *drawn[1:]]
+            return [training.given_witnesses(self.init), *drawn[1:]]
         if self.init == "random":
             return drawn
         screened = []
@@ -344,9 +327,9 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
 
 def _solve(
-    problem: OrdinalProblem, gap_tol: float, max_iter: int, start: Any, on_iteration: Any
+    problem: OrdinalProblem, options: SolverOptions, start: Any, on_iteration: Any
 ) -> PassSolution:
-    return solve_ordinal(problem, start, SolverOptions(gap_tol, max_iter, on_iteration), gap_tol)
+    return solve_ordinal(problem, start, options.watched_by(on_iteration), options.tol)
 
 
 def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags.distinct import distinct_points
-from .._compat import Interval, StrOptions, with_callbacks
+from .._compat import StrOptions, with_callbacks
+from .._constraints import POSITIVE, Constraints
 from .._fit.components import AUTO, RELAXATION_LIMITS, auto_components
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
 from .._solvers.common.gram import Gram, LinearGram
 from .._solvers.svm.selection import SelectionSettings
-from ._base import COMPONENTS, BaseMISVC
+from ..base import BagClassifier
+from ._base import BaseMISVM
 from ._fit import Problems, class_problems, memory_limit, solve_and_store, training_gram
 from ._formulations import Selection, kernel_features
 
 
-class SDPMIL(BaseMISVC):
+class SDPMIL(BaseMISVM, BagClassifier):
     r"""Support vector classification on instances selected by a semidefinite relaxation.
 
     With :math:`f(x) = \langle w, \phi(x) \rangle + b`, one instance of each positive bag is
@@ -184,14 +185,12 @@ class SDPMIL(BaseMISVC):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMISVC._parameter_constraints,
-        "slack_bound": [Interval(Real, 0.0, None, closed="neither")],
-        "selection": [StrOptions({"one", "at_least_one"})],
-        "relaxation": [StrOptions({"guo", "tight"})],
-        "polish": ["boolean"],
-        "n_components": COMPONENTS,
-    }
+    _parameter_constraints = Constraints(
+        slack_bound=[POSITIVE],
+        selection=[StrOptions({"one", "at_least_one"})],
+        relaxation=[StrOptions({"guo", "tight"})],
+        polish=["boolean"],
+    )
 
     def __init__(
         self,
@@ -264,6 +263,9 @@ class SDPMIL(BaseMISVC):
             )
         return self
 
+    def _takes_remote_bags(self) -> bool:
+        return False
+
     def _selection(self, problems: Problems) -> Selection:
         training, kernel = problems.training, problems.kernel
         limits = RELAXATION_LIMITS
@@ -289,14 +291,8 @@ class SDPMIL(BaseMISVC):
             max_bytes=max_bytes,
             points=distinct_points(training.instances) if self.relaxation == "tight" else None,
         )
-        return Selection(
-            training,
-            problems.options,
-            kernel,
-            gram=gram.share_of(problems.n_workers),
-            settings=settings,
-            features=features,
-        )
+        gram = gram.share_of(problems.n_workers)
+        return Selection.of(problems, gram=gram, settings=settings, features=features)
 
 
 def _selected(formulation: Selection, results: list[Any]) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._bags.distinct import distinct_points
-from .._compat import Interval, StrOptions
+from .._compat import StrOptions
+from .._constraints import Constraints
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.validation import TrainingLabels
@@ -154,15 +154,7 @@ class WellSVC(BagClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "pos_label": "no_validation",
-    }
+    _parameter_constraints = Constraints(kernel=[StrOptions(set(KERNELS)), callable])
 
     _function: BagFunction
 

@@ -16,8 +16,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
-from ._check_data import PROBLEMS, Problem
-from ._checks import REGISTERED
+from ._checks import PROBLEMS, REGISTERED, Problem
 
 __all__ = ["applies", "bag_checks", "check_bag_estimator", "parametrize_with_bag_checks"]
 

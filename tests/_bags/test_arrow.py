@@ -136,15 +136,6 @@ def test_long_tables():
     )
 
 
-def test_nested_parquet(tmp_path):
-    pq.write_table(pa.table({"id": [3, 1, 2], "x": fixed()}), tmp_path / "a")
-    bags, ids = Bags.from_arrow(pq.read_table(tmp_path / "a"), "id", return_ids=True)
-    assert_same(bags, EXPECTED)
-    assert ids.tolist() == [3, 1, 2]
-    pl.DataFrame({"u": per_feature(0), "v": per_feature(1)}).write_parquet(tmp_path / "c")
-    assert_same(Bags.from_arrow(pq.read_table(tmp_path / "c")), NAMED)
-
-
 def test_awkward_arrays():
     ak = pytest.importorskip("awkward", reason="the arrays of particle physics")
     if int(pa.__version__.split(".")[0]) < 17:
@@ -175,16 +166,6 @@ def test_frames_of_lists(library):
     assert y.tolist() == [0, 1, 0]
     assert ids.tolist() == ["p", "q", "r"]
     assert_same(Bags.from_frame(frame, features=["v", "u"]), NAMED[:, ["v", "u"]])
-
-
-def test_frames_of_blocks():
-    for library in (pd, pl):
-        frame = library.DataFrame({"x": [block.tolist() for block in BLOCKS]})
-        assert_same(Bags.from_frame(frame), EXPECTED)
-    refuses(
-        lambda: Bags.from_frame(pd.DataFrame({"f": [1.0]})),
-        "bag=None is for columns of lists: name the column of the bags.",
-    )
 
 
 # -- empty and wrong ---------------------------------------------------------------------------
@@ -226,6 +207,8 @@ def test_a_missing_list_with_values_beneath_is_dropped_whole():
          "Instance 1 of 'instances' has 1 features but the first has 2: every instance must have"),
         (lambda: Bags.from_arrow(pa.array([[[1.0], None]])),
          "The column 'instances' has an instance that is missing (null)."),
+        (lambda: Bags.from_frame(pd.DataFrame({"f": [1.0]})),
+         "bag=None is for columns of lists: name the column of the bags."),
         (lambda: Bags.from_arrow(pa.array([["a"], ["b"]])),
          "The column 'instances' holds string values: encode them as numbers first, for example"),
         (lambda: Bags.from_arrow(pa.array([[datetime.date(2020, 1, 1)]])),
@@ -293,17 +276,6 @@ def test_there_and_back(tmp_path, dtype):
             assert ids.tolist() == [4, 3, 2, 1]
         part = bags[1:3]
         assert_same(Bags.from_arrow(part.to_arrow()), part)
-
-
-def test_columns_of_frames_and_lists():
-    plain = Bags(matrix_of_bags(), offsets_of_bags())
-    bags = Bags(plain.instances, plain.offsets, instance_data=data_of_bags())
-    frame = bags.to_frame(bag="slide", ids=[3, 1, 2, 0], y=[0, 1, 1, 0])
-    expected = ["slide", "label", "x0", "x1", "x2", "coords_0", "coords_1", "name"]
-    assert list(frame.columns) == expected
-    assert_same(Bags.from_list(plain.to_list()), plain)
-    for block in plain.to_list():
-        assert np.shares_memory(block, plain.instances)
 
 
 def test_what_does_not_go_out():

@@ -18,7 +18,6 @@ from tests._bags.kinds import (
     SIZES,
     assert_canonical,
     assert_same,
-    graphs_of_bags,
     matrix_of_bags,
     offsets_of_bags,
 )
@@ -117,13 +116,6 @@ def test_hash_is_that_of_content(bags):
             setattr(bags, name, None)
 
 
-@pytest.mark.parametrize("names", [["a", "b", "c"], ("a", "b", "c"), np.array(["a", "b", "c"])])
-def test_hash_does_not_depend_on_the_kind_of_names(names):
-    bags = Bags(matrix_of_bags(), offsets_of_bags(), feature_names=names)
-    assert joblib.hash(bags) == joblib.hash(KINDS["named"]())
-    assert all(type(name) is str for name in bags.feature_names)
-
-
 @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
 def test_pickle(bags, protocol):
     _ = bags.bag_index
@@ -155,15 +147,6 @@ def test_workers_get_read_only_memory_maps(tmp_path):
     results = Parallel(n_jobs=2)(delayed(_in_worker)(bags) for bags in [*kinds, *mapped])
     expected = [(True, False, joblib.hash(bags), [1, 2]) for bags in kinds]
     assert results == expected * 2
-
-
-def test_input_is_left_as_it_is():
-    matrix, offsets = matrix_of_bags(), offsets_of_bags()
-    graphs = graphs_of_bags()
-    before = joblib.hash([matrix, offsets, graphs])
-    bags = Bags(matrix, offsets, **graphs)
-    _ = bags[[3, 0]], bags[1:], bags[:, [0]], Bags.concatenate([bags, bags])
-    assert joblib.hash([matrix, offsets, graphs]) == before
 
 
 # -- immutability --------------------------------------------------------------------------------

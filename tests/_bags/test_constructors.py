@@ -159,17 +159,6 @@ def test_from_frame(frames):
     assert ids.tolist() == ["m2", "m1"]
 
 
-def test_from_frame_returns_what_is_asked(frames):
-    df = frames.DataFrame(_table())
-    assert type(Bags.from_frame(df, bag="molecule", features=["x", "n"])) is Bags
-    bags, ids = Bags.from_frame(df, bag="molecule", features=("n",), return_ids=True)
-    assert bags.shape == (2, 1)
-    assert ids.tolist() == ["m2", "m1"]
-    bags, y = Bags.from_frame(df, bag="molecule", label="label", features=np.array(["n"]))
-    assert bags.feature_names.tolist() == ["n"]
-    assert len(y) == 2
-
-
 def test_from_frame_keeps_missing_values_and_labels(frames):
     table = {"bag": [1, 2, 1], "x": [1.0, None, 3.0], "label": [1.0, None, 1.0], "n": [1, None, 3]}
     bags, y = Bags.from_frame(frames.DataFrame(table), bag="bag", label="label")
@@ -201,9 +190,9 @@ def test_from_frame_refuses(frames):
         (df, {"bag": "molecule", "features": ["z"]}, unknown),
         (df, {"bag": "molecule", "features": []}, "The frame has no feature columns: bags need"),
         (df, {"bag": "label", "label": "n", "features": ["x"]},
-         "Bag 'musk' has two labels (5 and 7): a bag has one label."),
+         "Bag 'musk' has two labels, 5 and 7: a bag has one."),
         (frames.DataFrame({"bag": ["a", "a"], "x": [1.0, 2.0], "n": [7, 5]}),
-         {"bag": "bag", "label": "n"}, "Bag 'a' has two labels (7 and 5): a bag has one label."),
+         {"bag": "bag", "label": "n"}, "Bag 'a' has two labels, 7 and 5: a bag has one."),
         (two, {"bag": "bag"},
          "The frame has 2 columns 'x': its columns are ['bag', 'x', 'x']."),
         (np.eye(2), {"bag": 0}, "A data frame is needed, not ndarray: use Bags.from_ids."),
@@ -268,21 +257,3 @@ def test_with_instances(kind):
     np.testing.assert_array_equal(changed.bag_graph.toarray(), bags.bag_graph.toarray())
     np.testing.assert_array_equal(changed.instance_graph.toarray(), bags.instance_graph.toarray())
     assert changed.feature_names is None
-
-
-def test_no_bags_at_all():
-    bags = Bags(np.empty((0, 3)), [0])
-    assert bags.shape == (0, 3)
-    assert list(bags) == []
-    assert bags[:0] is bags
-    assert bags[[]].shape == (0, 3)
-
-
-@pytest.mark.parametrize("kind", [list, pd.Categorical, lambda texts: pd.array(texts, "string")])
-def test_categories_in_a_frame_are_refused_with_the_remedy(kind):
-    frame = pd.DataFrame({"id": [1, 1, 2], "x": [1.0, 2.0, 3.0], "ring": kind(["a", "b", "a"])})
-    refuses(
-        lambda: Bags.from_frame(frame, "id"),
-        "Column 'ring' holds text, such as 'a': encode it as numbers first, for example by",
-    )
-    assert Bags.from_frame(pd.get_dummies(frame, columns=["ring"]), "id").shape == (2, 3)

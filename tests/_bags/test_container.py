@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import _num_features, _num_samples
 
 from milearn import Bags
-from tests._bags.kinds import KINDS, SIZES, blocks_of, dense, matrix_of_bags
+from tests._bags.kinds import KINDS, SIZES, dense, matrix_of_bags
 
 _ADVICE = (
     "Bags cannot be turned into one array because bags differ in size: use bags.instances for "
@@ -42,11 +42,6 @@ def test_attributes_that_must_not_exist(bags):
     names = "fit iloc loc columns __array_namespace__ __dataframe__ __array_interface__"
     for name in [*names.split(), "__arrow_c_stream__"]:
         assert not hasattr(bags, name)
-
-
-def test_iteration_yields_blocks(bags):
-    for mine, block in zip(bags, blocks_of(bags), strict=True):
-        np.testing.assert_array_equal(dense(mine), block)
 
 
 def test_nbytes():

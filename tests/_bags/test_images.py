@@ -8,7 +8,6 @@ import hypothesis
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from sklearn.feature_extraction.image import extract_patches_2d
 
 from milearn import Bags
 
@@ -42,14 +41,6 @@ def test_equals_a_loop_over_patches(sizes, channels, patch, step, dtype):
     assert bags.dtype == (np.float32 if dtype == np.float32 else np.float64)
 
 
-def test_all_patches_are_those_of_scikit_learn():
-    image = np.random.default_rng(0).uniform(size=(7, 6, 3))
-    patches = extract_patches_2d(image, (3, 2))
-    np.testing.assert_array_equal(
-        Bags.from_images([image], (3, 2), step=1)[0], patches.reshape(len(patches), -1)
-    )
-
-
 def test_features_get_the_patches_of_one_image():
     images = np.random.default_rng(0).uniform(size=(2, 6, 9, 3))
     seen = []
@@ -71,25 +62,10 @@ def test_features_get_the_patches_of_one_image():
         ([], {}, ValueError, "No images were given"),
         ([Path("a.png")], {}, TypeError, "Image 0 is a path or a string: read the file first"),
         (["a.png"], {}, TypeError, "Image 0 is a path or a string"),
-        (
-            [np.ones(9)],
-            {},
-            ValueError,
-            r"Image 0 has the shape \(9,\): .* single image is \[image\]",
-        ),
-        (
-            np.ones((9, 9, 3)),
-            {"patch_size": 4},
-            ValueError,
-            r"shape \(9, 3\), .* 4 x 4 .*\[image\]",
-        ),
+        ([np.ones(9)], {}, ValueError, r"0 has the shape \(9,\): .* single image is \[image\]"),
+        (np.ones((9, 9, 3)), {"patch_size": 4}, ValueError, r"\(9, 3\), .* 4 x 4 .*\[image\]"),
         ([np.ones((9, 9)), np.ones((9, 1))], {}, ValueError, r"Image 1 has the shape \(9, 1\)"),
-        (
-            [np.ones((9, 9)), np.ones((9, 9, 3))],
-            {},
-            ValueError,
-            "3 channels but image 0 has no axis",
-        ),
+        ([np.ones((9, 9)), np.ones((9, 9, 3))], {}, ValueError, "3 channels but image 0 has no"),
         ([[[1, 2], [1]]], {}, ValueError, "Image 0 has rows of different lengths"),
         ([np.full((4, 4), "a")], {}, ValueError, "Image 0 holds <U1 values"),
         (np.ones((1, 4, 4)), {"patch_size": 0}, ValueError, "patch_size=0 must be at least 1"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from milearn import Bags
-from milearn._bags.prototypes import PrototypeLimits, drawn_bags, drawn_points
+from milearn._bags.distinct import PrototypeLimits, drawn_points
 
 
 def bags_of(n_bags, size, seed=0):
@@ -46,22 +46,3 @@ def test_drawn_points_are_distinct_and_do_not_depend_on_the_order_of_bags():
     assert len(np.unique(drawn[0], axis=0)) == 7
     np.testing.assert_array_equal(drawn[0], drawn[1])
     np.testing.assert_array_equal(drawn[0], drawn[2])
-
-
-def test_with_all_prototypes_the_sample_is_everything():
-    bags = bags_of(6, 3)
-    every = drawn_points(bags, None, np.random.RandomState(0))
-    for number in (18, 100, "auto"):
-        np.testing.assert_array_equal(drawn_points(bags, number, np.random.RandomState(1)), every)
-    few = drawn_points(bags, "auto", np.random.RandomState(1), PrototypeLimits(n_points=4))
-    assert len(few) == 4
-
-
-def test_drawn_bags_do_not_depend_on_their_order():
-    bags = bags_of(20, 3)
-    order = np.random.default_rng(1).permutation(20)
-    one = drawn_bags(bags, 7, np.random.RandomState(3))
-    other = order[drawn_bags(bags[order], 7, np.random.RandomState(3))]
-    assert (np.diff(one) > 0).all()
-    assert set(one) == set(other)
-    np.testing.assert_array_equal(drawn_bags(bags, 20, np.random.RandomState(3)), np.arange(20))

@@ -17,13 +17,11 @@ from scipy import sparse
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from milearn import Bags
-from milearn._bags.blocks import ArraySource
 from milearn._bags.rows_on_disk import (
     computed_when_read,
     in_type,
     is_mapped,
     is_read_in_blocks,
-    read_in_blocks,
 )
 from milearn._fit.validation import STORED_FLOATS, check_bags, validate_bags
 from milearn.cluster import BAMIC
@@ -238,27 +236,6 @@ def test_halves_become_the_same_numbers_in_single_precision():
     assert in_type(halves, np.float16) is halves
 
 
-@pytest.mark.parametrize("precise", [False, True])
-def test_scores_and_sums_of_a_map_are_those_of_the_array(pair, precise):
-    plain, bags = pair
-    exact, rng = plain.instances.astype(np.float64), np.random.default_rng(1)
-    w, weights = rng.normal(size=4), rng.normal(size=plain.n_instances)
-    results = []
-    for source in (plain.source(), bags.source()):
-        (block,) = source.blocks()
-        assert block.dtype == (np.float64 if plain.dtype == np.float64 else np.float32)
-        scores = block.scores(w, precise=precise)
-        several = block.scores(np.stack([w, -w], axis=1), precise=precise)
-        np.testing.assert_allclose(several, np.stack([scores, -scores], axis=1), atol=1e-5)
-        results.append((scores, block.weighted_sum(np.arange(len(weights)), weights)))
-        tol = 1e-12 if precise or plain.dtype == np.float64 else 1e-5
-        np.testing.assert_allclose(scores, exact @ w, rtol=tol, atol=10 * tol)
-        np.testing.assert_allclose(results[-1][1], exact.T @ weights, rtol=1e-9, atol=1e-9)
-        some = np.array([7, 30, 2])
-        np.testing.assert_array_equal(block.take(some), exact[some])
-    np.testing.assert_array_equal(results[0][0], results[1][0])
-
-
 def test_rows_that_are_consecutive_in_the_file_are_not_copied(tmp_path):
     bags = mapped_from(tmp_path, made(np.float32))
     for own in (bags, bags[[*range(20, 30), *range(20)]][:8]):
@@ -298,44 +275,19 @@ def test_rows_that_a_function_changes_when_they_are_read(tmp_path, kind, dtype):
     np.testing.assert_array_equal(stored.instances, plain.instances)
 
 
-def test_instances_in_memory_are_not_copied():
-    bags = made()
-    held = read_in_blocks(bags)
-    assert read_in_blocks(held) is held
-    for own in (held, held[[1, 0]]):
-        assert np.shares_memory(own.instance_rows.matrix, bags.instances)
-
-
-def test_a_source_can_be_pickled(pair):
-    for bags in pair:
-        for source in (
-            bags.source(),
-            ArraySource(bags[[3, 1]].instance_rows, bags[[3, 1]].offsets),
-        ):
-            again = pickle.loads(pickle.dumps(source))
-            assert again.map(_n_rows) == source.map(_n_rows)
-
-
-def _n_rows(block):
-    return len(block.scores(np.ones(4)))
-
-
 # -- passes in blocks --------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("small_blocks")
 def test_statistics_in_blocks(pair):
     plain, bags = pair
+    wide = plain.with_instances(plain.instances.astype(np.promote_types(plain.dtype, np.float32)))
     statistics = BagStatistics(("min", "max", "mean", "std", "sum", "count", "median", 0.3))
-    wide = plain
-    if plain.dtype == np.float16:
-        wide = plain.with_instances(plain.instances.astype(np.float32))
-    for own, other in ((bags, wide), (bags[[8, 3, 20]], wide[[8, 3, 20]]), (plain, wide)):
-        rows = statistics.fit(own).transform(own)
+    lazy = bags[[8, 3, 20]]
+    for own, other in ((bags, wide), (lazy, wide[[8, 3, 20]]), (plain, wide)):
+        rows = statistics.fit_transform(own)
         assert rows.dtype == wide.dtype
         np.testing.assert_array_equal(rows, statistics.fit_transform(other))
-    lazy = bags[[8, 3]]
-    statistics.fit_transform(lazy)
     assert lazy._instances is None
 
 
@@ -343,9 +295,7 @@ def test_statistics_in_blocks(pair):
 @pytest.mark.parametrize("inner", [StandardScaler(), MinMaxScaler(), Normalizer()])
 def test_instance_transformers_in_blocks(pair, inner):
     plain, bags = pair
-    wide = plain
-    if plain.dtype == np.float16:
-        wide = plain.with_instances(plain.instances.astype(np.float32))
+    wide = plain.with_instances(plain.instances.astype(np.promote_types(plain.dtype, np.float32)))
     transformer = InstanceTransformer(inner)
     expected = InstanceTransformer(inner).fit_transform(wide)
     tolerance = 1e-12 if plain.dtype == np.float64 else 1e-5

@@ -9,9 +9,6 @@ import pytest
 from scipy import sparse
 
 from milearn._bags.segments import (
-    bag_ranges,
-    gather_rows,
-    group_by_id,
     pooling_matrix,
     segment_argmax,
     segment_max,
@@ -69,12 +66,6 @@ def test_argmax_equals_a_loop_and_the_first_row_wins_a_tie(columns):
         np.testing.assert_array_equal(segment_argmax(values, offsets), expected)
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 2)])
-@pytest.mark.parametrize("function", [*REDUCTIONS, segment_argmax], ids=lambda f: f.__name__)
-def test_no_bags(function, shape):
-    assert function(np.empty(shape), np.array([0])).shape == shape
-
-
 def test_special_values():
     # A value that is no number wins inside its own bag; sums of small integers do not wrap.
     values = np.array([1.0, np.nan, 3.0, 4.0])
@@ -83,30 +74,6 @@ def test_special_values():
     assert segment_mean(np.ones(3, dtype=np.float32), np.array([0, 1, 3])).dtype == np.float32
     values = np.array([2.0, 5.0, 3.0, 7.0, 1.0, 4.0])
     np.testing.assert_array_equal(segment_rank(values, np.array([0, 3, 4, 6])), [2, 0, 1, 0, 1, 0])
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_gather_equals_a_loop(seed):
-    _, offsets = _case(seed, None)
-    rng = np.random.default_rng(seed)
-    picked = rng.integers(0, len(offsets) - 1, size=rng.integers(0, 12))
-    rows, gathered = gather_rows(offsets, picked)
-    blocks = [np.arange(offsets[bag], offsets[bag + 1]) for bag in picked]
-    np.testing.assert_array_equal(rows, np.concatenate([np.empty(0, np.intp), *blocks]))
-    np.testing.assert_array_equal(np.diff(gathered), [len(block) for block in blocks])
-    assert gathered[0] == 0
-
-
-@pytest.mark.parametrize("limit", [1, 4, 7, 1000])
-def test_bag_ranges_cover_all_bags_within_the_limit(limit):
-    for seed in range(5):
-        _, offsets = _case(seed, None)
-        ranges = list(bag_ranges(offsets, limit))
-        assert ranges[0][0] == 0
-        assert ranges[-1][1] == len(offsets) - 1
-        assert all(left[1] == right[0] for left, right in pairwise(ranges))
-        for first, last in ranges:
-            assert last - first == 1 or offsets[last] - offsets[first] <= limit
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -140,15 +107,3 @@ def test_pooling_matrix_types():
     np.testing.assert_array_equal(given, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="broadcast"):
         pooling_matrix(offsets, [1.0, 2.0])
-
-
-def test_group_by_id():
-    names, codes, order, offsets = group_by_id(["b", "a", "b", "c", "a"])
-    assert names == ["b", "a", "c"]
-    assert codes.tolist() == [0, 1, 0, 2, 1]
-    assert order.tolist() == [0, 2, 1, 4, 3]
-    assert offsets.tolist() == [0, 2, 4, 5]
-    names, codes, order, offsets = group_by_id(iter(()))
-    assert names == []
-    assert len(codes) == len(order) == 0
-    assert offsets.tolist() == [0]

@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.utils import _safe_indexing
 
 from milearn import Bags
 from tests._bags.kinds import (
@@ -28,12 +27,6 @@ def test_integer_gives_a_block(bags, position):
     assert not isinstance(block, Bags)
     assert block.ndim == 2
     np.testing.assert_array_equal(dense(block), blocks_of(bags)[int(position)])
-
-
-@pytest.mark.parametrize("position", [4, -5])
-def test_integer_out_of_range(bags, position):
-    with pytest.raises(IndexError, match=f"^Bag {position} is out of range for 4 bags.$"):
-        bags[position]
 
 
 @pytest.mark.parametrize(
@@ -81,6 +74,8 @@ def test_slice_is_a_view():
 @pytest.mark.parametrize(
     ("key", "message"),
     [
+        (4, "Bag 4 is out of range for 4 bags."),
+        (-5, "Bag -5 is out of range for 4 bags."),
         ([0, 4], "Bag 4 is out of range for 4 bags."),
         ([0, -5], "Bag -5 is out of range for 4 bags."),
         ([True, False], "A mask of 2 entries cannot select from 4 bags."),
@@ -148,8 +143,3 @@ def test_columns_by_name():
         bags[:, ["z"]]
     with pytest.raises(IndexError, match=r"^The bags have no feature named 'a'\.$"):
         KINDS["dense"]()[:, ["a"]]
-
-
-@pytest.mark.parametrize("key", [[2, 0], np.array([True, False, True, False]), slice(1, 3)])
-def test_as_scikit_learn_indexes(bags, key):
-    assert_same(_safe_indexing(bags, key), bags[key])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ import pytest
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._bags.threads import in_threads, working_threads
-from milearn._solvers.common import screen
-from milearn._solvers.common.newton import GroupProblem
 from milearn._solvers.svm.maximum import view
 from milearn.svm import MISVC
 from tests.blas import n_threads, two_threads
@@ -36,38 +33,10 @@ def many_bags(seed=0, n_bags=400, size=10, n_features=8):
 # -- threads of BLAS -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_passes_have_one_thread(n_jobs):
-    source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64, n_jobs=n_jobs)
-    assert set(source.map(lambda block: n_threads())) == {1}
-    assert n_threads() == 2
-
-
 def test_sums_over_blocks_have_all():
     # Covariances are large products of matrices.
     source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64)
     assert source.fold(lambda seen, block: seen | {n_threads()}, set()) == {2}
-
-
-def test_convex_steps_have_one_thread():
-    seen = set()
-
-    @dataclass(frozen=True)
-    class Looks(GroupProblem):
-        def losses(self, u):
-            seen.add(n_threads())
-            return super().losses(u)
-
-        def curvature(self, at):
-            seen.add(n_threads())
-            return super().curvature(at)
-
-    rows, signs = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 2 * 2.0 - 1.0
-    Z, e = -signs[:, None] * rows, -signs[:, None]
-    problem = Looks(Z, e, np.arange(31), np.ones(30))
-    problem.solve((np.zeros(3), np.zeros(1)), 1e-3, None)
-    assert seen == {1}
-    assert n_threads() == 2
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
@@ -135,19 +104,3 @@ def test_an_error_in_a_thread_is_that_of_the_fit():
     with working_threads(2), pytest.raises(ZeroDivisionError):
         in_threads(lambda item: 1 // item, [1, 0, 1])
     assert n_threads() == 2
-
-
-def test_starts_of_a_fit_have_its_threads(monkeypatch):
-    bags, y = many_bags()
-    expected = MISVC(kernel="linear").fit(bags, y)
-    candidates, threads = screen._maxima_of_block, set()
-
-    def looks(*given):
-        threads.add(threading.get_ident())
-        return candidates(*given)
-
-    monkeypatch.setattr(screen, "_maxima_of_block", looks)
-    found = MISVC(kernel="linear", n_jobs=2).fit(bags, y)
-    assert threading.get_ident() not in threads
-    assert threads
-    np.testing.assert_array_equal(found.coef_, expected.coef_)

@@ -20,7 +20,7 @@ from milearn._fit.components import (
     auto_components,
 )
 from milearn.baselines import SingleInstance, SparseMISVC
-from milearn.baselines._landmarks import LandmarkSVC
+from milearn.baselines._sparse_misvc import LandmarkSVC
 from milearn.datasets import make_bags
 from milearn.svm import (
     MISVC,

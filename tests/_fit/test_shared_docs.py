@@ -27,10 +27,6 @@ class Documented(BagEstimator):
     """
 
 
-class Inherited(Documented):
-    pass
-
-
 def test_the_text_takes_the_place_of_its_name():
     assert inspect.getdoc(Documented) == inspect.cleandoc(r"""
         A model of :math:`x_{ij}`.
@@ -61,12 +57,6 @@ def test_paragraphs_and_references_are_indented_like_their_placeholder(placehold
     first, *others = with_shared_docs(f"    {{{placeholder}}}").splitlines()
     assert first.startswith(f"    {start}")
     assert {len(line) - len(line.lstrip()) for line in others} == {4 + hanging}
-
-
-def test_a_subclass_without_a_docstring_and_none_at_all_stay_as_they_are():
-    assert Inherited.__doc__ is None
-    assert inspect.getdoc(Inherited) == inspect.getdoc(Documented)
-    assert with_shared_docs(None) is None
 
 
 @pytest.mark.parametrize("line", ["{n_jobs}", "{pos_label: C}"])

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from milearn import Bags
-from milearn._fit.threads import _FEW_INSTANCES, fit_context
+from milearn._fit.threads import fit_context
 from milearn.svm import MISVC
 from tests.blas import n_threads, two_threads
 from tests.toys import two_level_bags
@@ -63,11 +63,6 @@ def test_few_instances_have_one_thread(kind):
 @pytest.mark.parametrize("kind", MANY)
 def test_many_instances_have_all(kind):
     assert Looks().fit(MANY[kind]).seen_ == 2
-
-
-def test_the_limit_belongs_to_the_few():
-    assert Looks().fit(Bags.singletons(np.zeros((_FEW_INSTANCES, 2)))).seen_ == 1
-    assert Looks().fit(Bags.singletons(np.zeros((_FEW_INSTANCES + 1, 2)))).seen_ == 2
 
 
 def test_openmp_is_limited_in_the_thread_of_a_fit():

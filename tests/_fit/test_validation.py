@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 
 import numpy as np
@@ -11,8 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import DataConversionWarning, NotFittedError
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.exceptions import DataConversionWarning
 
 from milearn import Bags
 from milearn._fit.validation import (
@@ -25,17 +23,12 @@ from milearn._fit.validation import (
     validate_labels,
     validate_sample_weight,
 )
-from tests._bags.kinds import SENTENCES
+from tests._bags.kinds import SENTENCES, refuses
 from tests.toys import LeastSquaresBags, two_level_bags
 
 
 class Anything(BaseEstimator):
     """An estimator to hang ``n_features_in_`` on."""
-
-
-def _refuses(call, message, kind=ValueError):
-    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
-        call()
 
 
 # -- what counts as bags -------------------------------------------------------------------------
@@ -128,8 +121,8 @@ def test_a_frame_with_a_bag_column_names_from_frame(module, reset):
         "as numbers first, for example by pandas.get_dummies or sklearn's OneHotEncoder."
     )
     if reset:
-        _refuses(lambda: check_bags(frame), message)
-        _refuses(lambda: validate_bags(estimator, frame), message)
+        refuses(lambda: check_bags(frame), message)
+        refuses(lambda: validate_bags(estimator, frame), message)
         assert not hasattr(estimator, "n_features_in_")
     bags = Bags.from_frame(frame, "molecule")
     assert validate_bags(estimator, bags, reset=reset).shape == (2, 2)
@@ -194,51 +187,30 @@ NAN_ADVICE = (
 )
 def test_not_finite(value, message, kind):
     bags = _with(value, kind)
-    _refuses(lambda: validate_bags(Anything(), bags), message)
+    refuses(lambda: validate_bags(Anything(), bags), message)
     if kind == "dense":
-        _refuses(lambda: validate_bags(Anything(), list(bags)), message)
+        refuses(lambda: validate_bags(Anything(), list(bags)), message)
     with config_context(assume_finite=True):
         validate_bags(Anything(), bags)
     validate_bags(Anything(), bags, ensure_all_finite=False)
-
-
-@pytest.mark.parametrize("kind", ["dense", "csr"])
-def test_nan_may_be_allowed_without_infinity(kind):
-    bags = _with(np.nan, kind)
-    validate_bags(Anything(), bags, ensure_all_finite="allow-nan")
-    _refuses(
-        lambda: validate_bags(Anything(), _with(np.inf, kind), ensure_all_finite="allow-nan"),
-        "Bag 2 contains infinity (instance row 4): remove or clip it.",
-    )
+    if np.isnan(value):
+        validate_bags(Anything(), bags, ensure_all_finite="allow-nan")
+    else:
+        refuses(lambda: validate_bags(Anything(), bags, ensure_all_finite="allow-nan"), message)
 
 
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (
-            "musk1.data",
-            "X is a string ('musk1.data'): pass bags; to read them from a file use "
-            "milearn.datasets.load_bags.",
-        ),
-        (
-            Bags(np.empty((0, 2)), [0]),
-            "Found 0 bag(s) while a minimum of 1 is required by Anything.",
-        ),
-        (
-            Bags(np.empty((2, 0)), [0, 2]),
-            "The bags have 0 features while a minimum of 1 is required by Anything.",
-        ),
-        (
-            np.full((2, 2, 2), "a"),
-            "instances holds text, such as 'a': encode it as numbers first, for example by "
-            "pandas.get_dummies or sklearn's OneHotEncoder. Bags hold text only without numbers "
-            "(Bags.from_documents).",
-        ),
+        ("musk1.data", "X is a string ('musk1.data'): pass bags; to read them from a file use"),
+        (Bags(np.empty((0, 2)), [0]), "Found 0 bag(s) while a minimum of 1 is required by"),
+        (Bags(np.empty((2, 0)), [0, 2]), "The bags have 0 features while a minimum of 1 is"),
+        (np.full((2, 2, 2), "a"), "instances holds text, such as 'a': encode it as numbers first"),
     ],
     ids=["a string for all", "no bags", "no features", "text"],
 )
 def test_bad_bags(X, message):
-    _refuses(lambda: validate_bags(Anything(), X), message, (TypeError, ValueError))
+    refuses(lambda: validate_bags(Anything(), X), message, (TypeError, ValueError))
 
 
 @pytest.mark.parametrize("X", [3.0, np.ones(3), [1.0, 2.0]])
@@ -257,13 +229,13 @@ def test_text_of_equal_length_is_refused_with_the_remedy(convert):
             f"X holds {text!r}, which is not a number. {SENTENCES} Encode categories as numbers, "
             "for example by pandas.get_dummies or sklearn's OneHotEncoder."
         )
-        _refuses(lambda X=X: validate_bags(Anything(), convert(X)), message)
-        _refuses(lambda X=X: check_bags(convert(X)), message)
+        refuses(lambda X=X: validate_bags(Anything(), convert(X)), message)
+        refuses(lambda X=X: check_bags(convert(X)), message)
 
 
 def test_sparse_where_dense_is_needed():
     bags = Bags.from_list([sparse.csr_array(block) for block in BLOCKS])
-    _refuses(
+    refuses(
         lambda: validate_bags(Anything(), bags, accept_sparse=False),
         "The instances are sparse but Anything needs dense ones: convert them with "
         "bags.with_instances(bags.instances.toarray()).",
@@ -285,7 +257,7 @@ def test_feature_count_is_kept_and_checked():
     validate_bags(estimator, np.ones((1, 4, 2)), reset=False)
     message = "X has 3 features, but Anything is expecting 2 features as input."
     for wide in (np.ones((2, 3)), np.ones((2, 4, 3)), [np.ones((1, 3))]):
-        _refuses(lambda wide=wide: validate_bags(estimator, wide, reset=False), message)
+        refuses(lambda wide=wide: validate_bags(estimator, wide, reset=False), message)
 
 
 def test_feature_names_are_kept_and_checked():
@@ -300,7 +272,7 @@ def test_feature_names_are_kept_and_checked():
     start = "The feature names should match those that were passed during fit: got "
     for names, said in ((["b", "a"], "2 names (b, a)"), (["b"], "1 names (b)")):
         message = f"{start}{said}, fitted with 2 names (a, b)."
-        _refuses(lambda n=names: validate_bags(estimator, named[:, n], reset=False), message)
+        refuses(lambda n=names: validate_bags(estimator, named[:, n], reset=False), message)
     # A fit without names forgets them.
     validate_bags(estimator, np.ones((2, 2, 5)))
     assert not hasattr(estimator, "feature_names_in_")
@@ -339,7 +311,7 @@ def test_labels(bags):
         ),
         (None, "This Anything estimator requires y to be passed, but the target y is None."),
     ):
-        _refuses(lambda y=y: validate_labels(Anything(), y, bags), message)
+        refuses(lambda y=y: validate_labels(Anything(), y, bags), message)
     with pytest.raises(ValueError, match="Input y contains NaN"):
         validate_labels(Anything(), [0.0, np.nan, 1.0], bags, numeric=True)
     with pytest.warns(DataConversionWarning, match="column-vector"):
@@ -355,7 +327,7 @@ def test_weights(bags):
         ([1.0, -1.0, -2.0], " is negative at bag 1: weights must not be negative."),
         ([0.0, 0.0, 0.0], " is zero for every bag: give some bag a positive weight."),
     ):
-        _refuses(lambda w=weights: validate_sample_weight(w, bags), f"sample_weight{message}")
+        refuses(lambda w=weights: validate_sample_weight(w, bags), f"sample_weight{message}")
     with pytest.raises(ValueError, match="Input sample_weight contains NaN"):
         validate_sample_weight([1.0, np.nan, 1.0], bags)
 
@@ -385,21 +357,9 @@ def test_classes(y, pos_label, classes, positive):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (
-            [1, "a", 0],
-            "y holds labels of mixed types (int, str): give every bag a label of the same type, a "
-            "string or a whole number.",
-        ),
-        (
-            ["a", None, "b"],
-            "y holds 1 missing label(s) (None): leave these bags out, or fit an estimator that "
-            "learns from bags without a label, such as MILSD.",
-        ),
-        (
-            ["a", np.nan, np.nan],
-            "y holds 2 missing label(s) (nan): leave these bags out, or fit an estimator that "
-            "learns from bags without a label, such as MILSD.",
-        ),
+        ([1, "a", 0], "y holds labels of mixed types (int, str): give every bag a label of the"),
+        (["a", None, "b"], "y holds 1 missing label(s) (None): leave these bags out, or fit an"),
+        (["a", np.nan, np.nan], "y holds 2 missing label(s) (nan): leave these bags out, or fit"),
     ],
     ids=["mixed", "None", "nan"],
 )
@@ -407,7 +367,7 @@ def test_labels_of_mixed_types_or_none(bags, y, message, kind):
     labels = kind(y)
     if kind is pd.Series and None not in list(labels):
         message = message.replace("None", "nan")  # what pandas makes of it since version 3
-    _refuses(lambda: encode_classes(validate_labels(Anything(), labels, bags)), message)
+    refuses(lambda: encode_classes(validate_labels(Anything(), labels, bags)), message)
 
 
 def test_labels_of_python_numbers(bags):
@@ -416,32 +376,17 @@ def test_labels_of_python_numbers(bags):
         "whole numbers, as in np.array(y.tolist())."
     )
     y = np.array([1, 0, 1], dtype=object)
-    _refuses(lambda: encode_classes(validate_labels(Anything(), y, bags)), message)
-    _refuses(
-        lambda: encode_classes(np.array([None, 1, 0], dtype=object)),
-        "y holds 1 missing label(s) (None): leave these bags out, or fit an estimator that learns "
-        "from bags without a label, such as MILSD.",
-    )
+    refuses(lambda: encode_classes(validate_labels(Anything(), y, bags)), message)
+    missing = np.array([None, 1, 0], dtype=object)
+    refuses(lambda: encode_classes(missing), "y holds 1 missing label(s) (None): leave these bags")
 
 
 @pytest.mark.parametrize(
     ("y", "pos_label", "message"),
     [
-        (
-            [1, 1, 1],
-            None,
-            "y holds one class only (1): a classifier needs bags of at least two classes.",
-        ),
-        (
-            ["musk"] * 3,
-            None,
-            "y holds one class only ('musk'): a classifier needs bags of at least two classes.",
-        ),
-        (
-            ["musk", "other", "musk"],
-            "non-musk",
-            "pos_label='non-musk' is not a label in y: the labels are ['musk', 'other'].",
-        ),
+        ([1, 1, 1], None, "y holds one class only (1): a classifier needs bags of at least two"),
+        (["musk"] * 3, None, "y holds one class only ('musk'): a classifier needs bags of at"),
+        (["a", "b", "a"], "c", "pos_label='c' is not a label in y: the labels are ['a', 'b']."),
         (["a", "b", "a"], 1, "pos_label=1 is not a label in y: the labels are ['a', 'b']."),
         (
             [0, 1, 1],
@@ -450,17 +395,12 @@ def test_labels_of_python_numbers(bags):
             "VotingClassifier and cross_val_predict of scores replace labels by their numbers in "
             "sorted order: name the class by its number there.",
         ),
-        (
-            [0, 1, 2],
-            1,
-            "pos_label=1 was given but y has 3 classes: it names the positive one of two; leave "
-            "it out.",
-        ),
+        ([0, 1, 2], 1, "pos_label=1 was given but y has 3 classes: it names the positive one of"),
     ],
     ids=str,
 )
 def test_wrong_classes(y, pos_label, message):
-    _refuses(lambda: encode_classes(np.asarray(y), pos_label), message)
+    refuses(lambda: encode_classes(np.asarray(y), pos_label), message)
 
 
 def test_numbers_are_no_classes():
@@ -486,33 +426,10 @@ def test_bag_weights():
         ({7: 1.0}, " names 7, which is not a label in y: the labels are [0, 1]."),
         ({1: -1.0}, " must hold finite numbers that are not negative."),
     ):
-        _refuses(lambda g=given: bag_weights(g, classes, codes, weights), f"class_weight{message}")
+        refuses(lambda g=given: bag_weights(g, classes, codes, weights), f"class_weight{message}")
 
 
 # -- two levels ----------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=[2, 3], ids=["two classes", "three classes"])
-def fitted(request):
-    bags, y = two_level_bags(n_classes=request.param)
-    return LeastSquaresBags().fit(bags, y), bags
-
-
-def test_predictions_follow_the_scores(fitted):
-    estimator, bags = fitted
-    for scores, predicted in (
-        (estimator.decision_function(bags), estimator.predict(bags)),
-        (estimator.instance_decision_function(bags), estimator.predict_instances(bags)),
-    ):
-        codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
-        np.testing.assert_array_equal(predicted, estimator.classes_[codes])
-
-
-def test_methods_before_fit():
-    bags, _ = two_level_bags(n_bags=4)
-    for method in ("predict", "decision_function", "predict_instances", "witness"):
-        with pytest.raises(NotFittedError):
-            getattr(LeastSquaresBags(), method)(bags)
 
 
 def test_an_instance_of_an_estimator_that_scores_bags_alone_is_a_bag_of_one():
@@ -521,10 +438,6 @@ def test_an_instance_of_an_estimator_that_scores_bags_alone_is_a_bag_of_one():
     expected = estimator.instance_decision_function(bags)
     by_bags = super(LeastSquaresBags, estimator)._instance_scores(bags)
     np.testing.assert_array_equal(by_bags, expected)
-
-
-def test_checks_of_scikit_learn_pass_on_the_base():
-    check_estimator(LeastSquaresBags(), on_skip=None)
 
 
 def test_a_class_weight_may_name_a_class_whose_bags_have_no_weight():

@@ -36,11 +36,6 @@ def test_differences_are_exact_in_the_type_of_the_instances(dtype):
     np.testing.assert_array_equal(X - centre.astype(dtype), X.astype(np.float64) - centre)
 
 
-def test_some_rows_are_enough():
-    X = features(shift=1e5, n=5000)
-    assert centre_of(X, n_rows=10)[:2] == pytest.approx([1e5, 1e5], abs=3.0)
-
-
 def test_sparse_and_mapped_and_empty_instances_stay_as_they_are(tmp_path):
     X = features(shift=1e5)
     assert centre_of(sparse.csr_array(X)) is None

@@ -7,13 +7,13 @@ import pytest
 from scipy import sparse
 
 from milearn._kernels import memory
-from milearn._kernels.graph import (
+from milearn._kernels.learned import (
     WeightedBags,
     degree_weights,
     graph_kernel,
+    learn_bag_kernel,
     weighted_bags,
 )
-from milearn._kernels.learned import learn_bag_kernel
 
 
 def test_a_clique_of_alike_instances_counts_as_one():
@@ -25,14 +25,6 @@ def test_a_clique_of_alike_instances_counts_as_one():
     np.testing.assert_allclose(degree_weights(X[2:], np.array([0, 2])), 0.5)
 
 
-def test_bags_without_links_have_the_kernel_of_means_of_pairs():
-    rng = np.random.default_rng(0)
-    X, offsets = rng.normal(size=(12, 3)), np.arange(0, 13, 2)
-    found = graph_kernel(weighted_bags(X, offsets, None), weighted_bags(X, offsets, None), 2.0)
-    K = np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 2.0)
-    np.testing.assert_allclose(found, K.reshape(6, 2, 6, 2).mean(axis=(1, 3)), rtol=1e-10)
-
-
 def test_storage_and_blocks_make_no_difference(monkeypatch):
     rng = np.random.default_rng(1)
     X, offsets = rng.normal(size=(30, 4)), np.r_[0, 7, 8, 13, 30]
@@ -41,7 +33,7 @@ def test_storage_and_blocks_make_no_difference(monkeypatch):
     expected = graph_kernel(bags, bags, 3.0)
     thin = weighted_bags(sparse.csr_array(X), offsets, None)
     np.testing.assert_allclose(graph_kernel(thin, thin, 3.0), expected, rtol=1e-10)
-    monkeypatch.setattr("milearn._kernels.graph.block_bytes", lambda: 8 * 10**2)
+    monkeypatch.setattr("milearn._kernels.learned.block_bytes", lambda: 8 * 10**2)
     np.testing.assert_allclose(graph_kernel(bags, bags, 3.0), expected, rtol=1e-12)
 
 

@@ -14,7 +14,7 @@ from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
 
 # Any data are large; the kernels of pairs are left out by their cost, without a warning.
-LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, rbf_instances=0, trees=20)
+LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, rbf_instances=0, trees=10)
 
 
 class Classifier(MIClassifier):
@@ -26,11 +26,11 @@ class Regressor(MIRegressor):
 
 
 class AlwaysFloat64(MIClassifier):
-    _size_limits = SizeLimits(pair_cost=0.0, rbf_instances=0, trees=20)
+    _size_limits = SizeLimits(pair_cost=0.0, rbf_instances=0, trees=10)
 
 
 class ComparesAll(MIClassifier):
-    _size_limits = SizeLimits(float64_numbers=0)
+    _size_limits = SizeLimits(float64_numbers=0, trees=10)
 
 
 def halves(n_bags=60, n_features=6, seed=0):
@@ -49,7 +49,7 @@ def exact():
     return AlwaysFloat64(random_state=0).fit(bags[:40], y[:40])
 
 
-@pytest.mark.parametrize("kind", ["map", "float16", "float32"])
+@pytest.mark.parametrize("kind", ["map", "float32"])
 def test_models_are_those_of_float64(kind, exact, tmp_path):
     bags, y = halves()
     stored = mapped(bags, tmp_path) if kind == "map" else bags
@@ -93,7 +93,7 @@ def test_predictions_in_parts_are_those_of_all_bags(storage, exact, monkeypatch)
 
 
 def test_the_peak_is_that_of_blocks(tmp_path):
-    rng, n_bags, size, width = np.random.default_rng(0), 20, 8_000, 32
+    rng, n_bags, size, width = np.random.default_rng(0), 20, 4_000, 32
     X = rng.standard_normal((n_bags * size, width), dtype=np.float32).astype(np.float16)
     bags = mapped(Bags(X, np.arange(0, len(X) + 1, size)), tmp_path)
     del X
@@ -103,5 +103,5 @@ def test_the_peak_is_that_of_blocks(tmp_path):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # Five arrays of the size of a block in float64, whatever the number of blocks.
-    assert peak < 5 * BLOCK_BYTES
+    # Four arrays of the size of the instances in float64, which are 0.6 of a block.
+    assert peak < 2.5 * BLOCK_BYTES

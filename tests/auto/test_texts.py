@@ -49,7 +49,7 @@ def texts(n_bags=60, n_classes=2, seed=0):
 
 @pytest.fixture(scope="module")
 def combined():
-    bags, y = texts()
+    bags, y = texts(40)
     return MIClassifier(random_state=0).fit(bags, y), bags, y
 
 
@@ -131,7 +131,7 @@ def test_ways_with_fewer_folds_are_compared_on_the_common_ones():
 
 
 def test_three_classes_instances_and_pickles():
-    bags, y = texts(30, n_classes=3)
+    bags, y = texts(18, n_classes=3)
     model = MIClassifier(random_state=0).fit(bags, np.array(["a", "b", "c"])[y])
     stated = model.predict_proba(bags)
     np.testing.assert_allclose(stated.sum(axis=1), 1.0)

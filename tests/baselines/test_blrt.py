@@ -52,17 +52,6 @@ def test_the_order_of_bags_and_instances_does_not_matter():
     np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-12)
 
 
-def test_a_weight_of_two_is_a_second_copy_and_zero_is_none():
-    X, y = make_bags(30, 6, flip_y=0.2, random_state=0)
-    counts = np.random.default_rng(0).integers(0, 4, 30)
-    again = np.repeat(np.arange(30), counts)
-    for class_weight in (None, "balanced"):
-        model = BLRT(20, class_weight=class_weight, random_state=0)
-        weighted = model.fit(X, y, counts).predict_proba(X)
-        repeated = model.fit(X[again], y[again]).predict_proba(X)
-        np.testing.assert_allclose(weighted, repeated, atol=1e-12)
-
-
 def test_class_weights_move_probabilities():
     X, y = two_level_bags(n_bags=60, shift=0.5)
     means = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from milearn import Bags
 from milearn.baselines import EMDD, DiverseDensity
@@ -61,14 +60,6 @@ def test_features_far_from_the_origin_lose_no_digits(Estimator):
     model = Estimator(1).fit(bags, y)
     moved = Estimator(1).fit(bags.with_instances(bags.instances + 2.0**20), y)
     np.testing.assert_allclose(moved.concept_ - 2.0**20, model.concept_, atol=1e-4)
-
-
-@BOTH
-def test_a_limit_that_is_reached_is_reported(Estimator):
-    bags, y = planted()
-    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=2 before convergence in 1 of"):
-        model = Estimator(max_iter=2).fit(bags, y)
-    assert not model.converged_
 
 
 @pytest.mark.parametrize("seed", range(4))

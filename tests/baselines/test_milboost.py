@@ -53,9 +53,3 @@ def test_many_small_probabilities_make_a_large_bag_positive():
     x = bags.instances[[np.argmin(model.instance_decision_function(bags))]]
     one, many = model.decision_function(Bags(np.repeat(x, 501, axis=0), [0, 1, 501]))
     assert one < many
-
-
-def test_what_is_no_classifier_is_refused():
-    bags, y = two_level_bags()
-    with pytest.raises(TypeError, match="is not a classifier"):
-        MILBoost(estimator=3).fit(bags, y)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
-
-import joblib
 import numpy as np
 import pytest
 import sklearn
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
@@ -141,25 +137,6 @@ def test_pos_label_turns_the_sign(bags, two):
     np.testing.assert_allclose(single[model.witness(bags)], model.decision_function(bags))
 
 
-def test_witness_has_the_score_of_its_bag(bags, two, three):
-    model = SingleInstance(SVC()).fit(bags, two)
-    rows = model.witness(bags)
-    np.testing.assert_array_equal(bags.bag_index[rows], np.arange(40))
-    np.testing.assert_array_equal(
-        model.instance_decision_function(bags)[rows], model.decision_function(bags)
-    )
-    model.fit(bags, three)
-    best = model.decision_function(bags).max(axis=1)
-    single = model.instance_decision_function(bags)
-    np.testing.assert_array_equal(single[model.witness(bags)].max(axis=1) >= best, True)
-    values = np.random.default_rng(1).normal(size=40)
-    model = SingleInstance(Ridge()).fit(bags, values)
-    np.testing.assert_array_equal(
-        model.predict_instances(bags)[model.witness(bags)], model.predict(bags)
-    )
-    assert not hasattr(SingleInstance(pooling="mean"), "witness")
-
-
 @pytest.mark.parametrize("pooling", ["max", "mean"])
 def test_regression(bags, pooling):
     y = np.random.default_rng(1).normal(size=40)
@@ -182,19 +159,6 @@ def test_kind_follows_the_inner_estimator(bags, two):
     assert not hasattr(model, "classes_")
 
 
-def test_bag_weight_equals_repetition(bags, two):
-    weights = np.random.default_rng(0).integers(0, 4, size=40)
-    copies = np.repeat(np.arange(40), weights)
-    model = SingleInstance(logistic(tol=1e-10))
-    weighted = clone(model).fit(bags, two, sample_weight=weights)
-    repeated = clone(model).fit(bags[copies], two[copies])
-    np.testing.assert_allclose(weighted.estimator_.coef_, repeated.estimator_.coef_, rtol=1e-7)
-    one = clone(model).fit(bags, two, sample_weight=None)
-    np.testing.assert_array_equal(
-        one.estimator_.coef_, clone(model).fit(bags, two).estimator_.coef_
-    )
-
-
 def test_sample_weight_through_cross_validation(bags, two):
     weights = np.linspace(1, 2, 40)
     plain = cross_validate(SingleInstance(), bags, two, params={"sample_weight": weights})
@@ -211,24 +175,6 @@ def test_search_over_inner_parameters(bags, two):
     search = GridSearchCV(pipe, grid, cv=StratifiedBagKFold(3), scoring="roc_auc")
     assert search.fit(bags, two).best_score_ > 0.6
     assert "roc_auc" in repr(search)
-
-
-def test_kinds_of_input_agree(bags, two):
-    model = SingleInstance(SVC(kernel="linear")).fit(bags, two)
-    expected = model.decision_function(bags)
-    np.testing.assert_allclose(model.decision_function(list(bags)), expected)
-    thin = bags.with_instances(sparse.csr_array(bags.instances))
-    np.testing.assert_array_equal(model.decision_function(thin), expected)
-    sparse_model = clone(model).fit(thin, two)
-    np.testing.assert_allclose(sparse_model.decision_function(thin), expected, atol=1e-3)
-
-
-def test_pickle_and_read_only_memory_map(bags, two, tmp_path):
-    joblib.dump(bags, tmp_path / "bags")
-    mapped = joblib.load(tmp_path / "bags", mmap_mode="r")
-    model = pickle.loads(pickle.dumps(SingleInstance().fit(mapped, two)))
-    expected = SingleInstance().fit(bags, two).decision_function(bags)
-    np.testing.assert_array_equal(model.decision_function(mapped), expected)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
 
@@ -78,12 +77,6 @@ def test_sbmil_is_the_svm_on_labels_by_the_scores_of_smil(eta):
         atol=2e-3,
     )
     assert model.dual_gap_ <= 1e-3 * model.objective_
-
-
-def test_a_limit_that_is_reached_is_reported():
-    bags, y = sparse_bags(n_bags=20)
-    with pytest.warns(ConvergenceWarning, match="SparseMISVC stopped at max_iter=1 before"):
-        SparseMISVC(variant="stmil", max_iter=1).fit(bags, y)
 
 
 @VARIANTS

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.commands import _speed_fit, calibration, speed
 from benchmarks.common import data
 from benchmarks.papers import andrews2003, zhang2011, zhang2011_protein
-from benchmarks.scales import cohort, estimators, series
+from benchmarks.scales import cohort, compared, estimators, linear, series
 from milearn import MIClassifier
 from milearn.datasets import make_bags, save_bags
 
@@ -59,6 +59,11 @@ def small(monkeypatch):
     for module in (series, _speed_fit):
         monkeypatch.setattr(module, "_MAX_FITS", 1)
     monkeypatch.setattr(cohort, "FAST_SIZES", (30, 40, 64))
+    monkeypatch.setattr(linear, "SLACKS", linear.SLACKS[:1])
+    monkeypatch.setattr(linear, "LARGE", linear.LARGE // 20)
+    stored = ("float32 mapped", "float16, a tenth")
+    monkeypatch.setattr(linear, "STORAGES", {name: linear.STORAGES[name] for name in stored})
+    monkeypatch.setattr(compared, "PAIRS", (1_000, 2_000))
     monkeypatch.setattr(andrews2003, "LAMBDAS", andrews2003.LAMBDAS[:1])
     # The linear model alone: tests/auto has the others.
     monkeypatch.setattr(calibration, "MIClassifier", partial(MIClassifier, time_limit=1e-9))

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 import sklearn
 
-from benchmarks.__main__ import COMMANDS, build_parser, main, typed
+from benchmarks.__main__ import COMMANDS, build_parser, main
 from benchmarks.commands import paper, scale
 from benchmarks.common import data
 from benchmarks.common.output import read_page
@@ -123,10 +124,14 @@ def test_a_scale_runs(line, tiny, in_this_process, small, tmp_path, capsys):
         assert record["result"]
 
 
-def test_passes_over_worker_processes(tmp_path, capsys):
-    pytest.importorskip("distributed")
-    out = ran("scale dask --fast", tmp_path, capsys)
-    assert "two worker processes" in out
+def test_passes_over_workers(in_this_process, monkeypatch, tmp_path, capsys):
+    distributed = pytest.importorskip("distributed")
+    from benchmarks.scales import _workers
+
+    # Threads of this process: tests/distributed has fits over processes.
+    threads = partial(distributed.LocalCluster, processes=False)
+    monkeypatch.setattr(_workers, "LocalCluster", threads)
+    assert "two worker processes" in ran("scale dask --fast", tmp_path, capsys)
     (record,) = map(json.loads, records_of(tmp_path))
     found = record["result"]
     assert found["here"]["objective"] == pytest.approx(found["workers"]["objective"], rel=1e-3)
@@ -233,11 +238,6 @@ def test_modules_begin_without_extras_and_on_windows(path):
         extras = {"h5py", "pandas", "pyarrow", "dask", "distributed", "ot", "torch"}
         assert not imported(tree.body) & extras
     assert not imported(ast.walk(tree)) & {"fcntl", "grp", "posix", "pwd", "resource", "termios"}
-
-
-def test_the_command_is_kept_without_what_does_not_matter():
-    line = ["quick", "--fresh", "--out", "some/folder", "--methods", "a b", "--out=x", "--fast"]
-    assert typed(line) == "quick --methods 'a b' --fast"
 
 
 def test_unknown_or_missing_data_end_in_one_sentence(monkeypatch, tmp_path, capsys):

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.common import fresh, memory
 from benchmarks.common.fresh import in_fresh_process, scratch_folder
-from benchmarks.common.memory import PeakMemory, anonymous, measured, resident
+from benchmarks.common.memory import PeakMemory, measured, resident
 
 STARTS_A_CHILD = """
 import pathlib, subprocess, sys, time
@@ -67,12 +67,6 @@ def test_what_the_process_started_ends_with_it(module, tmp_path, monkeypatch):
     assert not alive(pid)
 
 
-def test_wall_time_ends_a_process_that_only_waits(module):
-    name = module("import time; time.sleep(60)")
-    with pytest.raises(TimeoutError, match="not finished after 0 s"):
-        in_fresh_process(name, {}, timeout=0.3, cpu_timeout=30)
-
-
 def test_cpu_time_ends_a_process_that_works(module):
     with pytest.raises(TimeoutError, match=r"not finished after 0\.2 CPU s"):
         in_fresh_process(module("while True: pass"), {}, cpu_timeout=0.2)
@@ -89,16 +83,6 @@ def test_the_peak_is_seen_after_the_memory_is_given_back(marked, monkeypatch):
     assert seen.above > 50 * 2**20
     assert seen.peak > resident() / 2
     assert (seen.looks > 0) == (not marked or not memory._reset_high_water_mark())
-
-
-def test_a_memory_map_is_not_anonymous(tmp_path):
-    np.save(tmp_path / "x.npy", np.ones(2**23))
-    with PeakMemory(anonymous) as seen:
-        total = np.load(tmp_path / "x.npy", mmap_mode="r").sum()
-    assert total == 2**23
-    assert seen.looks > 0 or seen.above == 0
-    if psutil.LINUX:
-        assert seen.above < 32 * 2**20
 
 
 def test_measured_repeats_short_calls_and_returns_the_last_result():

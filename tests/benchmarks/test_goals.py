@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.commands import goals
-from benchmarks.common.output import Page, Table, read_page
+from benchmarks.common.output import read_page
 
 KEPT = Path(__file__).resolve().parents[2] / "docs" / "results"
 
@@ -36,73 +36,6 @@ def test_figures_of_cells_are_read_in_one_unit(cell, value):
 def test_a_cell_without_a_figure_is_refused(cell):
     with pytest.raises(ValueError, match="holds no figure"):
         goals.number(cell)
-
-
-def page_of(*rows, columns=("fit", "ratio"), title=""):
-    return Page("python -m benchmarks some", tables=[Table(columns, rows, title=title)])
-
-
-def test_the_worst_of_the_rows_counts():
-    page = page_of(("one", "1.5"), ("one more", "2.5"), ("two", "9"), ("one", ""))
-    assert goals.worst("ratio", fit="one")(page) == 2.5
-    assert goals.worst("ratio", fit="one", lowest=True)(page) == 1.5
-    with pytest.raises(ValueError, match="No figure under 'ratio'"):
-        goals.worst("ratio", fit="three")(page)
-    with pytest.raises(ValueError, match="No figure under 'ratio'"):
-        goals.worst("ratio", "another title")(page)
-
-
-def test_figures_of_notes_are_added_up():
-    tables = [Table(("a",), [], note=note) for note in ("on 3 of 4 sets", "none", "on 6 of 6 sets")]
-    page = Page("some", tables=tables)
-    assert goals.noted(r"on (\d+) of (\d+) sets")(page) == 90
-    assert goals.noted(r"on (\d+) of")(page) == 9
-    with pytest.raises(ValueError, match="No note of 'some'"):
-        goals.noted(r"median (\d+)")(page)
-
-
-def test_a_place_counts_the_lower_ranks():
-    title = "mean rank by AUC over 10 sets (1 is best)"
-    rows = [("one", "2.5"), ("MIClassifier", "2.1"), ("three", "1.4"), ("four", "2.1")]
-    page = page_of(*rows, columns=("method", "rank"), title=title)
-    (found,) = [goal for goal in goals.GOALS if goal.page == "stored-folds"]
-    assert found.value(page) == 2
-    assert not found.met(2)
-
-
-def test_the_smallest_lead_of_a_survival_model_counts():
-    columns = ["deciding instances", "censored", "MICoxPH (max)", "MICoxPH (mean)"]
-    columns += ["means", "boosting", "true risk"]
-    rows = [
-        ("100.0%", "30%", "70.0 ", "73.0*", "72.0 ", "71.0 ", "75.0 "),
-        ("10.0%", "30%", "72.5*", "56.0 ", "61.0 ", "60.0 ", "75.0 "),
-        ("3.0%", "30%", "70.5*", "75.0 ", "61.0 ", "68.0 ", "75.0 "),
-        ("fit, CPU time, median", "", "5.59 s", "0.12 s", "0.11 s", "0.11 s", "-"),
-    ]
-    (found,) = [goal for goal in goals.GOALS if goal.page == "survival"]
-    assert found.value(page_of(*rows, columns=columns)) == 2.5
-
-
-def test_goals_of_both_directions():
-    upper, lower = (goals.Goal("", 2, "some", float, at_least=each) for each in (False, True))
-    assert upper.met(2)
-    assert upper.met(1)
-    assert not upper.met(2.1)
-    assert lower.met(2)
-    assert lower.met(3)
-    assert not lower.met(1.9)
-
-
-def test_ratios_to_one_svc_come_from_their_column_of_goals():
-    columns = ("fit", "ratio", "goal")
-    rows = [("MISVC", "1.2", "1 missed"), ("MISVR", "0.8", "1"), ("SVC", "", "")]
-    page = page_of(*rows, columns=columns, title="musk2: 102 bags; rbf kernel, C=1")
-    found = goals.speed_rows(page)
-    assert [row[0] for row in found] == [
-        "MISVC / one SVC, musk2, rbf kernel",
-        "MISVR / one SVC, musk2, rbf kernel",
-    ]
-    assert [row[3] for row in found] == ["missed", ""]
 
 
 def test_every_goal_is_found_in_the_kept_tables(tmp_path, capsys):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -13,7 +11,6 @@ from benchmarks.common import protocol as _protocol
 from benchmarks.common.methods import METHODS, select
 from benchmarks.common.protocol import (
     run,
-    run_fold,
     summarise,
     tasks_for,
 )
@@ -55,11 +52,6 @@ def made_up(task, accuracy=0.75):
     }
 
 
-def test_tasks_come_repeat_by_repeat_and_have_keys_of_their_own(tasks):
-    assert [task.repeat for task in tasks] == [0] * 4 + [1] * 4
-    assert len({task.key for task in tasks}) == 8
-
-
 def test_a_key_knows_the_settings(tasks):
     other = tasks_for(
         "quick",
@@ -72,48 +64,6 @@ def test_a_key_knows_the_settings(tasks):
     )
     assert tasks[0].method == other[0].method
     assert tasks[0].key != other[0].key
-
-
-def test_a_key_is_the_same_in_every_process():
-    one = tasks_for(
-        "quick", ["concept-tiny"], list(METHODS), repeats=1, n_splits=2, n_inner=2, level="tiny"
-    )
-    # The address of a function would be another one in each.
-    assert not any("0x" in json.dumps(task.settings) for task in one)
-
-
-def test_a_second_run_does_nothing_again(tasks, file):
-    calls = []
-
-    def count(task):
-        calls.append(task.key)
-        return made_up(task)
-
-    first, complete = run(tasks, file, jobs=1, label="", function=count)
-    assert complete
-    assert len(first) == len(calls) == 8
-    second, complete = run(tasks, file, jobs=1, label="", function=count)
-    assert complete
-    assert second == first
-    assert len(calls) == 8
-
-
-def test_a_corrupted_line_costs_one_task(tasks, file, capsys):
-    run(tasks, file, jobs=1, label="", function=made_up)
-    lines = file.path.read_bytes().splitlines(keepends=True)
-    lines[3] = lines[3][:40] + b"\n"
-    file.path.write_bytes(b"".join(lines))
-    calls = []
-
-    def count(task):
-        calls.append(task.key)
-        return made_up(task)
-
-    records, complete = run(tasks, file, jobs=1, label="", function=count)
-    assert complete
-    assert len(records) == 8
-    assert calls == [tasks[3].key]
-    assert "quick.jsonl, line 4 skipped" in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tasks, file, capsys):
@@ -164,31 +114,6 @@ def test_a_failing_fold_is_recorded_shown_and_tried_again(tasks, file, monkeypat
     monkeypatch.undo()
     records, _ = run(tasks[:1], file, jobs=1, label="")
     assert "error" not in records[tasks[0].key]
-
-
-def test_records_of_another_schema_are_made_again(tasks, file):
-    old = {**made_up(tasks[0]), "schema": SCHEMA - 1}
-    file.append(old)
-    records, _ = run(tasks[:1], file, jobs=1, label="", function=made_up)
-    assert records[tasks[0].key]["schema"] == SCHEMA
-
-
-def test_records_of_another_state_of_the_package_are_announced(tasks, file, capsys):
-    run(tasks, file, jobs=1, label="", function=lambda task: {**made_up(task), "versions": {}})
-    run(tasks, file, jobs=1, label="", function=made_up)
-    assert "8 of them come from another state of the package" in capsys.readouterr().err
-
-
-def test_a_record_says_what_was_done(tasks):
-    record = run_fold(tasks[0])
-    assert record["key"] == tasks[0].key
-    assert record["seed"] == 0
-    assert record["versions"]["milearn"]
-    assert record["parameters"]["grid"] == {"misvc__C": [1.0], "misvc__gamma": [0.1]}
-    assert "InstanceTransformer" in record["parameters"]["pipeline"]
-    assert 0 <= record["result"]["accuracy"] <= 1
-    assert record["result"]["n_train"] + record["result"]["n_test"] == 24
-    assert json.loads(json.dumps(record)) == record
 
 
 def test_spread_over_folds_and_over_repetitions(tasks):

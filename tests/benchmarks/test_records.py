@@ -10,9 +10,6 @@ import pytest
 from benchmarks.common import records as _records
 from benchmarks.common.records import (
     RecordFile,
-    digest,
-    environment,
-    mixed_sources,
 )
 
 
@@ -34,10 +31,6 @@ def test_records_come_back_by_key_and_the_last_one_counts(file, said):
     assert said == []
 
 
-def test_a_missing_file_holds_no_records(file):
-    assert file.read() == {}
-
-
 @pytest.mark.parametrize(
     "line",
     [b'{"key": "x", "val', b"\xff\xfe\x00", b"not json", b"[1, 2]", b'{"value": 1}', b'{"key": 3}'],
@@ -50,14 +43,6 @@ def test_a_corrupted_line_is_reported_by_number_and_skipped(file, said, line):
     assert set(file.read()) == {"a", "b"}
     assert len(said) == 1
     assert said[0].startswith("quick.jsonl, line 2 skipped: ")
-
-
-def test_blank_lines_are_no_news(file, said):
-    file.append({"key": "a"})
-    with open(file.path, "ab") as raw:
-        raw.write(b"\n\n")
-    assert set(file.read()) == {"a"}
-    assert said == []
 
 
 def test_a_record_after_an_interrupted_write_is_not_lost(file, said):
@@ -126,28 +111,6 @@ def test_two_runs_at_once_are_refused(file):
         pass
 
 
-def test_a_record_needs_a_key_and_numbers_that_are_numbers(file):
-    with pytest.raises(ValueError, match="needs a key"):
-        file.append({"value": 1})
-    with pytest.raises(ValueError, match="JSON"):
-        file.append({"key": "a", "value": float("nan")})
-    assert file.read() == {}
-
-
-def test_digest_tells_settings_apart_but_not_their_order():
-    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
-    assert digest({"a": 1}) != digest({"a": 2})
-
-
-def test_environment_names_versions_and_no_computer():
-    import platform
-
-    versions = environment()
-    assert versions["scikit-learn"] != "not installed"
-    assert "python" in versions
-    assert platform.node() not in json.dumps(versions)
-
-
 def test_the_commit_is_named_without_a_place(monkeypatch):
     assert re.fullmatch(r"[0-9a-f]{7,}(-dirty)?|not recorded", _records.commit.__wrapped__())
 
@@ -156,8 +119,3 @@ def test_the_commit_is_named_without_a_place(monkeypatch):
 
     monkeypatch.setattr(_records.subprocess, "run", no_git)
     assert _records.commit.__wrapped__() == "not recorded"
-
-
-def test_records_of_another_state_of_the_package_are_counted():
-    now = {"versions": environment()}
-    assert mixed_sources([now, {"versions": {"milearn_source": "x"}}, {}]) == 2

@@ -19,7 +19,6 @@ from milearn._solvers.common import passes as _passes
 from milearn.cluster import _m3ic
 from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import InstanceTransformer
-from tests.common.common_checks import with_bag_checks
 
 
 def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
@@ -31,21 +30,10 @@ def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
     return Bags(instances, np.arange(0, n_bags * size + 1, size)), y
 
 
-@with_bag_checks(
-    [
-        M3IC(3, balance=0.0, init="random", n_init=2),
-        M3IC(3, margin="runner-up", min_cluster_size=2, init="random", n_init=2),
-    ],
-    of_settings=True,
-)
-def test_checks_of_bags_from_random_starts(estimator, check):
-    check(estimator)
-
-
 @pytest.mark.parametrize("init", ["k-means", "random"])
 def test_concepts_are_found_and_witnessed(init):
     X, y = concept_bags()
-    model = M3IC(3, C=100.0, init=init, random_state=0, n_init=10).fit(X)
+    model = M3IC(3, C=100.0, init=init, random_state=0, n_init=3).fit(X)
     assert clustering_accuracy(y, model.labels_) == 1.0
     deciding = X.instances[model.witnesses_]
     assert (deciding.argmax(axis=1) == y).all()
@@ -76,15 +64,6 @@ def test_what_is_fitted_fits_together():
     assert model.converged_
     m = X.instances.reshape(60, 5, 4).mean(axis=1).sum(axis=0)
     assert np.abs((model.coef_[:, None] - model.coef_[None]) @ m).max() <= 1.0 + 1e-6
-
-
-def test_more_starts_are_never_worse():
-    X, _ = concept_bags(seed=3, distance=1.0)
-    values = [
-        M3IC(3, C=10.0, init="random", n_init=n, random_state=0).fit(X).objective_
-        for n in (1, 2, 4, 8)
-    ]
-    assert np.diff(values).max() <= 1e-8 * values[0]
 
 
 @pytest.mark.parametrize("options", [{}, {"margin": "runner-up", "min_cluster_size": 25}])

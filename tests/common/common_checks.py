@@ -16,28 +16,6 @@ from milearn.utils import all_estimators
 from milearn.utils.estimator_checks import parametrize_with_bag_checks
 from tests.common.few_trees import MIClassifier, MIRegressor
 
-# -- checks that fail ------------------------------------------------------------------------------
-
-# Checks that fail for a reason, by the beginning of the estimator's repr. They are strict:
-# one that passes has to be taken off. A check is named with its problem or without.
-EXPECTED_FAILURES: dict[str, dict[str, str]] = {
-    "DPBoost(estimator=DecisionTree": {
-        "check_sparse_equals_dense(noisy,multiclass)": "trees sum CSR columns in another order"
-    },
-    "MICoxPH(pooling='mean'": {"check_parallel_config": "a convex problem has one start"},
-}
-
-
-def _expected_failures(estimator):
-    shown = re.sub(r"\s", "", repr(estimator))
-    return {
-        check: reason
-        for beginning, checks in EXPECTED_FAILURES.items()
-        if shown.startswith(beginning)
-        for check, reason in checks.items()
-    }
-
-
 # -- checks that depend on settings ----------------------------------------------------------------
 
 # What scikit-learn's other checks look at is the same code for all settings of a class (validation
@@ -49,8 +27,6 @@ SCIKIT_LEARN_OF_SETTINGS = {
     "check_clusterer_compute_labels_predict",
     "check_clustering",
     "check_decision_proba_consistency",
-    "check_dict_unchanged",
-    "check_dont_overwrite_parameters",
     "check_fit2d_1feature",
     "check_fit2d_1sample",
     "check_non_transformer_estimators_n_iter",
@@ -98,38 +74,43 @@ SCIKIT_LEARN_TWICE = {
 }
 
 _FIRST = ("binary", "regression", "survival", "unsupervised")
-_EVERY = (*_FIRST, "multiclass")
 _LAST = ("multiclass", "regression", "survival", "unsupervised")
 
-# Checks of bags that depend on settings: kinds of input and tasks on which they run. Kinds of
-# containers and refused input are left to the defaults for the same reason. What holds for dense
-# instances holds for sparse ones, as check_sparse_equals_dense compares fit and prediction.
-BAGS_OF_SETTINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "check_order_of_instances": (("noisy",), _FIRST),
-    "check_order_of_bags": (("noisy",), _FIRST),
-    "check_subset_of_bags": (("dense",), _EVERY),
-    "check_sparse_equals_dense": (("noisy",), _EVERY),
-    "check_float32": (("dense",), _FIRST),
+# Checks of bags that depend on settings: kind of input and tasks on which they run. What a class
+# does in one way for all of its settings is left to the defaults: containers, refused input, jobs,
+# the positive class, one problem for each class. What holds for dense instances holds for sparse
+# ones, as check_sparse_equals_dense compares fit and prediction.
+BAGS_OF_SETTINGS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "check_order_of_instances": ("noisy", _FIRST),
+    "check_order_of_bags": ("noisy", _FIRST),
+    "check_sparse_equals_dense": ("noisy", _FIRST),
+    "check_sample_weight": ("noisy", _FIRST),
+    "check_subset_of_bags": ("dense", _FIRST),
+    "check_float32": ("dense", _FIRST),
     # Also whether the fit writes into its input, which would fail.
-    "check_read_only_memory_map": (("dense", "sparse"), _FIRST),
-    "check_pickle": (("dense",), _LAST),
-    "check_fit_again": (("dense",), _LAST),
-    "check_refit_with_other_settings": (("dense",), _FIRST),
-    "check_parameters_after_fit": (("dense",), _LAST),
-    "check_parallel_config": (("dense",), _LAST),
-    "check_max_iter": (("dense",), _FIRST),
-    "check_callbacks": (("dense",), _FIRST),
-    "check_callback_stop": (("dense",), _FIRST),
-    "check_pos_label": (("dense",), _FIRST),
-    "check_sample_weight": (("noisy",), _EVERY),
-    "check_feature_names": (("dense",), _FIRST),
-    "check_transform": (("dense", "sparse"), _FIRST),
-    "check_set_output": (("dense",), _FIRST),
-    "check_two_levels": (("dense",), _EVERY),
-    "check_witness": (("dense",), _EVERY),
+    "check_read_only_memory_map": ("dense", _FIRST),
+    "check_fit_again": ("dense", _FIRST),
+    "check_parameters_after_fit": ("dense", _FIRST),
+    "check_max_iter": ("dense", _FIRST),
+    "check_callbacks": ("dense", _FIRST),
+    "check_callback_stop": ("dense", _FIRST),
+    "check_set_output": ("dense", _FIRST),
+    # One fit of several classes serves all three.
+    "check_pickle": ("dense", _LAST),
+    "check_two_levels": ("dense", _LAST),
+    "check_witness": ("dense", _LAST),
 }
-# Of these, what only an estimator with a transform does differently by its settings.
-_OF_TRANSFORMS = {"check_feature_names"}
+# What an estimator with a transform or with graphs does differently by its settings.
+_OF_TRANSFORMS = {"check_feature_names", "check_transform"}
+_OF_GRAPHS = {"check_graphs_are_cut"}
+# Searches compare models that run the other checks themselves.
+_OF_SEARCHES = {
+    "check_callbacks",
+    "check_order_of_bags",
+    "check_order_of_instances",
+    "check_sample_weight",
+    "check_sparse_equals_dense",
+}
 
 
 def _is_among(names, check):
@@ -137,22 +118,22 @@ def _is_among(names, check):
 
 
 def _depends_on_settings(estimator, check):
-    kinds, tasks = BAGS_OF_SETTINGS.get(check.name, ((), ()))
-    if hasattr(estimator, "graph") and check.name == "check_graphs_are_cut":
-        kinds, tasks = ("graphs",), _EVERY
-    if check.name in _OF_TRANSFORMS and not hasattr(estimator, "transform"):
-        return False
-    if check.problem.kind not in kinds:
-        return False
+    kind, tasks = BAGS_OF_SETTINGS.get(check.name, ("", ()))
+    if check.name in _OF_TRANSFORMS and hasattr(estimator, "transform"):
+        kind, tasks = "dense", _FIRST
+    if check.name in _OF_GRAPHS and hasattr(estimator, "graph"):
+        kind, tasks = "graphs", _FIRST
+    if isinstance(estimator, tuple(FORESTS.values())) and check.name not in _OF_SEARCHES:
+        # Ridge regression alone, of which the small fit consists, has no jobs.
+        return check.name == "check_parallel_config" and check.problem.task == "regression"
     # A classifier of two classes has no other task to replace its last one.
     single = not getattr(get_tags(estimator).classifier_tags, "multi_class", False)
-    return check.problem.task in tasks or single
+    return check.problem.kind == kind and (check.problem.task in tasks or single)
 
 
 # Estimators whose fit consists of many fits of others, or of many starts: settings with which a fit
 # is a small one. With these they run the checks that do not depend on settings, and the others as
-# they are. Where no settings make a fit small ({}) the checks of bags that do not depend on
-# settings are left out: they look at code that every other estimator runs.
+# they are.
 OF_MANY_FITS: dict[str, dict] = {
     "BagSVC": {"bag_kernel": ["mean", "set_median"], "scaling": None},
     "BagSVR": {"bag_kernel": ["mean", "set_median"], "scaling": None},
@@ -161,7 +142,7 @@ OF_MANY_FITS: dict[str, dict] = {
     "MIClassifier": {"time_limit": 1e-9},
     "MIRegressor": {"time_limit": 1e-9},
     "SDPMIL": {"kernel": "linear", "C": 1.0},
-    "WellSVC": {},
+    "WellSVC": {"C": 1.0},
 }
 
 # Ensembles and searches of which a few members show all that a check can see: they run every check
@@ -197,19 +178,17 @@ def _is_of_many_fits(estimator):
 
 def _is_of_defaults(estimator, check):
     """Whether a check of bags is one of those of all estimators."""
-    if _is_of_many_fits(estimator) and (
-        not OF_MANY_FITS[type(estimator).__name__] or _depends_on_settings(estimator, check)
-    ):
+    if _is_of_many_fits(estimator) and _depends_on_settings(estimator, check):
         return False
     kind, several = check.problem.kind, check.problem.task == "multiclass"
     # Links: most estimators ignore them, and then selected bags show it.
     if kind == "graphs" and not hasattr(estimator, "unlabeled"):
         return not several and check.name in _OF_OTHER_LINKS
-    # check_sparse_equals_dense compares fits and predictions.
-    if kind == "sparse":
-        return check.name in _OF_STORAGE
     # Several classes are problems of two.
-    return not several or check.name not in _OF_TWO_CLASSES
+    if several and check.name in _OF_TWO_CLASSES:
+        return False
+    # check_sparse_equals_dense compares fits and predictions.
+    return kind != "sparse" or check.name in _OF_STORAGE
 
 
 _OF_OTHER_LINKS = {"check_graphs_are_cut", "check_pickle", "check_transform"}
@@ -224,14 +203,17 @@ _OF_STORAGE = {
 }
 # What looks at nothing that differs with the number of classes: input, copies, jobs, refused fits.
 _OF_TWO_CLASSES = {
+    "check_bags_as_3d_array",
     "check_bags_as_sequences",
     "check_clone",
     "check_feature_names",
+    "check_fit_again",
     "check_float32",
     "check_input_is_untouched",
     "check_n_jobs",
     "check_read_only_memory_map",
     "check_refused_refit",
+    "check_singletons_as_matrix",
 }
 
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
@@ -272,7 +254,7 @@ def _with_plain_targets(estimator):
 def with_scikit_learn_checks(estimators, only=None):
     """scikit-learn's checks of the estimators: those that are named, or those of the defaults."""
     estimators = [_with_plain_targets(each) for each in estimators]
-    made = parametrize_with_checks(estimators, expected_failed_checks=_expected_failures)
+    made = parametrize_with_checks(estimators)
     names, cases = made.args
     # A list: pytest 9 warns of the generator that scikit-learn 1.7 hands over.
     kept = []
@@ -298,7 +280,7 @@ def _named(check):
 
 
 def with_bag_checks(estimators, of_settings=False):
-    made = parametrize_with_bag_checks(estimators, expected_failed_checks=_expected_failures)
+    made = parametrize_with_bag_checks(estimators)
     names, cases = made.args
     belongs = _depends_on_settings if of_settings else _is_of_defaults
     kept = [case for case in cases if belongs(*_values(case))]

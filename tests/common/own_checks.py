@@ -17,11 +17,11 @@ from sklearn.utils import get_tags
 from milearn import Bags
 from milearn._bags.segments import gather_rows, offsets_of
 from milearn._compat import has_valid_parameters
-from milearn.utils._check_data import Problem
 from milearn.utils._checks import (
     MAPPED_BYTES,
     SAME,
     Outputs,
+    Problem,
     assert_as_fresh,
     assert_close,
     bag_check,

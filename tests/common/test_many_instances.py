@@ -14,7 +14,7 @@ from tests.bags import random_bags
 from tests.common.common_checks import OF_MANY_FITS
 from tests.common.few_trees import MIClassifier, MIRegressor
 
-KERNELS = ["mean", "mind", "miles_rows"]
+KERNELS = ["mean", "mind", "miles_rows", "set_median", "graph"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("sphinx", reason="the documentation's tools are not installed")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs" / "_ext"))
-from formula import displayed_formula, inline_formula
+from formula import displayed_formula
 
 
 def pieces(html):
@@ -43,12 +43,6 @@ def test_rows_are_a_grid_and_columns_beside_a_long_one_are_stacked_on_a_telephon
     html = displayed_formula(r"\begin{pmatrix} a & b \\ c & d \end{pmatrix} \succeq 0")
     assert "formula-columns-1" in html
     assert html.count("<mtr>") == 2
-
-
-def test_a_short_formula_in_running_text_stays_whole():
-    assert pieces(inline_formula(r"\text{(epsilon\_insensitive)}")) == ["(epsilon_insensitive)"]
-    assert len(pieces(inline_formula("a = b"))) == 1
-    assert len(pieces(inline_formula("a + b + c + d + e + f + g + h"))) == 8
 
 
 def test_repairs_of_pages_touch_nothing_else():

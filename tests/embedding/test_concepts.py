@@ -8,8 +8,7 @@ from scipy import sparse
 from scipy.optimize import approx_fprime
 
 from milearn import Bags
-from milearn._solvers.baselines.concepts import _distinct_maxima
-from milearn._solvers.baselines.diverse_density import ConceptSolution
+from milearn._solvers.baselines.diverse_density import ConceptSolution, _distinct_maxima
 from milearn.baselines import DDSVM, DiverseDensity
 from milearn.embedding import ConceptEmbedding
 from tests.oracles import noisy_or_loss

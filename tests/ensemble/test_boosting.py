@@ -175,49 +175,6 @@ def refitted(model, X, y):
     return model.decision_function(X), model.n_features_in_, vars(model).copy()
 
 
-def test_a_refit_leaves_nothing_of_the_fit_before(bags):
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(12, 3)), columns=["a", "b", "c"])
-    three = np.arange(12) % 3
-    used = DPBoost().fit(frame, three)
-    assert hasattr(used, "feature_names_in_")
-    fresh = DPBoost().fit(*bags)
-    used.fit(*bags)
-    assert vars(used).keys() == vars(fresh).keys()
-    assert used.learners_ == fresh.learners_
-
-
-def test_prediction_does_not_read_parameters(bags):
-    X, y = bags
-    for model in (DPBoost(), LPBoost(estimator="rbf")):
-        before = model.fit(X, y).predict(X), model.decision_function(X)
-        model.set_params(
-            C=7.0,
-            estimator=GaussianNB(),
-            n_estimators=1,
-            n_prototypes=1,
-            tol=0.5,
-            time_limit=1e-9,
-            pos_label=model.classes_[0],
-        )
-        assert (model.predict(X) == before[0]).all()
-        assert (model.decision_function(X) == before[1]).all()
-
-
-def test_a_refused_refit_leaves_what_was_there(bags):
-    X, y = bags
-    model = DPBoost().fit(X, y)
-    before, scores = dict(vars(model)), model.decision_function(X)
-    with pytest.raises(ValueError, match="one class only"):
-        model.fit(X[:, [0, 1]], np.zeros(len(X)))
-    with pytest.raises(ValueError, match="unknown"):
-        model.set_params(estimator="tree").fit(X[:, [0, 1]], y)
-    model.set_params(estimator="stump")
-    assert vars(model) == before
-    assert (model.decision_function(X) == scores).all()
-
-
 def test_warnings_point_at_the_line_that_called_fit():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -357,19 +314,6 @@ def test_importances_need_learners_that_have_them(bags):
     model.fit(*bags)
     with pytest.raises(AttributeError, match="has feature_importances_ only if"):
         _ = model.feature_importances_
-
-
-def test_verbose_prints_the_bounds(bags, capsys):
-    DPBoost(verbose=True).fit(*bags)
-    assert "[DPBoost] run 1/1, iteration 1: objective" in capsys.readouterr().out
-
-
-def test_text_sized_sparse_input():
-    X, y = make_bags(n_bags=30, n_features=3000, sparse=True, density=0.01, random_state=0)
-    model = DPBoost().fit(X, y)
-    assert model.score(X, y) > 0.9
-    dense = DPBoost().fit(X.with_instances(X.instances.toarray()), y)
-    assert (dense.decision_function(X) == model.decision_function(X)).all()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 6, 7, 9])

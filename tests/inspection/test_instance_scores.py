@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
@@ -47,16 +46,6 @@ def test_heights_are_scores_and_the_witness_has_its_own_colour(data, model):
     assert sorted(texts) == ["other instances", "threshold", "witness"]
     with pytest.raises(IndexError):
         InstanceScoresDisplay.from_estimator(model, X, bag=30)
-
-
-def test_scores_of_the_negative_class_are_turned(data, model):
-    X, y = data
-    ours = InstanceScoresDisplay.from_estimator(model, X, class_label=np.unique(y)[0])
-    other = InstanceScoresDisplay.from_estimator(model, X)
-    np.testing.assert_allclose(ours.scores, -other.scores)
-    assert ours.witness == other.witness
-    with pytest.raises(ValueError, match="is not a class of the model"):
-        InstanceScoresDisplay.from_estimator(model, X, class_label="a stranger")
 
 
 def test_of_three_classes_the_predicted_one_is_drawn_or_the_one_that_is_named():
@@ -129,16 +118,6 @@ def test_scattered_places_and_two_instances_in_one_place_are_points():
     places = np.random.default_rng(0).random((4000, 2))
     display = InstanceScoresDisplay(scores=np.arange(4000.0), coordinates=places).plot()
     assert list(display.points_.get_sizes()) == [18.0]
-
-
-def test_it_draws_in_the_axes_that_are_given(data, model):
-    _, (left, right) = plt.subplots(1, 2)
-    display = InstanceScoresDisplay.from_estimator(model, data[0], ax=right)
-    assert display.ax_ is right
-    assert not left.has_data()
-    again = display.plot(left)
-    assert again is display
-    assert [bar.get_height() for bar in display.bars_] == list(display.scores)
 
 
 @pytest.mark.parametrize(
@@ -222,3 +201,5 @@ def test_scores_are_those_of_the_positive_class_with_its_name():
     other = InstanceScoresDisplay.from_estimator(model, X, bag=4, class_label="normal")
     np.testing.assert_array_equal(other.scores, -display.scores)
     assert other.ax_.get_ylabel() == "score of normal"
+    with pytest.raises(ValueError, match="is not a class of the model"):
+        InstanceScoresDisplay.from_estimator(model, X, class_label="a stranger")

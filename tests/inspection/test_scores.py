@@ -19,7 +19,7 @@ from milearn.survival import MICoxPH, survival_outcomes
 
 @pytest.fixture(scope="module")
 def data():
-    return make_bags(n_bags=40, random_state=0)
+    return make_bags(n_bags=24, random_state=0)
 
 
 def scaled(model):
@@ -52,17 +52,17 @@ def test_scores_are_high_for_the_positive_class_whatever_its_name(data, positive
 
 def test_three_classes_values_and_risks(data):
     X, y = data
-    three = np.arange(40) % 3
+    three = np.arange(24) % 3
     model = MISVC(kernel="linear").fit(X, three)
     columns = model.instance_decision_function(X)
     np.testing.assert_array_equal(instance_scores(model, X, class_label=2), columns[:, 2])
     value = MISVR(kernel="linear").fit(X, y + 0.5)
     np.testing.assert_array_equal(instance_scores(value, X), value.predict_instances(X))
-    outcomes = survival_outcomes(event=y == 1, time=1.0 + np.arange(40))
+    outcomes = survival_outcomes(event=y == 1, time=1.0 + np.arange(24))
     cox = scaled(MICoxPH()).fit(X, outcomes)
     last, bags = final_step(cox, X)
     np.testing.assert_array_equal(instance_scores(cox, X), last.predict_instances(bags))
-    assert last.predict_survival_function(bags, return_array=True).shape[0] == 40
+    assert last.predict_survival_function(bags, return_array=True).shape[0] == 24
 
 
 def test_what_has_no_instance_scores_is_refused(data):

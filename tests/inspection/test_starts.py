@@ -17,8 +17,8 @@ from milearn.svm import MISVC, InstanceMISVC, OrdinalMISVC
 @pytest.fixture(scope="module")
 def noise():
     """Labels that mean nothing: many local minima."""
-    bags, _ = make_bags(n_bags=40, random_state=0)
-    return bags, np.random.default_rng(0).permutation(np.arange(40) % 2)
+    bags, _ = make_bags(n_bags=24, random_state=0)
+    return bags, np.random.default_rng(0).permutation(np.arange(24) % 2)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_objective_is_the_lowest_of_the_starts(model, noise):
 
 def test_one_row_per_class(noise):
     bags, y = noise
-    y = (y + np.arange(40) % 2) % 3
+    y = (y + np.arange(24) % 2) % 3
     model = MISVC(kernel="linear", n_init=3, random_state=0).fit(bags, y)
     assert model.start_objectives_.shape == (3, 3)
     np.testing.assert_allclose(model.objective_, model.start_objectives_.min(axis=1), rtol=1e-9)

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sklearn import config_context
 
 from milearn import Bags
-from milearn._kernels import emd, memory, pairs
+from milearn._kernels import memory, pairs
 from milearn.cluster import BAMIC
 from milearn.metrics import bag_distances
 from tests._bags.kinds import refuses
@@ -128,16 +128,6 @@ def test_what_is_refused():
             bag_distances(X, metric="emd", max_instances=wrong)
 
 
-def test_blocks_follow_the_working_memory_of_scikit_learn():
-    assert pairs.block_shape() == (256, 1024)
-    with config_context(working_memory=0.5):
-        rows, columns = pairs.block_shape()
-        X = random_bags(60)
-        expected = all_pairs(X, X, "mean")
-        np.testing.assert_allclose(bag_distances(X, n_jobs=2), expected, rtol=1e-10)
-    assert 8 * rows * columns <= 2**19 / 4
-
-
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("thin", [False, True])
 def test_bags_that_are_copied_in_blocks(metric, thin):
@@ -201,7 +191,7 @@ def test_forms_of_the_mean_minimum_distance(directed, squared):
 
 @pytest.mark.parametrize("blocks", [(256, 1024), (3, 5)])
 def test_the_earth_movers_distance_equals_the_linear_program(blocks, monkeypatch):
-    monkeypatch.setattr(emd, "block_shape", lambda: blocks)
+    monkeypatch.setattr(pairs, "block_shape", lambda: blocks)
     # Bags of one, of equal and of different sizes.
     X, Y = random_bags(7, largest=5), random_bags(4, seed=1, largest=5)
     expected = all_pairs(X, Y, "emd")
@@ -252,7 +242,7 @@ def test_without_pot(monkeypatch):
 
 def test_bags_whose_pair_does_not_fit(monkeypatch):
     X = random_bags(3)
-    monkeypatch.setattr("milearn.metrics._distances.require_memory", lambda *args: None)
+    monkeypatch.setattr("milearn.metrics._bag_kernels.require_memory", lambda *args: None)
     monkeypatch.setattr(memory, "available_memory", lambda: 1e6)
     with pytest.raises(MemoryError, match="earth mover's distance between bags of up to"):
         bag_distances(X, metric="emd")

@@ -34,14 +34,6 @@ def test_by_definition(how, shape):
     np.testing.assert_allclose(found, expected, atol=1e-15)
 
 
-def test_the_order_is_that_of_merged_bags():
-    bags = Bags.singletons(np.arange(6.0)[:, None])
-    merged, groups = bags.merge(GROUPS, return_groups=True)
-    found, names = group_scores(np.arange(6), GROUPS)
-    assert names.tolist() == groups.tolist()
-    assert found.tolist() == [block.max() for block in merged]
-
-
 @pytest.mark.parametrize(
     ("scores", "groups", "options", "sentence"),
     [
@@ -99,7 +91,7 @@ def test_scorer_of_a_loss_and_what_it_refuses():
     expected = np.abs(y.reshape(20, 3).mean(axis=1) - model.predict(X).reshape(20, 3).mean(axis=1))
     np.testing.assert_allclose(scorer(model, X, y), -expected.mean())
     for column, options, error, sentence in (
-        ("patient", {}, ValueError, "have bags with different labels: 'P0'"),
+        ("patient", {}, ValueError, "of group 'P0' have different labels"),
         ("site", {}, ValueError, r"bag_data\['site'\], which the bags do not have; their"),
         ("patient", {"labels": "some"}, ValueError, "^labels='some' is unknown; choose one of"),
         ("patient", {"how": "median"}, ValueError, "^how='median' is unknown; choose one of max"),

@@ -15,6 +15,9 @@ from milearn.preprocessing import BagStatistics
 
 Y = np.repeat([0, 1, 2], [60, 30, 10])
 X = np.zeros((100, 1))
+# Each class is in two of three groups.
+TWO_OF_THREE = np.repeat([0, 1, 0, 2, 1, 2], [10, 20, 10, 20, 20, 20])
+THREE = np.repeat(["a", "b", "c"], [30, 30, 40])
 
 
 @pytest.mark.parametrize(
@@ -54,13 +57,6 @@ def test_whole_numbers_near_the_proportions(seed):
         inner = (ideal >= 1) & (ideal <= counts - 1)
         if inner.all():
             assert (np.abs(drawn - ideal) < 1).all()
-
-
-def test_every_bag_is_drawn_about_equally_often():
-    tested = np.zeros(100)
-    for _, test in BagShuffleSplit(600, test_size=0.5, random_state=0).split(X, Y):
-        tested[test] += 1
-    assert abs(tested / 600 - 0.5).max() < 4.5 * np.sqrt(0.25 / 600)
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -116,33 +112,13 @@ def test_within_scikit_learn():
 @pytest.mark.parametrize(
     ("options", "y", "groups", "sentence"),
     [
-        (
-            {"test_size": 2},
-            Y,
-            None,
-            r"2 test bag\(s\) cannot hold 3 classes: raise the share of test",
-        ),
+        ({"test_size": 2}, Y, None, r"2 test bag\(s\) cannot hold 3 classes: raise the share"),
         ({"train_size": 0.02}, Y, None, r"2 training bag\(s\) cannot hold 3 classes"),
         ({"test_size": 100}, Y, None, "ask for 100 test and 0 training bags of 100 labelled ones"),
-        (
-            {"test_size": 90, "train_size": 20},
-            Y,
-            None,
-            "ask for 90 test and 20 training bags of 100",
-        ),
-        (
-            {},
-            np.arange(100) == 3,
-            None,
-            "True is in one labelled bag only: it needs two, one to tr",
-        ),
+        ({"test_size": 90, "train_size": 20}, Y, None, "ask for 90 test and 20 training bags of"),
+        ({}, np.arange(100) == 3, None, "True is in one labelled bag only: it needs two, one to"),
         ({}, Y, Y, "Class 0 is in one group only: it needs two, one to train on and one to test"),
-        (
-            {},
-            np.repeat([0, 1, 0, 2, 1, 2], [10, 20, 10, 20, 20, 20]),
-            np.repeat(["a", "b", "c"], [30, 30, 40]),
-            "The groups were drawn 100 times and always left a class out of the training or the",
-        ),
+        ({}, TWO_OF_THREE, THREE, "were drawn 100 times and always left a class out of the train"),
         ({}, None, None, "BagShuffleSplit needs y: pass the class of each bag"),
     ],
 )

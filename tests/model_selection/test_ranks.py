@@ -82,7 +82,7 @@ def test_critical_values_are_those_of_the_published_table(k, alpha, q):
 
 
 def test_wilcoxon_is_corrected_by_holm_and_asks_for_the_pair_alone():
-    scores = np.random.default_rng(0).uniform(size=(9, 4))
+    scores = np.random.default_rng(0).uniform(size=(8, 4))
     scores[0, 0] = scores[0, 1]  # a tie
     found = rank_methods(scores, list("abcd"))
     plain = {
@@ -98,7 +98,7 @@ def test_wilcoxon_is_corrected_by_holm_and_asks_for_the_pair_alone():
         assert found.wilcoxon[i, j] == found.wilcoxon[j, i] == pytest.approx(largest)
 
 
-@pytest.mark.parametrize(("n", "kind"), [(8, "ties"), (10, "zeros"), (30, "plain"), (60, "ties")])
+@pytest.mark.parametrize(("n", "kind"), [(8, "ties"), (9, "zeros"), (30, "plain"), (60, "ties")])
 def test_signed_ranks_are_those_of_scipy(n, kind):
     rng = np.random.default_rng(n)
     differences = rng.normal(size=n) + 0.3

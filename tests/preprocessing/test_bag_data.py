@@ -122,13 +122,6 @@ def test_texts_and_gaps_need_a_transformer():
     )
 
 
-def test_names_of_features():
-    bags = drawn()
-    bags = bags.with_instances(bags.instances, feature_names=["p", "q", "r"])
-    found = AppendBagData(["age"]).fit_transform(bags)
-    assert found.feature_names.tolist() == ["p", "q", "r", "age"]
-
-
 def test_it_is_a_fixed_effect_of_a_linear_model():
     bags = drawn()
     y = (bags.bag_data["age"] > 0).astype(int)

@@ -52,15 +52,6 @@ def test_dense_and_csr_equal_the_naive_loop(seed, density):
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_each_statistic_alone(name):
-    bags = ragged(5, density=0.4)
-    expected = naive(bags, (name,))
-    for given in (name, (name,), [name], np.array([name], dtype=object)):
-        out = BagStatistics(given).fit_transform(bags)
-        np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
-
-
 def test_stored_zeros_and_empty_matrices():
     stored = sparse.csr_array(
         (np.array([0.0, -1.0, 0.0, 2.0]), np.array([0, 1, 1, 0]), np.array([0, 2, 3, 4])),

@@ -188,23 +188,6 @@ def test_set_output_wraps_matrices_only(bags):
     assert isinstance(clone(model).fit_transform(frame), pd.DataFrame)
 
 
-def test_bags_flow_through_a_pipeline_with_set_output(bags, labels):
-    pd = pytest.importorskip("pandas")
-    pipe = make_pipeline(InstanceTransformer(), BagStatistics(), StandardScaler())
-    out = pipe.set_output(transform="pandas").fit_transform(bags, labels)
-    assert isinstance(out, pd.DataFrame)
-    assert out.columns.tolist() == pipe.get_feature_names_out().tolist()
-    assert out.columns[0] == "min_a"
-
-
-def test_global_output_setting_leaves_bags_alone(bags):
-    pytest.importorskip("pandas")
-    thin = Bags(sparse.csr_array(bags.instances), bags.offsets)
-    with sklearn.config_context(transform_output="pandas"):
-        assert isinstance(InstanceTransformer().fit_transform(bags), Bags)
-        assert isinstance(InstanceTransformer(MaxAbsScaler()).fit_transform(thin), Bags)
-
-
 NO_TRANSFORMER = "is not a transformer: pass an instance with fit and transform, such as Standard"
 
 

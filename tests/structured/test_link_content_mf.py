@@ -152,14 +152,6 @@ def test_three_classes_and_missing_labels():
         LinkContentMF().fit(Bags(X.instances, X.offsets, bag_graph=graph), y)
 
 
-def test_a_search_cut_short_warns():
-    X, y = linked_bags()
-    with pytest.warns(ConvergenceWarning, match="LinkContentMF stopped after") as record:
-        model = LinkContentMF(5, max_iter=1).fit(X, y)
-    assert [warning.filename for warning in record] == [__file__]
-    assert not model.converged_
-
-
 def test_a_classifier_cut_short_warns():
     rng = np.random.default_rng(0)
     X = Bags(rng.normal(size=(24, 4)), np.arange(25))

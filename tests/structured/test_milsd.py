@@ -6,11 +6,9 @@ import dataclasses
 import tracemalloc
 
 import cvxpy as cp
-import joblib
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from milearn import Bags
@@ -200,9 +198,6 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled):
             assert found.lower_bound == pytest.approx(expected, rel=1e-6), storage
 
 
-# -- edges ---------------------------------------------------------------------------------------
-
-
 # -- the whole fit -------------------------------------------------------------------------------
 
 
@@ -233,16 +228,6 @@ def test_terms_and_class_weights_make_up_the_objective():
     assert model.objective_ == pytest.approx(naive, rel=1e-10)
     balanced = MILSD(C=10.0, class_weight="balanced").fit(bags[:5], y[:5])
     assert balanced.objective_ > 0
-
-
-def test_a_fit_is_a_fixed_point_of_the_convex_step():
-    bags, y = case(5, graph="both")
-    problem = structured(bags, y, 30.0, 3.0, 3.0)
-    options = SolverOptions(tol=1e-5, max_iter=50)
-    found = solve_milsd(problem, options)
-    rows = problem.witnesses(bags.instances @ found.w)
-    again = solve_milsd(problem, options, start=rows)
-    assert again.objective == pytest.approx(found.objective, rel=1e-8)
 
 
 @pytest.mark.parametrize("C", [1.0, 100.0, 4000.0])
@@ -450,15 +435,6 @@ def test_without_intercept():
     assert model.objective_ >= MILSD(mu=2.0, n_init=5).fit(bags, y).objective_ - 1e-6
 
 
-def test_a_run_cut_short_warns():
-    bags, y = case(0, graph="both")
-    message = "stopped at max_iter=1 before convergence"
-    with pytest.warns(ConvergenceWarning, match=message) as record:
-        model = MILSD(max_iter=1).fit(bags, y)
-    assert [warning.filename for warning in record] == [__file__]
-    assert not model.converged_
-
-
 def test_what_differs_by_rounding_is_the_same_minimum(monkeypatch):
     bags, y = case(0)
     solve, seen = _milsd.solve_milsd, []
@@ -550,32 +526,14 @@ def test_the_order_of_bags_and_instances_makes_no_difference():
         bags, order = Bags(instances, offsets), rng.permutation(24)
         rows = np.lexsort((rng.random(offsets[-1]), np.repeat(np.arange(24), sizes)))
         inside = Bags(instances[rows], offsets)
-        for storage, others in (
-            (np.asarray, ((bags[order], order), (inside, np.arange(24)))),
-            (sparse.csr_array, ((inside[order], order),)),
-        ):
+        moved = inside[order]
+        for storage in (np.asarray, sparse.csr_array):
             expected = MILSD(graph="knn").fit(bags.with_instances(storage(instances)), y)
-            for other, moved in others:
-                given = other.with_instances(storage(other.instances))
-                found = MILSD(graph="knn").fit(given, y[moved])
-                np.testing.assert_array_equal(found.coef_, expected.coef_)
-                np.testing.assert_array_equal(found.intercept_, expected.intercept_)
-                np.testing.assert_array_equal(found.transduction_, expected.transduction_[moved])
-
-
-def test_classes_starts_weights_and_threads(linked):
-    X, y = linked
-    three = np.where(np.arange(40) % 5 == 0, 2.0, y)
-    weights = {0.0: 1.0, 1.0: 2.0, 2.0: 0.5}
-    settings = {"C": 20.0, "mu": 2.0, "class_weight": weights}
-    one = MILSD(**settings).fit(X, three)
-    assert one.coef_.shape == (3, 5)
-    several = MILSD(**settings, n_init=2, random_state=0)
-    with joblib.parallel_config("threading", n_jobs=2):
-        several.fit(X, three)
-    assert (several.objective_ <= one.objective_ * (1 + 1e-12)).all()
-    np.testing.assert_array_equal(several.coef_, clone(several).fit(X, three).coef_)
-    assert (several.dual_gap_ <= 1e-6 * several.objective_).all()
+            given = moved.with_instances(storage(moved.instances))
+            found = MILSD(graph="knn").fit(given, y[order])
+            np.testing.assert_array_equal(found.coef_, expected.coef_)
+            np.testing.assert_array_equal(found.intercept_, expected.intercept_)
+            np.testing.assert_array_equal(found.transduction_, expected.transduction_[order])
 
 
 def test_a_step_that_misses_its_precision_warns(linked, monkeypatch):

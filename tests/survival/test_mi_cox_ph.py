@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from milearn import Bags
-from milearn.preprocessing import InstanceTransformer
 from milearn.survival import MICoxPH, StepFunction, survival_outcomes
 from tests.bags import random_bags
 from tests.common.objectives import stated_objective
@@ -188,19 +182,6 @@ def test_the_gap_of_sparse_features_far_from_zero_is_true():
         least, _ = cox_step(bags, outcomes, 1.0, found.witnesses_)
         assert found.objective_ - least <= found.dual_gap_ + 1e-6
         assert found.dual_gap_ <= 1e-6 * found.objective_
-
-
-def test_pipelines_and_searches():
-    bags, y = random_case(6, 60)
-    pipeline = make_pipeline(InstanceTransformer(StandardScaler()), MICoxPH())
-    search = GridSearchCV(pipeline, {"micoxph__C": [0.01, 1.0]}, cv=3).fit(bags, y)
-    assert 0.5 < search.best_score_ < 1.0
-    assert search.predict(bags).shape == (60,)
-    again = pickle.loads(pickle.dumps(search.best_estimator_))
-    np.testing.assert_array_equal(again.predict(bags), search.predict(bags))
-    model = again[-1]
-    survival = model.predict_survival_function(again[:-1].transform(bags), return_array=True)
-    assert survival.shape == (60, len(model.unique_times_))
 
 
 def test_memory_maps_and_half_precision(tmp_path):

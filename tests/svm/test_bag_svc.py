@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from itertools import pairwise
 
 import joblib
 import numpy as np
@@ -286,18 +285,3 @@ def test_regression_with_landmarks_is_ridge_regression():
     projection = vectors / np.sqrt(eigenvalues)
     known = Ridge(alpha=0.25).fit(values @ projection, y)
     np.testing.assert_allclose(model.predict(X), known.predict(values @ projection), rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["set_median", "graph", "average"])
-def test_the_order_of_instances_within_bags_does_not_matter(name):
-    """Above 500 instances, of which the median of the distances takes a sample."""
-    bags, y = make_bags(n_bags=60, bag_size=(8, 12), n_features=3, flip_y=0.2, random_state=0)
-    assert bags.n_instances > 550
-    rng = np.random.default_rng(0)
-    rows = np.concatenate(
-        [rng.permutation(np.arange(*pair)) for pair in pairwise(bags.offsets.tolist())]
-    )
-    model = BagSVC(bag_kernel=name, tol=1e-8)
-    expected = model.fit(bags, y).decision_function(bags)
-    permuted = model.fit(bags.with_instances(bags.instances[rows]), y).decision_function(bags)
-    np.testing.assert_allclose(permuted, expected, rtol=1e-6, atol=1e-6)

@@ -52,14 +52,6 @@ def test_the_solution_is_that_about_zero(model):
     )
 
 
-def test_types_are_those_without_a_centre():
-    bags, far, y = shifted()
-    for given in (bags, far):
-        single = given.with_instances(given.instances.astype(np.float32))
-        model = MISVC(kernel="linear").fit(single, y)
-        assert model.coef_.dtype == np.float64
-
-
 @pytest.mark.parametrize("Model", [CoupledMISVC, MISVC])
 def test_only_what_does_not_depend_on_zero_is_moved(Model):
     # Norms of bags do: far from zero the bag kernel sees one direction.

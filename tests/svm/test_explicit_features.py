@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn import config_context
-from sklearn.metrics.pairwise import linear_kernel, sigmoid_kernel
+from sklearn.metrics.pairwise import sigmoid_kernel
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
@@ -89,23 +88,6 @@ def test_few_landmarks_cost_and_their_function_is_one_of_the_space(task, name):
     assert values[-1] == pytest.approx(exact.objective_, rel=1e-4)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_linear_kernel_by_rows_is_its_dual(task, loss):
-    bags, y = data(task, n_bags=24)
-    options = {"kernel": "linear", "C": 2.0, "loss": loss, "coupling": 0.3, "init": "mean"}
-    if loss == "max" and task == "classification":
-        options["init"] = "auto"
-    found = model(task, **options).fit(bags, y)
-    options["kernel"] = linear_kernel
-    exact = model(task, **options).fit(bags, y)
-    assert found.objective_ == pytest.approx(exact.objective_, rel=1e-5)
-    options["kernel"] = "linear"
-    other = bags.with_instances(sparse.csr_array(bags.instances))
-    same = model(task, **options).fit(other, y)
-    assert same.objective_ == pytest.approx(found.objective_, rel=1e-5)
-
-
 def test_rows_need_no_memory_for_kernel_values():
     bags, y = data("classification", n_bags=60)
     expected = CoupledMISVC(kernel="linear").fit(bags, y).objective_
@@ -143,18 +125,6 @@ def test_an_indefinite_kernel_of_landmarks_warns():
     fit = CoupledMISVC(kernel=kernel, bag_kernel="mean_set", n_components=20).fit
     with pytest.warns(UserWarning, match="matrix of the landmarks is indefinite"):
         fit(bags, y)
-
-
-def test_one_versus_rest():
-    bags, _ = make_bags(n_bags=30, bag_size=(1, 5), random_state=0)
-    y = np.arange(30) % 3
-    options = {"gamma": 0.1, "C": 2.0, "n_components": EVERY, "init": "mean"}
-    fitted = CoupledMISVC(**options).fit(bags, y)
-    for label in range(3):
-        single = CoupledMISVC(**options).fit(bags, y == label)
-        assert fitted.decision_function(bags)[:, label] == pytest.approx(
-            single.decision_function(bags), abs=1e-6
-        )
 
 
 def test_bags_of_one_have_nothing_to_couple():

@@ -9,13 +9,12 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, sigmoid_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._bags.segments import segment_argmax, segment_max
+from milearn._bags.segments import segment_max
 from milearn.datasets import load_digit_bags, make_bags
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC, InstanceMISVC
@@ -43,7 +42,7 @@ def test_best_of_twenty_starts_is_the_optimum(seed, slack):
 
 @pytest.mark.parametrize("init", ["mean", "random"])
 @pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_result_is_a_fixed_point(seed, slack, init):
     bags, y = labelled_bags(seed, n_negative=7)
     model = MISVC(C=1.0, kernel="linear", slack=slack, init=init, random_state=seed).fit(bags, y)
@@ -110,15 +109,6 @@ def test_linear_attributes_agree():
     expected = bags.instances @ model.coef_[0] + model.intercept_[0]
     assert model.instance_decision_function(bags) == pytest.approx(expected)
     assert not hasattr(MISVC().fit(bags, y), "coef_")
-
-
-def test_witnesses_are_the_highest_instances():
-    bags, y = make_bags(n_bags=30, random_state=0)
-    model = MISVC().fit(bags, y)
-    scores = model.instance_decision_function(bags)
-    assert np.array_equal(model.witnesses_, segment_argmax(scores, bags.offsets))
-    assert np.array_equal(model.witness(bags), model.witnesses_)
-    assert model.decision_function(bags) == pytest.approx(scores[model.witnesses_])
 
 
 def test_instances_are_found():
@@ -228,35 +218,11 @@ def test_weights_of_bags_and_classes(slack):
     )
 
 
-def test_balanced_weights_make_classes_equal():
-    bags, y = make_bags(n_bags=30, positive_fraction=0.2, random_state=0)
-    balanced = MISVC(class_weight="balanced").fit(bags, y)
-    share = {label: 30 / (2 * np.sum(y == label)) for label in (0, 1)}
-    explicit = MISVC(class_weight=share).fit(bags, y)
-    assert balanced.decision_function(bags) == pytest.approx(explicit.decision_function(bags))
-
-
-def test_max_iter_warns():
-    bags, _ = make_bags(n_bags=60, random_state=0)
-    y = np.random.RandomState(0).randint(2, size=60)
-    with pytest.warns(ConvergenceWarning, match=r"stopped at max_iter=1 before convergence"):
-        model = MISVC(max_iter=1, C=10.0).fit(bags, y)
-    assert not model.converged_
-
-
-def test_more_starts_are_never_worse_and_n_jobs_does_not_matter():
+def test_more_starts_are_never_worse():
     bags, y = labelled_bags(4, n_negative=11)
     one = MISVC(kernel="linear", C=5.0).fit(bags, y)
     many = MISVC(kernel="linear", C=5.0, n_init=4, random_state=0).fit(bags, y)
-    parallel = MISVC(kernel="linear", C=5.0, n_init=4, random_state=0, n_jobs=2).fit(bags, y)
     assert many.objective_ <= one.objective_
-    assert parallel.objective_ == many.objective_
-
-
-def test_verbose_prints_the_objective(capsys):
-    bags, y = make_bags(n_bags=20, random_state=0)
-    MISVC(verbose=True).fit(bags, y)
-    assert "[MISVC] run 1/1, iteration 1: objective" in capsys.readouterr().out
 
 
 def test_wrong_parameters_are_named():
@@ -273,15 +239,6 @@ def test_wrong_parameters_are_named():
         MISVC(kernel=lambda left, right: np.ones((2, 2))).fit(bags, y)
     with pytest.raises(ValueError, match="class_weight names 7, which is not a label in y"):
         MISVC(class_weight={7: 1.0}).fit(bags, y)
-
-
-def test_a_failed_fit_leaves_the_estimator_unfitted():
-    bags, _ = make_bags(n_bags=10, random_state=0)
-    model = MISVC()
-    with pytest.raises(ValueError, match="y holds one class only"):
-        model.fit(bags, np.zeros(10))
-    with pytest.raises(NotFittedError):
-        model.predict(bags)
 
 
 @pytest.mark.parametrize(

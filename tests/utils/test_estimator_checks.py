@@ -19,8 +19,7 @@ from milearn._bags.segments import segment_argmax, segment_max, segment_mean
 from milearn._compat import HAS_CALLBACKS, CallbackSupport, with_callbacks
 from milearn._fit.validation import as_bags, validate_bags, validate_labels
 from milearn.base import BagEstimator
-from milearn.utils._check_data import PROBLEMS
-from milearn.utils._checks import reference
+from milearn.utils._checks import PROBLEMS
 from milearn.utils.estimator_checks import (
     applies,
     bag_checks,
@@ -424,15 +423,3 @@ def test_checks_apply_by_tags_methods_and_parameters():
         assert applies(name, estimator, problem) is expected, name
     with pytest.raises(ValueError, match=r"^check='check_all' is unknown: choose from \['check_"):
         applies("check_all", LeastSquaresBags(), binary)
-
-
-def test_a_fit_is_shared_until_the_parameters_change():
-    estimator, problem = LeastSquaresBags(alpha=2.0), PROBLEMS["dense", "binary"]
-    fitted, outputs = reference(estimator, problem)
-    assert reference(estimator, problem)[0] is fitted
-    outputs.clear()
-    assert reference(estimator, problem)[1]
-    assert reference(estimator, PROBLEMS["sparse", "binary"])[0] is not fitted
-    assert reference(LeastSquaresBags(alpha=2.0), problem)[0] is not fitted
-    estimator.set_params(alpha=3.0)
-    assert reference(estimator, problem)[0].alpha == 3.0

@@ -7,22 +7,22 @@ A program (5) without ambiguous bags, and a relaxation without reductions, is
 
 with a row of G for each learner: its signed values, and its maximum over each bag. Prices at its
 vertices find poor learners, and many simplex steps are needed between them. In this module learners
-are priced at the iterates of a primal-dual interior point method (Mehrotra 1992), as in the
+are priced at the iterates of :mod:`..common.soft_margin_lp`, as in the
 primal-dual column generation of Gondzio, Gonzalez-Brevis & Munari (2013), but with one Newton step
 between two pricings. New learners are added to the iterate, and the barrier parameter is decreased
-no faster than the gap to the bound over *all* learners. The cost of a step is the number of rows
-times the square of the number of learners. The simplex method then starts close to the final basis.
+no faster than the gap to the bound over *all* learners. The
+simplex method then starts close to the final basis.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.linalg.blas import dsyrk
+from scipy.linalg import LinAlgError
 
+from ..common.soft_margin_lp import BLOCK, Point, SoftMarginLP
 from .learners import WeakLearner
 from .pools import LearnerPool, Priced
 from .problem import (
@@ -33,7 +33,6 @@ from .problem import (
     weighted_sums,
 )
 
-_BOUNDARY = 0.99
 _MAX_STEPS = 300
 # After this number of steps without progress, assume stagnation.
 _PATIENCE = 40
@@ -43,8 +42,6 @@ _PROGRESS = 0.9
 _FALLING = 0.999
 # The barrier parameter as a fraction of the gap over all learners.
 _AHEAD = 0.1
-# Relative increase of the diagonal of a singular system.
-_NUDGE = 1e-11
 # Learners are idle if their weight is at most the first fraction of their slack and of ten times
 # the largest weight, and their score is below 1 by the second number. They are removed if they are
 # more than the third fraction of all learners.
@@ -57,9 +54,6 @@ _LATE_GAP = 1e-2
 # Weight of multipliers in the middle of their bounds, and relative gap, at a restart.
 _INSIDE = 0.1
 _RESTART_GAP = 0.1
-# Up to this number of rows the matrix is stored in floating point; larger matrices are stored in
-# bytes and converted in blocks of this number of rows.
-_BLOCK = 8192
 
 
 def soft_entries(problem: DisjunctiveProblem, columns: np.ndarray) -> np.ndarray:
@@ -111,176 +105,18 @@ class InteriorStart:
         return weighted_sums(self.alpha, self.H)
 
 
-@dataclass
-class _Point:
-    """An iterate, which is positive, or a direction."""
+def _basis(at: Point, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of the kept learners with a weight, and of rows with a multiplier between bounds.
 
-    alpha: np.ndarray
-    s: np.ndarray
-    y: np.ndarray
-    v: np.ndarray
-    t: np.ndarray
-    xi: np.ndarray
-
-    def basis(self, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Masks of the kept learners with a weight, and of rows with a multiplier between bounds.
-
-        A basis has equal numbers of both. The least certain learners and rows are changed until
-        this is so. If only rows were changed, the simplex method could take a hundred times as many
-        steps.
-        """
-        used = self.alpha[kept] / self.s[kept]
-        free = np.minimum(self.y / self.v, self.t / self.xi)
-        # Learners without a weight and free rows are basic, as many in total as there are learners.
-        basic = np.zeros(len(used) + len(free), dtype=bool)
-        basic[np.argsort(np.r_[used, 1.0 / free], kind="stable")[: len(used)]] = True
-        return ~basic[: len(used)], basic[len(used) :]
-
-    def pairs(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-        return (self.alpha, self.s), (self.y, self.v), (self.t, self.xi)
-
-    def length(self, by: _Point) -> float:
-        """The longest step, at most one, that stays away from the boundary."""
-        steepest = max(
-            float((-getattr(by, f.name) / getattr(self, f.name)).max(initial=0.0))
-            for f in fields(self)
-        )
-        return 1.0 if steepest <= _BOUNDARY else _BOUNDARY / steepest
-
-    def plus(self, step: float, by: _Point) -> _Point:
-        return _Point(*(getattr(self, f.name) + step * getattr(by, f.name) for f in fields(self)))
-
-    def gap(self) -> float:
-        return float(sum(a @ b for a, b in self.pairs()))
-
-    @property
-    def size(self) -> int:
-        return len(self.alpha) + 2 * len(self.y)
-
-
-class _Master:
-    """The program of the current learners, with an iterate."""
-
-    def __init__(self, costs: np.ndarray) -> None:
-        r = len(costs)
-        self.costs = costs
-        self.G = np.zeros((0, r), dtype=np.float64 if r <= _BLOCK else np.int8)
-        half = 0.5 * costs
-        self.at = _Point(np.zeros(0), np.zeros(0), half.copy(), np.ones(r), half, np.ones(r))
-
-    def value(self) -> float:
-        """The objective at the weights."""
-        alpha = self.at.alpha
-        lost = self.costs @ np.maximum(0.0, 1.0 - self.back(alpha))
-        return float(alpha.sum() + lost)
-
-    @property
-    def mu(self) -> float:
-        return self.at.gap() / self.at.size
-
-    def times(self, y: np.ndarray) -> np.ndarray:
-        """G y."""
-        out = np.zeros(len(self.G))
-        for first in range(0, len(y), _BLOCK):
-            part = slice(first, first + _BLOCK)
-            out += self._part(part) @ y[part]
-        return out
-
-    def back(self, alpha: np.ndarray) -> np.ndarray:
-        """G' alpha."""
-        parts = [
-            alpha @ self._part(slice(first, first + _BLOCK))
-            for first in range(0, self.G.shape[1], _BLOCK)
-        ]
-        return np.concatenate(parts)
-
-    def _part(self, columns: slice) -> np.ndarray:
-        part: np.ndarray = self.G[:, columns].astype(np.float64, copy=False)
-        return part
-
-    def normal_matrix(self, theta: np.ndarray) -> np.ndarray:
-        """The lower triangle of G diag(theta) G'."""
-        k = len(self.G)
-        out = np.zeros((k, k), order="F")
-        root = np.sqrt(theta)
-        for first in range(0, len(theta), _BLOCK):
-            part = slice(first, first + _BLOCK)
-            scaled = self.G[:, part] * root[part]
-            # The transpose of a C-ordered array is a Fortran-ordered array.
-            out = dsyrk(1.0, scaled.T, trans=1, beta=1.0, c=out, lower=1, overwrite_c=1)
-        return out
-
-    def add(self, entries: np.ndarray) -> None:
-        mu, at = self.mu, self.at
-        slack = 1.0 - entries @ at.y
-        slack = np.maximum(np.abs(slack), np.sqrt(mu))
-        self.G = np.concatenate([self.G, entries.astype(self.G.dtype, copy=False)])
-        at.s = np.concatenate([at.s, slack])
-        at.alpha = np.concatenate([at.alpha, mu / slack])
-
-    def recenter(self, alpha: np.ndarray, gap: float) -> None:
-        """Set weights of the first learners, and other variables such that products are similar.
-
-        Equations may be violated; the next Newton step restores them.
-        """
-        at = self.at
-        mu = gap * float(at.y.sum()) / at.size
-        at.s = np.maximum(1.0 - self.times(at.y), 0.1 * np.sqrt(mu))
-        at.alpha = mu / at.s
-        at.alpha[: len(alpha)] = np.maximum(alpha, at.alpha[: len(alpha)])
-        reached = self.back(at.alpha)
-        at.v = np.maximum(reached - 1.0, mu / at.y)
-        at.xi = np.maximum(1.0 - reached, mu / at.t)
-
-    def keep(self, kept: np.ndarray) -> None:
-        self.G, self.at.s, self.at.alpha = self.G[kept], self.at.s[kept], self.at.alpha[kept]
-
-    def advance(self, least_mu: float) -> None:
-        """A predictor-corrector step with a barrier parameter of at least ``least_mu``."""
-        x = self.at
-        residual_y = 1.0 - self.back(x.alpha) - x.xi + x.v
-        residual_s = 1.0 - self.times(x.y) - x.s
-        residual_t = self.costs - x.y - x.t
-        theta = 1.0 / (x.xi / x.t + x.v / x.y)
-        matrix = self.normal_matrix(theta)
-        diagonal = np.einsum("ii->i", matrix)
-        diagonal += x.s / x.alpha
-        try:
-            factor = cho_factor(matrix, lower=True, check_finite=False)
-        except LinAlgError:
-            # Learners that differ only in points without weight are equal near the end.
-            diagonal *= 1.0 + _NUDGE
-            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-
-        def direction(wanted: tuple[np.ndarray, ...]) -> _Point:
-            for_alpha, for_y, for_t = wanted
-            right = residual_y - (for_t - x.xi * residual_t) / x.t + for_y / x.y
-            alpha = cho_solve(
-                factor,
-                self.times(theta * right) - residual_s + for_alpha / x.alpha,
-                check_finite=False,
-            )
-            y = theta * (right - self.back(alpha))
-            t = residual_t - y
-            return _Point(
-                alpha=alpha,
-                s=(for_alpha - x.s * alpha) / x.alpha,
-                y=y,
-                v=(for_y - x.v * y) / x.y,
-                t=t,
-                xi=(for_t - x.xi * t) / x.t,
-            )
-
-        mu = self.mu
-        products = [a * b for a, b in x.pairs()]
-        affine = direction(tuple(-each for each in products))
-        ahead = x.plus(x.length(affine), affine).gap() / x.size
-        target = max((ahead / mu) ** 3 * mu, min(mu, least_mu))
-        second = [a * b for a, b in affine.pairs()]
-        step = direction(
-            tuple(target - one - two for one, two in zip(products, second, strict=True))
-        )
-        self.at = x.plus(x.length(step), step)
+    A basis has equal numbers of both. The least certain learners and rows are changed until this is
+    so. If only rows were changed, the simplex method could take a hundred times as many steps.
+    """
+    used = at.alpha[kept] / at.s[kept]
+    free = np.minimum(at.y / at.v, at.t / at.xi)
+    # Learners without a weight and free rows are basic, as many in total as there are learners.
+    basic = np.zeros(len(used) + len(free), dtype=bool)
+    basic[np.argsort(np.r_[used, 1.0 / free], kind="stable")[: len(used)]] = True
+    return ~basic[: len(used)], basic[len(used) :]
 
 
 class InteriorSearch:
@@ -310,7 +146,8 @@ class InteriorSearch:
     ) -> None:
         self.problem, self.pool = problem, pool
         self.max_learners, self.learners_per_step = max_learners, learners_per_step
-        self.master = _Master(np.concatenate([problem.costs, problem.member_costs]))
+        costs = np.concatenate([problem.costs, problem.member_costs])
+        self.master = SoftMarginLP(costs, dtype=np.float64 if len(costs) <= BLOCK else np.int8)
         # In the order of the rows of the matrix.
         self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
@@ -332,7 +169,9 @@ class InteriorSearch:
         return self._result()
 
     def _update_gap(self) -> None:
-        self.value = self.master.value()
+        alpha, costs = self.master.at.alpha, self.master.costs
+        lost = costs @ np.maximum(0.0, 1.0 - self.master.back(alpha))
+        self.value = float(alpha.sum() + lost)
         self._found = self._price()
         self.gap = self.value - self.bound
 
@@ -377,7 +216,21 @@ class InteriorSearch:
         self._add(learners, H)
         self._add(found, columns)
         if near is not None:
-            self.master.recenter(near.alpha, _RESTART_GAP)
+            self._recenter(near.alpha)
+
+    def _recenter(self, alpha: np.ndarray) -> None:
+        """Set weights of the first learners, and other variables such that products are similar.
+
+        Equations may be violated; the next Newton step restores them.
+        """
+        at = self.master.at
+        mu = _RESTART_GAP * float(at.y.sum()) / at.size
+        at.s = np.maximum(1.0 - self.master.times(at.y), 0.1 * np.sqrt(mu))
+        at.alpha = mu / at.s
+        at.alpha[: len(alpha)] = np.maximum(alpha, at.alpha[: len(alpha)])
+        reached = self.master.back(at.alpha)
+        at.v = np.maximum(reached - 1.0, mu / at.y)
+        at.xi = np.maximum(1.0 - reached, mu / at.t)
 
     def _highest(self, y: np.ndarray, limit: float) -> Priced:
         return self.pool.price(soft_prices(self.problem, y), limit, self._room())
@@ -426,7 +279,7 @@ class InteriorSearch:
     def _result(self) -> InteriorStart:
         at = self.master.at
         kept = np.flatnonzero(at.alpha > _NEARLY * at.s)
-        used, free = at.basis(kept)
+        used, free = _basis(at, kept)
         return InteriorStart(
             learners=[self.learners[k] for k in kept],
             H=self.H[kept],

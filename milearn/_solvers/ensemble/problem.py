@@ -177,25 +177,8 @@ class BagPrices:
     weights: np.ndarray
     # Of shape (n_disjuncts,). Weights of the disjuncts in the hull; not used in the score.
     eta: np.ndarray
-    # The bag of the disjuncts; -1 for a bag that is one disjunct.
+    # The bag of the disjuncts.
     bag: int = -1
-
-    @classmethod
-    def of_whole(cls, members: np.ndarray, u: float) -> BagPrices:
-        """The prices of a bag that is one disjunct with all its points."""
-        return cls(
-            members=[members],
-            u=np.array([u]),
-            owners=np.zeros(1, dtype=np.intp),
-            points=np.zeros(0, dtype=np.intp),
-            weights=np.zeros((1, 0)),
-            eta=np.ones(1),
-        )
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the score depends only on the maximum over one set of points."""
-        return len(self.members) == 1 and self.weights.shape == (1, 0)
 
     def disjunct_values(self, H: np.ndarray) -> np.ndarray:
         """Value of each learner in each disjunct, shape (n_disjuncts, n_learners)."""
@@ -227,7 +210,8 @@ class WholeBags:
         blocks = np.split(self.members, self.firsts[1:])
         for block, u in zip(blocks, self.u.tolist(), strict=False):
             if u > 0.0:
-                yield BagPrices.of_whole(block, u)
+                one, none = np.array([u]), np.zeros(0, dtype=np.intp)
+                yield BagPrices([block], one, np.zeros(1, int), none, np.zeros((1, 0)), np.ones(1))
 
 
 @dataclass
@@ -236,10 +220,10 @@ class DualPrices:
 
     # Of shape (n_points,). Signed dual variables of the constraints with a sign, summed by point.
     linear: np.ndarray
-    bags: list[BagPrices]
+    bags: list[BagPrices]  # with several disjuncts
     # Of shape (n_points,). The current F; not used in the score.
     scores: np.ndarray
-    # Further bags.
+    # Bags of one disjunct.
     whole: WholeBags | None = None
 
     def without_rounding(self) -> DualPrices:
@@ -270,7 +254,7 @@ class DualPrices:
 
     def disjunct_values(self, H: np.ndarray) -> dict[int, np.ndarray]:
         """Value of each learner in the disjuncts of each bag, by the number of the bag."""
-        return {each.bag: each.disjunct_values(H) for each in self.bags if each.bag >= 0}
+        return {each.bag: each.disjunct_values(H) for each in self.bags}
 
 
 def _on_grid(values: np.ndarray, unit: float) -> np.ndarray:

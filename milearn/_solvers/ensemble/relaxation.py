@@ -25,7 +25,14 @@ import numpy as np
 from ..common.lp import LPResult
 from .dual_program import DualProgram
 from .learners import WeakLearner
-from .problem import BagPrices, DisjunctiveProblem, DualPrices, comparable, score_columns
+from .problem import (
+    BagPrices,
+    DisjunctiveProblem,
+    DualPrices,
+    WholeBags,
+    comparable,
+    score_columns,
+)
 
 # Weights and dual variables up to this count as zero.
 ZERO_TOL = 1e-11
@@ -271,14 +278,11 @@ class Relaxation:
         problem = self.problem
         y = np.maximum(0.0, self.result.y if y is None else y)
         linear = problem.linear_prices(y[: len(problem.points)])
-        bags = []
-        for number, bag in enumerate(self.bags):
-            if y[bag.row] > ZERO_TOL:
-                bags.append(BagPrices.of_whole(bag.members, float(y[bag.row])))
-            prices = self._prices_of_disjuncts(number, y)
-            if prices is not None:
-                bags.append(prices)
-        return DualPrices(linear, bags, self.scores)
+        found = [self._prices_of_disjuncts(number, y) for number in range(len(self.bags))]
+        bags = [prices for prices in found if prices is not None]
+        u = y[len(problem.points) :][: len(self.bags)]
+        whole = WholeBags(*problem.flat_members, np.where(u > ZERO_TOL, u, 0.0))
+        return DualPrices(linear, bags, self.scores, whole if len(u) else None)
 
     def _prices_of_disjuncts(self, number: int, y: np.ndarray) -> BagPrices | None:
         problem, bag = self.problem, self.bags[number]

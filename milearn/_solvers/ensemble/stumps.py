@@ -29,8 +29,6 @@ _SAME_SCORE = 1e-9
 _MAX_INT32 = np.iinfo(np.int32).max
 # Up to this number of entries the points of each bin are listed, with 12 bytes per entry.
 _LISTED_ENTRIES = 2**22
-# The outermost bins of bags are cached up to this size.
-_KEPT_BYTES = 2**25
 _BAGS_AT_ONCE = 1024
 # Entries whose weights are added at once, unless there are more bins.
 _BLOCK_ENTRIES = 2**18
@@ -60,8 +58,6 @@ class BinnedFeatures:
         self.n_points, self.n_features = X.shape
         self._max_bins = max_bins
         self.sparse = sparse.issparse(X)
-        self._outermost: dict[tuple[int, bytes], np.ndarray] = {}
-        self._kept_bytes = 0
         self._outermost_of_bags: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         build = self._from_csr if self.sparse else self._from_dense
         build(X, merge)
@@ -133,24 +129,10 @@ class BinnedFeatures:
         places[rows, place] = csr.data[entries] - 1
         return touched, places
 
-    def outermost(self, points: np.ndarray, sign: int) -> np.ndarray:
-        """Highest bin of some points in each feature, or lowest with the sign -1.
-
-        The result is cached, because it is needed for a bag at every pricing. Only for dense
-        features.
-        """
-        key = (sign, points.tobytes())
-        found = self._outermost.get(key)
-        if found is None:
-            bins = self._bins[points]
-            found = bins.max(axis=0) if sign > 0 else bins.min(axis=0)
-            if self._kept_bytes + found.nbytes <= _KEPT_BYTES:
-                self._outermost[key] = found
-                self._kept_bytes += found.nbytes
-        return found
-
     def outermost_of_bags(self, bags: WholeBags, sign: int) -> np.ndarray:
-        """:meth:`outermost` of each bag, shape (n_bags, n_features); that of the last bags is kept.
+        """The last bin (sign 1) or first bin (-1) with a point of each bag, in every feature.
+
+        Of shape (n_bags, n_features); that of the last bags is kept.
 
         Only for dense features.
         """
@@ -303,16 +285,12 @@ def stump_scores(
         per_bin = bins.weight_per_bin(prices.linear)
     base = sign * float(prices.linear.sum())
     jumps = (-2.0 * sign) * per_bin
-    alone = [bag for bag in prices.bags if bag.is_whole and not bins.sparse]
-    if alone:
-        tops = np.stack([bins.outermost(bag.members[0], sign) for bag in alone])
-        base += _whole_jumps(bins, tops, np.array([bag.u[0] for bag in alone]), sign, jumps)
     if prices.whole is not None and not bins.sparse:
-        tops = bins.outermost_of_bags(prices.whole, sign)
-        base += _whole_jumps(bins, tops, prices.whole.u, sign, jumps)
+        used = np.flatnonzero(prices.whole.u)
+        tops = bins.outermost_of_bags(prices.whole, sign)[used]
+        base += _whole_jumps(bins, tops, prices.whole.u[used], sign, jumps)
     for bag in prices.every_bag() if bins.sparse else prices.bags:
-        if bins.sparse or not bag.is_whole:
-            base += _bag_jumps(bins, bag, sign, jumps)
+        base += _bag_jumps(bins, bag, sign, jumps)
     # Points in the bin of a cut are above it, so jumps count from the next bin on. After the last
     # bin of a feature the sum is exactly zero again.
     last = bins.starts[1:] - 1

@@ -13,19 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ..._bags.blocks import PassSource
-from ..._bags.segments import gather_rows, segment_index
-from ..common.cccp import CCCPSolution, SolverOptions, rounding_scale
-from ..common.descent import PassSolution
+from ..._bags.segments import segment_index
+from ..common.cccp import CCCPSolution, SolverOptions, optimal_intercept
 from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
 from ..common.passes import instance_scores
 from .losses import Hinge
-from .maximum.dual import MISVMResult, solve_mi_svm, witness_rule
-from .maximum.grouped_hinge import Patterns, solve_grouped_svm
+from .maximum.dual import solve_mi_svm, witness_rule
 from .maximum.rows import solve_mi_svm_rows
 from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
@@ -35,8 +33,6 @@ from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_rel
 # precisely than to ``tol``, and scores that differ by less than its precision tie.
 _RELAXATION_TOL = 1e-4
 _TIE_TOL = 1e-6
-# Results of the relaxation.
-_RELAXED = ("relaxation", "eta", "relaxation_value", "lower_bound", "mixture_failure")
 # Number of matrices between all instances that a mixture has in memory.
 _MATRICES = 3.0
 
@@ -66,7 +62,7 @@ class SelectionSettings:
 class SelectionResult(CCCPSolution):
     """A solution of (3) and the relaxation that it was rounded from."""
 
-    svm: MISVMResult | PassSolution
+    svm: Any  # of the dual, or by passes
     selected: np.ndarray  # row of the selected instance of each positive bag
     relaxation: RelaxationResult
     eta: np.ndarray  # of each row of ``relaxation.rows``
@@ -74,53 +70,16 @@ class SelectionResult(CCCPSolution):
     lower_bound: float = 0.0
     mixture_failure: str = ""  # why the mixture is not more precise, if its program failed
 
-    @classmethod
-    def of(
-        cls, svm: MISVMResult | PassSolution, selected: np.ndarray, **relaxed: Any
-    ) -> SelectionResult:
-        """The result whose objective, history and gap are those of the SVM."""
-        names = ("objective", "history", "n_iter", "stopped", "dual_gap", "objective_scale")
-        run = {name: getattr(svm, name) for name in names}
-        return cls(**run, svm=svm, selected=selected, **relaxed)
-
-
-@dataclass(frozen=True)
-class RowSolver:
-    """Solver over rows for the SVM of a selection, with a linear kernel."""
-
-    source: PassSource
-    gap_tol: float
-
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        """Scores of all instances without the intercept."""
-        return np.asarray(instance_scores(self.source, w[None])[:, 0])
-
-    def solve(
-        self, problem: BinaryProblem, start: np.ndarray, options: SolverOptions
-    ) -> PassSolution:
-        """MI-SVM with one slack per instance, from a selection."""
-        loss = Hinge(problem.signs, problem.weights)
-        return solve_mi_svm_rows(self.source, loss, "instance", start, options, self.gap_tol)
-
-    def fit_selected(
-        self, problem: BinaryProblem, selected: np.ndarray, options: SolverOptions
-    ) -> PassSolution:
-        """The SVM of a selection: one step of MI-SVM, with the value of the selection."""
-        found = self.solve(problem, selected, SolverOptions(options.tol, 1))
-        scores = self.scores(found.w) + found.intercept
-        signs = problem.signs[segment_index(problem.offsets)]
-        hinges = problem.instance_weights * np.maximum(0.0, 1.0 - signs * scores)
-        used = signs < 0
-        used[selected] = True
-        value = 0.5 * float(found.w @ found.w) + float(hinges[used].sum())
-        return replace(found, objective=value, history=[value], stopped="")
+    def with_svm(self, svm: Any, selected: np.ndarray) -> SelectionResult:
+        """The result whose objective, history and gap are those of another SVM."""
+        return replace(self, **svm.outcome(), svm=svm, selected=selected)
 
 
 def solve_selection(
     problem: BinaryProblem,
     settings: SelectionSettings,
     options: SolverOptions,
-    row_solver: RowSolver | None = None,
+    rows: tuple[PassSource, float] | None = None,
     others: np.ndarray | None = None,
 ) -> SelectionResult:
     """Solve the relaxation, select the highest instances, fit an SVM on them.
@@ -132,35 +91,54 @@ def solve_selection(
     options : SolverOptions
         ``tol`` is the relative duality gap of the SVM; the relaxation is solved to a fraction of
         it. ``max_iter`` is the maximum number of steps of the concave-convex procedure.
-    row_solver : RowSolver, default=None
-        Solves the SVMs over rows instead of the dual.
+    rows : (PassSource, float), default=None
+        The SVMs are solved by passes over these instances instead of in the dual, to this relative
+        duality gap.
     others : ndarray of int of shape (n_others, n_positive), default=None
         Further starts of the concave-convex procedure; the lowest objective is kept.
     """
-    relaxed = relaxation_problem(
-        problem,
-        slack_bound=settings.slack_bound,
-        exactly_one=settings.exactly_one,
-        n_components=settings.n_components,
-        max_bytes=settings.max_bytes,
-    )
+    relaxed = relaxation_problem(problem, settings)
     relaxation = solve_relaxation(relaxed, tol=_RELAXATION_TOL * options.tol)
     selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
 
-    def fitted(selection: np.ndarray) -> MISVMResult | PassSolution:
-        if row_solver is None:
-            return fit_selected(problem, selection, options)
-        return row_solver.fit_selected(problem, selection, options)
+    def solve(start: np.ndarray, options: SolverOptions) -> Any:
+        """MI-SVM with one slack per instance, from a selection."""
+        if rows is None:
+            return solve_mi_svm(problem, "instance", start, options)
+        loss, (source, gap_tol) = Hinge(problem.signs, problem.weights), rows
+        return solve_mi_svm_rows(source, loss, "instance", start, options, gap_tol)
 
-    facts: dict[str, Any] = {
-        "relaxation": relaxation,
-        "eta": relaxation.eta,
-        "relaxation_value": relaxation.value,
-    }
-    best = SelectionResult.of(fitted(selected), selected, **facts)
+    def fitted(selection: np.ndarray) -> Any:
+        """The SVM of a selection: one step of MI-SVM, with the value of the selection."""
+        found = solve(selection, SolverOptions(options.tol, 1))
+        if rows is None:
+            scores, norm2 = found.scores - found.intercept, found.norm2
+        else:
+            scores, norm2 = instance_scores(rows[0], found.w[None])[:, 0], float(found.w @ found.w)
+        signs, costs = problem.signs[segment_index(problem.offsets)], problem.instance_weights
+        used = signs < 0
+        used[selection] = True
+        intercept = optimal_intercept(scores[used], signs[used], costs[used])
+        hinges = np.maximum(0.0, 1.0 - signs[used] * (scores[used] + intercept))
+        value = 0.5 * norm2 + float(costs[used] @ hinges)
+        own: dict[str, Any] = {"v": np.array([intercept])}
+        if rows is None:
+            own = {"intercept": intercept, "scores": scores + intercept}
+        return replace(found, objective=value, history=[value], stopped="", **own)
+
+    first = fitted(selected)
+    best = SelectionResult(
+        **first.outcome(),
+        objective_scale=first.objective_scale,
+        svm=first,
+        selected=selected,
+        relaxation=relaxation,
+        eta=relaxation.eta,
+        relaxation_value=relaxation.value,
+    )
     if settings.points is not None:
         selections, mixed = _mixture(problem, settings, settings.points, selected)
-        mixture = [SelectionResult.of(fitted(each), each, **facts) for each in selections]
+        mixture = [best.with_svm(fitted(each), each) for each in selections]
         best = replace(min([best, *mixture], key=lambda each: each.objective), **mixed)
     stops = options.on_iteration is not None and options.on_iteration(1, best.objective)
     if not settings.polish:
@@ -168,7 +146,7 @@ def solve_selection(
     if stops:
         best.stopped = "callback"
         return best
-    return _polished(problem, best, options, row_solver, others)
+    return _polished(best, solve, options, others)
 
 
 def _mixture(
@@ -198,19 +176,13 @@ def _mixture(
     return selections, facts
 
 
-def relaxation_problem(
-    problem: BinaryProblem,
-    *,
-    slack_bound: float,
-    exactly_one: bool,
-    n_components: int | None = None,
-    max_bytes: float = np.inf,
-) -> RelaxationProblem:
+def relaxation_problem(problem: BinaryProblem, settings: SelectionSettings) -> RelaxationProblem:
     """The relaxation with the smallest representation of the instances.
 
     It is the matrix of the instances if they have few features, otherwise the kernel matrix, or
     with ``n_components`` a factor of it.
     """
+    n_components, max_bytes = settings.n_components, settings.max_bytes
     is_kernel = n_components is None and needs_kernel(problem.gram)
     if is_kernel:
         features = centered_kernel(problem.gram, max_bytes=max_bytes)
@@ -221,59 +193,20 @@ def relaxation_problem(
         problem.offsets,
         problem.signs,
         problem.weights,
-        slack_bound=slack_bound,
-        exactly_one=exactly_one,
+        slack_bound=settings.slack_bound,
+        exactly_one=settings.exactly_one,
         is_kernel=is_kernel,
     )
 
 
-def fit_selected(
-    problem: BinaryProblem, selected: np.ndarray, options: SolverOptions
-) -> MISVMResult:
-    """The SVM between the selected instances and all instances of negative bags."""
-    negative, weights = problem.negative, problem.weights
-    rows, inside = gather_rows(problem.offsets, negative)
-    patterns = Patterns(
-        rows=np.concatenate([selected, rows]),
-        row_offsets=None,
-        group_offsets=np.arange(len(selected) + len(rows) + 1),
-        signs=np.repeat([1.0, -1.0], [len(selected), len(rows)]),
-        weights=np.concatenate(
-            [weights[problem.positive], np.repeat(weights[negative], np.diff(inside))]
-        ),
-    )
-    svm = solve_grouped_svm(problem.gram, patterns, tol=0.1 * options.tol)
-    return MISVMResult(
-        rows=svm.rows,
-        coef=svm.coef,
-        intercept=svm.intercept,
-        scores=svm.scores + svm.intercept,
-        norm2=svm.norm2,
-        objective=svm.objective,
-        history=[svm.objective],
-        n_iter=1,
-        stopped="",
-        dual_gap=svm.gap,
-        objective_scale=rounding_scale(patterns.weights),
-        working=svm.working,
-    )
-
-
 def _polished(
-    problem: BinaryProblem,
     rounded: SelectionResult,
+    solve: Callable[[np.ndarray, SolverOptions], Any],
     options: SolverOptions,
-    row_solver: RowSolver | None,
     others: np.ndarray | None,
 ) -> SelectionResult:
     """The lowest minimum of MI-SVM from the selection and the other starts."""
     watched = options.watched_by(_from_second_step(options))
-
-    def solve(start: np.ndarray, options: SolverOptions) -> MISVMResult | PassSolution:
-        if row_solver is None:
-            return solve_mi_svm(problem, "instance", start, options)
-        return row_solver.solve(problem, start, options)
-
     run = solve(rounded.selected, watched)
     if run.objective <= rounded.objective:
         run.history[0] = rounded.objective
@@ -284,11 +217,9 @@ def _polished(
     if run.objective > rounded.objective:
         # The same SVM was solved twice, to within its precision.
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
-    if row_solver is not None:
-        cast(PassSolution, run).n_passes += cast(PassSolution, rounded.svm).n_passes
-    assert run.witnesses is not None
-    facts = {name: getattr(rounded, name) for name in _RELAXED}
-    return SelectionResult.of(run, run.witnesses, witnesses=run.witnesses, **facts)
+    if hasattr(run, "n_passes"):
+        run.n_passes += rounded.svm.n_passes
+    return replace(rounded.with_svm(run, run.witnesses), witnesses=run.witnesses)
 
 
 def _from_second_step(options: SolverOptions) -> Callable[[int, float], bool]:

@@ -1,9 +1,10 @@
-"""Downloads, and extraction of one file from an archive; paths inside an archive are ignored."""
+"""The folder of stored data sets, downloads to it, and extraction of one file from an archive."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import shutil
 import tarfile
 import time
@@ -16,10 +17,8 @@ from urllib.parse import unquote, urlsplit
 import pooch
 import requests
 
-from .._atomic import writing
 from .._errors import BagFileError, DownloadError
-from .._formats.formats import SUFFIXES
-from .home import FETCHED, get_data_home
+from .._formats.io import SUFFIXES, writing
 
 _TAR = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 # Errors of the server after which a retry may succeed.
@@ -155,3 +154,48 @@ def _decompressed(name: str, source: Any) -> Any:
             f"{name}: .Z files need uncompresspy; install it with pip install 'milearn[musk]'."
         ) from error
     return uncompresspy.LZWFile(source)
+
+
+FETCHED = "fetched"
+
+
+def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of the data sets, created if it does not exist.
+
+    Parameters
+    ----------
+    data_home : path-like, default=None
+        The folder. By default, the environment variable ``MILEARN_DATA``, or ``~/milearn_data``. A
+        leading ``~`` is the home folder.
+
+    Returns
+    -------
+    path : pathlib.Path
+        Fetchers store their files in its subfolder ``fetched``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from milearn.datasets import get_data_home
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     str(get_data_home(folder)) == folder
+    True
+    """
+    if data_home is None:
+        data_home = os.environ.get("MILEARN_DATA") or Path("~") / "milearn_data"
+    path = Path(data_home).expanduser()
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def clear_data_home(data_home: str | os.PathLike[str] | None = None) -> None:
+    """Remove all files downloaded by the fetchers.
+
+    Only the subfolder ``fetched`` is removed, because the folder may contain your own files.
+
+    Parameters
+    ----------
+    data_home : path-like, default=None
+        See :func:`get_data_home`.
+    """
+    shutil.rmtree(get_data_home(data_home) / FETCHED, ignore_errors=True)

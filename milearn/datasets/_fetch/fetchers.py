@@ -15,9 +15,8 @@ from ..._bags import Bags
 from .._errors import BagFileError, naming
 from .._formats.io import load_bags
 from .._formats.record import group_rows
-from .._formats.text import csv_rows, parse_cells
-from .download import fetched
-from .home import get_data_home
+from .._formats.text import csv_rows, parse_row
+from .download import fetched, get_data_home
 
 _UCI = "https://archive.ics.uci.edu/static/public"
 _ANDREWS_URL = (
@@ -361,11 +360,11 @@ def _read_musk(path: Path) -> Bunch:
     with naming(path):
         rows = [cells for _, cells in csv_rows(path, ",")]
         names = [f"f{column}" for column in range(1, len(rows[0]) - 2)]
-        values = parse_cells(
-            [cells[2:-1] for cells in rows], names, "error", lambda row: f"line {row + 1}"
-        )
+        values = [
+            parse_row(cells[2:-1], names, "error", line) for line, cells in enumerate(rows, start=1)
+        ]
         record = group_rows(
-            values,
+            np.array(values),
             [cells[0] for cells in rows],
             [cells[-1].removesuffix(".") for cells in rows],
             row_fields={"instance_names": np.array([cells[1] for cells in rows])},

@@ -28,8 +28,8 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags import Bags
+from ..._bags.canonical import stack_matrices
 from ..._bags.segments import offsets_of
-from ..._bags.stack import stack_matrices
 from .._errors import ContentError
 from .record import BagRecord, as_numbers, encode_labels, make_bags_of
 from .text import check_width, number_text, parse_numbers, read_text
@@ -281,7 +281,9 @@ class _Encoder:
 
     def bags(self) -> Bags:
         offsets = offsets_of([block.shape[0] for block in self.blocks])
-        return make_bags_of(stack_matrices(self.blocks), offsets, feature_names=self.feature_names)
+        return make_bags_of(
+            Bags, stack_matrices(self.blocks), offsets, feature_names=self.feature_names
+        )
 
     def _columns(self, at: int, cell: str, place: str) -> Sequence[str]:
         """The texts of the columns of an attribute, one or several."""

@@ -1,10 +1,13 @@
-"""Reading of folders with one file per bag: ``load_bag_folder``."""
+"""Folders with one file per bag, their layouts, and the tables of labels: ``load_bag_folder``."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import secrets
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +20,10 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
+from ..._bags.canonical import is_missing
 from ..._bags.segments import offsets_of
 from ..._fit.validation import survival_outcomes
 from .._errors import BagFileError, ContentError, naming
-from .bag_files import ArrayHeader, read_array
-from .folder_layout import BagFiles, BagRow, Place, find_bags, read_bag_table
 from .npy_folder import read_npy_folder, write_npy_folder
 from .record import (
     BagRecord,
@@ -29,9 +31,403 @@ from .record import (
     encode_labels,
     float_type,
     make_bags_of,
+    npz_header,
     read_numbers,
 )
-from .text import check_column
+from .table import open_parquet
+from .text import check_column, check_header, check_width, csv_rows, listed
+
+# Names of the recognised columns of a table, in the order of preference.
+_BAG_COLUMNS = "bag bag_name bag_id slide_id slide filename file image_id name id"
+_COLUMNS = {
+    "bag": tuple(_BAG_COLUMNS.split()),
+    "label": ("label", "bag_label", "target"),
+    "group": ("group", "case_id", "patient_id", "patient", "case", "donor"),
+    "split": ("split",),
+}
+# Words for an observed event and for a censored bag.
+_EVENTS = dict.fromkeys(("1", "true", "yes"), True) | dict.fromkeys(("0", "false", "no"), False)
+_INSTANCE_LABELS = ("inst_labels", "patch_labels", "instance_labels")
+
+
+class Place(NamedTuple):
+    """A file and the name of an array in it; ``sure`` if its absence is an error."""
+
+    path: Path
+    name: str
+    sure: bool = True
+
+
+# The possible places of each part of each bag, of which the first existing one is used.
+BagFiles = dict[str, dict[str, list[Place]]]
+
+
+class BagRow(NamedTuple):
+    """A row of the table: those of "label", "group" and "split" that it has, and all columns.
+
+    The label of a bag in survival analysis is a tuple of its event and its time.
+    """
+
+    parts: dict[str, Any]
+    columns: dict[str, Any]
+
+
+def find_bags(path: Path, key: str, coords: str | None) -> tuple[BagFiles, Path | None]:
+    """The bags of a folder sorted by name, and its table of splits."""
+    if (path / "features").is_dir():
+        tables = [folder / "splits.csv" for folder in (path, path.parent)]
+        bags = _parallel_folders(path, key, coords)
+        return bags, next((table for table in tables if table.is_file()), None)
+    if (path / "h5_files").is_dir() or (path / "pt_files").is_dir():
+        return _clam_folders(path, key, coords), None
+    return _bags_of(_some_files(path), key, coords), None
+
+
+def _bags_of(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
+    """Bags whose positions, if there are any, are in the file of the features."""
+    return {
+        name: {
+            "features": [Place(file, key)],
+            "coords": [] if coords is None else [Place(file, coords, False)],
+        }
+        for name, file in sorted(files.items())
+    }
+
+
+def _clam_folders(path: Path, key: str, coords: str | None) -> BagFiles:
+    """CLAM: features in both folders or only in pt_files, and coordinates in h5_files."""
+    h5, pt = _files(path / "h5_files"), _files(path / "pt_files")
+    if not h5 and not pt:
+        raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
+    bags = _bags_of({**pt, **h5}, key, coords)
+    for name in h5.keys() & pt.keys():
+        bags[name]["features"] = [Place(h5[name], key, False), Place(pt[name], key)]
+    return bags
+
+
+def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
+    """torchmil: one folder per part of the bags."""
+    features = path / "features"
+    inside = _folders_of_bags(features)
+    nested = len(inside) == 1 and not _files(features)
+    files = _some_files(inside[0] if nested else features)
+    bags = _bags_of(files, key, coords)
+    inner = next((name for name in _INSTANCE_LABELS if (path / name).is_dir()), None)
+    for part, folder, array in (
+        ("label", "labels", "labels"),
+        ("coords", "coords", coords),
+        ("instance_labels", inner, inner),
+    ):
+        if folder is None or array is None or not (path / folder).is_dir():
+            continue
+        found = _files(path / folder)
+        for name, parts in bags.items():
+            # A path that does not exist, so that the error contains the missing file.
+            missing = path / folder / f"{name}{files[name].suffix}"
+            parts[part] = [Place(found.get(name, missing), array)]
+    return bags
+
+
+def _some_files(path: Path) -> dict[str, Path]:
+    found = _files(path)
+    if not found:
+        inside = ", ".join(folder.name for folder in _folders_of_bags(path)[:8])
+        raise BagFileError(
+            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; "
+            + (f"pass one of its folders: {inside}." if inside else "check it.")
+        )
+    return found
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Files of bags in a folder, by the name of the bag."""
+    found: dict[str, Path] = {}
+    if not folder.is_dir():
+        return found
+    with os.scandir(folder) as entries:
+        names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_file())
+    for file in map(folder.joinpath, names):
+        if file.suffix.lower() not in SUFFIXES:
+            continue
+        if file.stem in found:
+            raise BagFileError(
+                f"{folder}: {found[file.stem].name!r} and {file.name!r} are two files for one bag; "
+                "keep the files of one format in a folder."
+            )
+        found[file.stem] = file
+    return found
+
+
+def _folders_of_bags(path: Path) -> list[Path]:
+    return sorted(entry for entry in path.iterdir() if entry.is_dir() and _files(entry))
+
+
+# -- the table ---------------------------------------------------------------------------------
+
+
+def read_bag_table(
+    table: Any, names: Sequence[str], asked: dict[str, Any], folder: Path
+) -> tuple[dict[str, BagRow], list[tuple[str, str]]]:
+    """The rows of a table for the bags ``names``, in their order, and problems of bags.
+
+    Parameters
+    ----------
+    table : path-like or data frame
+    names : sequence of str
+        Stems of the files.
+    asked : dict
+        The column for each of "bag", "label", "group" and "split", None to recognise it; for
+        "label" also two columns, the event and the time of an outcome.
+    folder : Path
+        The folder of the bags, for error messages if the table has no path.
+    """
+    is_frame = hasattr(table, "columns")
+    with naming(f"{folder}: the table" if is_frame else table):
+        columns = _frame_columns(table) if is_frame else _file_columns(Path(table))
+        chosen = {part: _chosen(columns, part, asked[part]) for part in ("label", "group", "split")}
+        bags = _bag_of_each_row(columns, asked["bag"], names)
+    rows: dict[str, BagRow] = {}
+    problems: list[tuple[str, str]] = []
+    known = set(names)
+    for at, bag in enumerate(bags):
+        if bag is None:
+            problems.append((f"row {at + 1} of the table", "it names no bag"))
+        elif bag in rows:
+            problems.append((bag, "the table has two rows for it"))
+        elif bag not in known:
+            problems.append((bag, "there is no file for this row of the table"))
+        else:
+            rows[bag] = BagRow({}, {name: cells[at] for name, cells in columns.items()})
+            for part, column in chosen.items():
+                if column is not None:
+                    rows[bag].parts[part], problem = _cell(part, column, rows[bag].columns)
+                    problems += [(bag, problem)] if problem else []
+    problems += [(name, "the table has no row for this file") for name in names if name not in rows]
+    return rows, problems
+
+
+def _cell(part: str, column: Any, cells: dict[str, Any]) -> tuple[Any, str | None]:
+    """The entry of a bag for a part, and what is wrong with it."""
+    if isinstance(column, tuple):
+        return _outcome(column, *(cells[name] for name in column))
+    empty = part != "label" and _is_empty(cells[column])
+    return cells[column], f"the column {column!r} for {part}= is empty" if empty else None
+
+
+def _outcome(names: tuple[str, str], event: Any, time: Any) -> tuple[Any, str | None]:
+    word = str(event).strip().lower()
+    with contextlib.suppress(ValueError):
+        # pandas reads a column of integers with a missing value as floats.
+        word = f"{float(word):g}"
+    if word not in _EVENTS:
+        return None, f"the column {names[0]!r} holds {event!r} instead of 0 or 1"
+    try:
+        value = float(time)
+    except (TypeError, ValueError):
+        value = math.nan
+    wrong = f"the column {names[1]!r} holds {time!r}, which is not a time"
+    return (_EVENTS[word], value), None if math.isfinite(value) else wrong
+
+
+def _frame_columns(table: Any) -> dict[str, list[Any]]:
+    if hasattr(table, "reset_index") and any(name is not None for name in table.index.names):
+        table = table.reset_index()
+    check_header([str(name) for name in table.columns])
+    return {str(name): list(table[name].to_list()) for name in table.columns}
+
+
+def _file_columns(path: Path) -> dict[str, list[Any]]:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such table; check the path.")
+    suffix = path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        found = open_parquet(path)
+        return {name: found.column(name).to_pylist() for name in found.column_names}
+    if suffix not in (".csv", ".tsv"):
+        raise ContentError(
+            f"a table is a .csv, .tsv or .parquet file or a data frame, not {suffix!r}."
+        )
+    lines = csv_rows(path, "\t" if suffix == ".tsv" else ",")
+    header, *rows = ([cell.strip() for cell in cells] for _, cells in lines)
+    check_header(header)
+    for row, cells in enumerate(rows, start=1):
+        check_width(cells, len(header), f"row {row}", "columns but the header has")
+    return {name: [cells[at] for cells in rows] for at, name in enumerate(header)}
+
+
+def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
+    if asked is None:
+        return next((name for name in _COLUMNS[part] if name in columns), None)
+    if part == "label" and not isinstance(asked, str):
+        if len(asked) != 2:
+            raise ContentError(
+                f"label={asked!r} has {len(asked)} columns; pass one column, or two of them, the "
+                "event and the time."
+            )
+        return tuple(_chosen(columns, part, name) for name in asked)
+    check_column(asked, part, list(columns))
+    return asked
+
+
+def _bag_of_each_row(
+    columns: dict[str, list[Any]], asked: str | None, names: Sequence[str]
+) -> list[str | None]:
+    """The bag of each row, from the column that contains most names of files."""
+    asked = asked if asked is None else _chosen(columns, "bag", asked)
+    candidates = [name for name in _COLUMNS["bag"] if name in columns] if asked is None else [asked]
+    if not candidates:
+        raise ContentError(
+            f"no column among {listed(list(columns))} is known to name the bags; name it with bag=."
+        )
+    known = set(names)
+    found = [[_bag_name(value, known) for value in columns[name]] for name in candidates]
+    hits = [len(known.intersection(column)) for column in found]
+    if not max(hits):
+        raise ContentError(
+            f"no value of {' or '.join(map(repr, candidates))} is the name of a file "
+            f"({', '.join(map(repr, list(names)[:3]))}, ...); name the column of the bags with "
+            "bag=."
+        )
+    return found[hits.index(max(hits))]
+
+
+def _is_empty(value: Any) -> bool:
+    return is_missing(value) or str(value).strip() == ""
+
+
+def _bag_name(value: Any, known: set[str]) -> str | None:
+    """A cell as the name of a bag, without folder and suffix unless files have them."""
+    if _is_empty(value):
+        return None
+    # pandas reads a column of integers with a missing value as floats.
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    text = text.strip()
+    shorter = (text, Path(text).name, Path(text).stem)
+    return next((name for name in shorter if name in known), text)
+
+
+class ArrayHeader(NamedTuple):
+    """Shape and type of an array, which are read before its values."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def read_array(
+    path: Path, name: str, out: np.ndarray | None = None, *, sure: bool = True
+) -> ArrayHeader | None:
+    """Shape and type of an array of a file, whose values are copied to ``out`` if it is given.
+
+    ``out`` has as many values. If the array is missing, this is an error if ``sure``, else None.
+    The message of the library of the file becomes a ContentError that names the file.
+    """
+    place = f"{path.parent.name}/{path.name}"
+    try:
+        with contextlib.ExitStack() as stack:
+            find, names = SUFFIXES[path.suffix.lower()](path, stack)
+            found = None if names is None and not sure else find(name)
+            if found is None or found.shape is None:
+                if not sure:
+                    return None
+                raise ContentError(f"no array {name!r} among {listed(names or ()) or 'none'}")
+            if out is not None:
+                out[...] = np.asarray(found).reshape(out.shape)
+            return ArrayHeader(found.shape, found.dtype)
+    except ContentError as error:
+        raise ContentError(f"{place}: {error}") from error.__cause__
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:
+        # The libraries raise exceptions of any kind for damaged files: OSError, KeyError,
+        # UnpicklingError, zlib.error, EOFError.
+        text = str(error).strip().splitlines()
+        said = text[0] if text else type(error).__name__
+        raise ContentError(f"{place}: cannot be read ({said[:160]})") from error
+
+
+# Each of the functions returns a function that finds the array of a name, or None, and the names
+# of all arrays, None for a format with one array without a name.
+
+
+def _open_hdf5(path: Path, stack: contextlib.ExitStack) -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: HDF5 files need h5py; install it with pip install 'milearn[hdf5]', or save "
+            "the bags as .npy."
+        ) from error
+    file = stack.enter_context(h5py.File(path, "r"))
+
+    def find(name: str) -> Any:  # which may be a path, such as "20x/features"
+        found = file.get(name)
+        return found if isinstance(found, h5py.Dataset) else None
+
+    return find, list(file)
+
+
+def _open_npy(path: Path, stack: contextlib.ExitStack) -> Any:
+    # As a memory map: the length of the file is checked, and a file in Fortran order needs no extra
+    # copy.
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return (lambda _: array), None
+
+
+class _Member:
+    """An array in an archive, whose values are read on demand."""
+
+    def __init__(self, archive: Any, name: str) -> None:
+        self._archive, self._name = archive, name
+        self.shape, self.dtype = npz_header(archive, name)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self._archive[self._name], dtype=dtype)
+
+
+def _open_npz(path: Path, stack: contextlib.ExitStack) -> Any:
+    if not zipfile.is_zipfile(path):
+        raise ContentError("not an .npz archive, or a truncated one")
+    # Open the file explicitly, because NumPy does not close a file that it cannot read.
+    file = stack.enter_context(path.open("rb"))
+    archive = stack.enter_context(np.load(file, allow_pickle=False))
+    names = archive.files
+    return (lambda name: _Member(archive, name) if name in names else None), names
+
+
+def _open_torch(path: Path, stack: contextlib.ExitStack) -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: .pt files need torch, which is not installed; install it, or save the bags "
+            "as .npy or .h5. They are pickles, which nothing but torch reads without running them."
+        ) from error
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except RuntimeError:
+        # Files of torch before version 1.6 cannot be mapped.
+        found = torch.load(path, map_location="cpu", weights_only=True)
+
+    def array(tensor: Any) -> np.ndarray:
+        # NumPy does not have bfloat16; float32 represents all of its values.
+        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).detach().numpy()
+
+    if isinstance(found, torch.Tensor):
+        return (lambda _: array(found)), None
+    if not isinstance(found, dict):
+        raise ContentError(f"it holds {type(found).__name__}, not a tensor")
+    tensors = {str(name): each for name, each in found.items() if isinstance(each, torch.Tensor)}
+    return (lambda name: array(tensors[name]) if name in tensors else None), list(tensors)
+
+
+SUFFIXES: dict[str, Callable[[Path, contextlib.ExitStack], Any]] = {
+    ".h5": _open_hdf5,
+    ".hdf5": _open_hdf5,
+    ".npy": _open_npy,
+    ".npz": _open_npz,
+    ".pt": _open_torch,
+}
+
 
 _SHOWN = 20  # maximum number of bags in an error message
 _SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1}
@@ -213,15 +609,14 @@ def survey(
     files, splits = find_bags(path, *arrays)
     table = splits if table is None else table
     asked = [f"{part}=" for part, column in columns.items() if column is not None]
-    rows = {one.name: BagRow({}, {}) for one in files}
+    rows = {name: BagRow({}, {}) for name in files}
     problems: list[tuple[str, str]] = []
     if table is not None:
         rows, problems = read_bag_table(table, [*rows], columns, path)
     elif asked:
         raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
-    by_name = {one.name: one for one in files}
-    pairs = [(by_name[name], row) for name, row in rows.items()]
-    found = _in_threads(_found_bag, pairs, "sizes", *progress)
+    given = [(name, files[name], row) for name, row in rows.items()]
+    found = _in_threads(_found_bag, given, "sizes", *progress)
     problems += _problems(found, empty)
     _check_readable(path, problems, {*rows, *(name for name, _ in problems)})
     bags = [bag for bag in found if bag.size]
@@ -282,11 +677,11 @@ class FoundBag:
         return self.parts["features"].width
 
 
-def _found_bag(given: tuple[BagFiles, BagRow]) -> FoundBag:
-    files, row = given
-    bag = FoundBag(files.name, row)
+def _found_bag(given: tuple[str, dict[str, list[Place]], BagRow]) -> FoundBag:
+    name, parts, row = given
+    bag = FoundBag(name, row)
     try:
-        for part, places in files.parts.items():
+        for part, places in parts.items():
             found = ((p, read_array(p.path, p.name, sure=p.sure)) for p in places)
             place, header = next((each for each in found if each[1] is not None), (None, None))
             if place is None or header is None:
@@ -415,7 +810,7 @@ def _filled(
     _check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else None
     with naming(path):
-        record = BagRecord(make_bags_of(arrays["features"], offsets, instance_data=data))
+        record = BagRecord(make_bags_of(Bags, arrays["features"], offsets, instance_data=data))
     if "instance_labels" in arrays:
         record.fields["instance_labels"] = arrays["instance_labels"]
     return record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import differing_row
 from ..._bags.canonical import is_missing
-from ..._bags.cutting import bags_of_texts
+from ..._bags.constructors import bags_of_texts
 from ..._bags.rows_on_disk import holds_text
 from ..._bags.segments import group_by_id, offsets_of
 from ..._fit.validation import has_outcomes, outcome_fields, survival_outcomes
@@ -111,10 +111,10 @@ def float_type(dtype: Any) -> np.dtype:
     return np.dtype(dtype)
 
 
-def make_bags_of(instances: Any, offsets: Any, **options: Any) -> Bags:
+def make_bags_of(make: Callable[..., Bags], /, *parts: Any, **options: Any) -> Bags:
     """The container, or an error about the file if its parts are invalid."""
     try:
-        return Bags(instances, offsets, **options)
+        return make(*parts, **options)
     except (TypeError, ValueError) as error:
         raise ContentError(str(error)) from error
 
@@ -172,17 +172,14 @@ def group_rows(
     names, codes, order, offsets = group_by_id(bag_ids)
     if not names:
         raise ContentError("there is not a single instance in it; check the file.")
-    in_order = bool((order[1:] > order[:-1]).all())
     first = order[offsets[:-1]]
     record = BagRecord(
         make_bags_of(
-            instances if in_order else instances[order],
-            offsets,
+            Bags.from_ids,
+            instances,
+            bag_ids,
             feature_names=feature_names,
-            bag_data={
-                name: _constant(name, column_of(cells), codes, first, names)
-                for name, cells in (bag_columns or {}).items()
-            },
+            bag_data={name: column_of(cells) for name, cells in (bag_columns or {}).items()},
         )
     )
     if labels is not None:
@@ -202,22 +199,8 @@ def group_rows(
             record.fields["target_names"] = classes
     record.fields["bag_names"] = np.array([str(name) for name in names])
     for name, values in (row_fields or {}).items():
-        record.fields[name] = values if in_order else values[order]
+        record.fields[name] = values[order]
     return record
-
-
-def _constant(
-    name: str, values: np.ndarray, codes: np.ndarray, first: np.ndarray, names: Sequence[Any]
-) -> np.ndarray:
-    """One entry per bag of a column that is constant within each bag."""
-    row = differing_row(values, codes, first)
-    if row is not None:
-        raise ContentError(
-            f"bag {str(names[codes[row]])!r} has two entries in the column {name!r} of bag_data, "
-            f"{str(values[first[codes[row]]])!r} and {str(values[row])!r}; give every instance of "
-            "a bag the entry of the bag."
-        )
-    return values[first]
 
 
 def column_of(cells: Sequence[Any]) -> np.ndarray:
@@ -310,6 +293,7 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
         # This is exact and needs half the memory of float64.
         instances = instances.astype(np.float32)
     bags = make_bags_of(
+        Bags,
         instances,
         arrays["bag_offsets"],
         feature_names=arrays.get("feature_names"),

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..._bags.cutting import bags_of_texts
+from ..._bags.constructors import bags_of_texts
 from .._errors import ContentError
 from .record import BagRecord, column_of, group_rows, read_numbers
 from .text import (
@@ -22,7 +22,7 @@ from .text import (
     csv_rows,
     listed,
     number_text,
-    parse_cells,
+    parse_row,
 )
 
 _PARTS = {
@@ -33,9 +33,6 @@ _PARTS = {
 }
 # Start of the names of columns of bag_data in files of save_bags.
 _OF_BAGS = "bag_data:"
-_CHUNK = (
-    4096  # number of rows of text that are converted at once, to limit the memory for long files
-)
 
 
 class _Columns:
@@ -102,35 +99,25 @@ def read_csv(
     _, header = next(rows)
     columns = _Columns([name.strip() for name in header], options)
     kept: dict[str, list[Any]] = {part: [] for part in columns.parts}
-    blocks: list[np.ndarray] = []
-    texts: list[list[str]] = []
+    values: list[np.ndarray] = []
     lines: list[int] = []
-
-    def flush() -> None:
-        first = len(lines) - len(texts)
-        blocks.append(
-            parse_cells(texts, columns.names, missing, lambda row: f"line {lines[first + row]}")
-        )
-        texts.clear()
-
     for line, cells in rows:
         hint = ", check the delimiter"
         check_width(cells, len(header), f"line {line}", "columns but the header has", hint)
         for part, column in columns.parts.items():
             kept[part].append(cells[column].strip())
-        texts.append([cells[column] for column in columns.features])
+        values.append(
+            parse_row([cells[column] for column in columns.features], columns.names, missing, line)
+        )
         lines.append(line)
-        if len(texts) == _CHUNK:
-            flush()
     if not lines:
         raise ContentError(
             "there is a header but not a single row; if a download was interrupted, fetch it again."
         )
-    flush()
     for part, cells in kept.items():
         if part.startswith(_OF_BAGS) or part == "instance_label":
             kept[part] = list(read_numbers(cells))
-    return columns.record(np.concatenate(blocks), kept, lines)
+    return columns.record(np.array(values), kept, lines)
 
 
 def write_csv(path: Path, record: BagRecord, file: BinaryIO, *, delimiter: str = ",") -> None:

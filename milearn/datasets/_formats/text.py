@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +60,9 @@ def number_text(value: Any) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-def parse_cells(
-    rows: Sequence[Sequence[str]],
-    columns: Sequence[str],
-    missing: str,
-    where: Callable[[int], str],
-) -> np.ndarray:
-    """A matrix of numbers from text cells; ``where(row)`` is the place of a row in the file."""
-    width = max(1, len(columns))
-
-    def place(at: int) -> str:
-        return f"{where(at // width)}, column {columns[at % width]!r}"
-
-    values = parse_numbers(list(chain.from_iterable(rows)), missing, place)
-    return values.reshape(len(rows), len(columns))
+def parse_row(cells: list[str], columns: Sequence[str], missing: str, line: int) -> np.ndarray:
+    """The numbers of a line of a table."""
+    return parse_numbers(cells, missing, lambda at: f"line {line}, column {columns[at]!r}")
 
 
 def parse_numbers(texts: list[str], missing: str, place: Callable[[int], str]) -> np.ndarray:

@@ -1,16 +1,22 @@
-"""Generated bags for classification."""
+"""Generated bags: of clusters, of digits, in the plane, and of artificial molecules."""
 
 from __future__ import annotations
 
-from numbers import Integral
+import numbers
+from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse import csr_array
-from sklearn.utils import check_random_state
+from sklearn.datasets import load_digits
+from sklearn.utils import Bunch, check_random_state
 
 from ..._bags import Bags
-from ..._bags.segments import offsets_of
+from ..._bags.canonical import stack_features
+from ..._bags.segments import offsets_of, segment_max
+from ..._fit.validation import check_bags
 
 
 def make_bags(
@@ -279,3 +285,617 @@ def random_labels(n_bags: int, positive_fraction: float, rng: np.random.RandomSt
     labels = np.zeros(n_bags, dtype=np.int64)
     labels[rng.permutation(n_bags)[: int(np.rint(positive_fraction * n_bags))]] = 1
     return labels
+
+
+def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:
+    """Region of points of the unit square: 1 above the curve, -1 below it, 0 in the margin.
+
+    The curve is :math:`x_2 = 0.5 + 0.25 \\sin 2 \\pi x_1`.
+
+    Parameters
+    ----------
+    points : array-like of shape (n_points, 2)
+        Points of the unit square.
+    margin : float, default=0.1
+        Height of the band around the curve, which is in neither region.
+
+    Returns
+    -------
+    ndarray of shape (n_points,), int64
+        Regions of the points: 1, -1 or 0.
+
+    Examples
+    --------
+    >>> from milearn.datasets import plane_side
+    >>> plane_side([[0.5, 0.9], [0.5, 0.5], [0.5, 0.1]])
+    array([ 1,  0, -1])
+    """
+    points = np.asarray(points, dtype=np.float64)
+    above = points[:, 1] - 0.5 - 0.25 * np.sin(2.0 * np.pi * points[:, 0])
+    return np.where(np.abs(above) <= margin / 2, 0, np.sign(above)).astype(np.int64)
+
+
+def make_ambiguous_plane(
+    n_ambiguous: int = 20,
+    n_single: int | None = None,
+    *,
+    ambiguity: float = 3.0,
+    margin: float = 0.1,
+    random_state: Any = None,
+    return_instance_labels: bool = False,
+) -> Any:
+    """Positive bags with one positive instance, and bags of one instance, in the plane.
+
+    Instances are uniform over two regions of the unit square, separated by a curved margin (see
+    :func:`plane_side`). An ambiguous bag is positive: one instance is in the positive region and
+    the others in the negative one. Its size is a Poisson number, drawn again until it is at least
+    2. The bags of one instance are drawn from both regions.
+
+    Parameters
+    ----------
+    n_ambiguous : int, default=20
+        Number of ambiguous bags.
+    n_single : int, default=None
+        Number of bags of one instance, half of them positive (rounded down); by default, the number
+        of ambiguous bags.
+    ambiguity : float, default=3.0
+        Mean of the Poisson numbers (the lambda of the paper).
+    margin : float, default=0.1
+        Height of the band between the regions.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same bags in every call.
+    return_instance_labels : bool, default=False
+        Also return the instance labels.
+
+    Returns
+    -------
+    X : Bags
+        Ambiguous bags first.
+    y : ndarray of shape (n_bags,), 0 or 1
+        Labels of the bags.
+    instance_labels : ndarray of shape (n_instances,), 0 or 1
+        Only with ``return_instance_labels=True``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    References
+    ----------
+    S. Andrews, T. Hofmann. Multiple Instance Learning via Disjunctive Programming Boosting. NIPS
+    16, 2003. The regions of its Figure 1 are not published; these are different ones.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_ambiguous_plane
+    >>> X, y, labels = make_ambiguous_plane(random_state=0, return_instance_labels=True)
+    >>> X
+    Bags(n_bags=40, n_instances=87, n_features=2, sizes=1..7, dtype=float64)
+    >>> int(y.sum()), int(labels.sum())
+    (30, 30)
+    """
+    n_single = n_ambiguous if n_single is None else n_single
+    check_count("n_ambiguous", n_ambiguous, 0)
+    check_count("n_single", n_single, 0)
+    if n_ambiguous + n_single == 0:
+        raise ValueError("n_ambiguous and n_single are both 0; ask for some bags.")
+    if not isinstance(ambiguity, Real) or not 0 < ambiguity < np.inf:
+        raise ValueError(f"ambiguity={ambiguity!r} is out of range; it must be above 0.")
+    if not isinstance(margin, Real) or not 0 <= margin <= 0.4:
+        raise ValueError(f"margin={margin!r} is out of range; it must lie in [0, 0.4].")
+    rng = check_random_state(random_state)
+    sizes = np.zeros(n_ambiguous, dtype=np.intp)
+    while (sizes < 2).any():
+        short = sizes < 2
+        sizes[short] = rng.poisson(ambiguity, size=int(short.sum()))
+    n_positive = int(n_single) // 2
+    y = np.repeat([1, 0], [n_ambiguous + n_positive, n_single - n_positive])
+    sizes = np.r_[sizes, np.ones(n_single, dtype=np.intp)]
+    offsets = offsets_of(sizes)
+    labels = np.repeat(y, sizes)
+    for bag in range(n_ambiguous):
+        labels[offsets[bag] : offsets[bag + 1]] = 0
+        labels[offsets[bag] + rng.randint(sizes[bag])] = 1
+    X = Bags(_drawn(labels, margin, rng), offsets)
+    return (X, y, labels) if return_instance_labels else (X, y)
+
+
+def _drawn(labels: np.ndarray, margin: float, rng: np.random.RandomState) -> np.ndarray:
+    points = np.empty((len(labels), 2))
+    left = np.arange(len(labels))
+    while len(left):
+        points[left] = rng.random_sample((len(left), 2))
+        left = left[plane_side(points[left], margin=margin) != 2 * labels[left] - 1]
+    return points
+
+
+# The Lennard-Jones potential has its minimum at this multiple of sigma.
+_BEST = 2.0 ** (1.0 / 6.0)
+
+
+def make_affinity(
+    n_bags: int = 100,
+    n_features: int = 30,
+    *,
+    n_relevant: int = 16,
+    n_scales: int = 2,
+    bag_size: int | tuple[int, int] = (3, 5),
+    random_state: Any = None,
+    return_instance_values: bool = False,
+) -> Any:
+    r"""Random artificial molecules with their binding affinity, for regression.
+
+    A bag is a molecule and an instance one of its shapes: distances :math:`d_k` to the receptor
+    along ``n_features`` directions, of which ``n_relevant`` are relevant. The affinity of a shape
+    is its energy relative to the best one,
+
+    .. math::
+
+        a(x) = \frac{\sum_k s_k \, v(d_k / \sigma_k)}{\sum_k s_k}, \qquad
+        v(u) = 4 \, (u^{-6} - u^{-12}),
+
+    with the Lennard-Jones potential :math:`-v`, where :math:`v` has its maximum 1 at
+    :math:`u = 2^{1/6}`, scale factors :math:`s_k` and receptor distances :math:`\sigma_k`. The
+    value of a molecule is the affinity of its best shape, in [0, 1].
+
+    Parameters
+    ----------
+    n_bags : int, default=100
+        Number of molecules.
+    n_features : int, default=30
+        Number of distances.
+    n_relevant : int, default=16
+        Number of relevant distances, which are the first ones.
+    n_scales : int, default=2
+        Number of different scale factors 1, 1/2, 1/3, ..., assigned cyclically.
+    bag_size : int or (int, int), default=(3, 5)
+        Number of shapes of a molecule: a fixed number, or a range from which it is drawn (ends
+        included).
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same molecules in every call.
+    return_instance_values : bool, default=False
+        Also return the affinities of the shapes.
+
+    Returns
+    -------
+    X : Bags
+        The molecules.
+    y : ndarray of shape (n_bags,)
+        Their affinities.
+    instance_values : ndarray of shape (n_instances,)
+        Only with ``return_instance_values=True``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    See Also
+    --------
+    add_irrelevant_features : Add features without information.
+
+    Notes
+    -----
+    The model follows [1]_ and [2]_ in outline: Lennard-Jones energies, scale factors, and the best
+    shape. Not all of their constants are published, so the published sets (LJ-16.30.2 and
+    others) are not reproduced.
+
+    References
+    ----------
+    .. [1] R. Amar, D. Dooly, S. Goldman, Q. Zhang. Multiple-instance learning of real-valued data.
+       ICML 2001.
+    .. [2] D. Dooly, Q. Zhang, S. Goldman, R. Amar. Multiple-instance learning of real-valued data.
+       JMLR 3, 2002.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_affinity
+    >>> X, y = make_affinity(n_bags=50, random_state=0)
+    >>> X
+    Bags(n_bags=50, n_instances=193, n_features=30, sizes=3..5, dtype=float64)
+    >>> bool(0 <= y.min() < 0.4 and 0.7 < y.max() <= 1)
+    True
+    """
+    for name, value in (("n_bags", n_bags), ("n_relevant", n_relevant), ("n_scales", n_scales)):
+        check_count(name, value, 1)
+    if not isinstance(n_features, numbers.Integral) or n_features < n_relevant:
+        raise ValueError(
+            f"n_features={n_features!r} is out of range; it must be an integer and at least "
+            f"n_relevant={n_relevant}."
+        )
+    bounds = size_range(bag_size)
+    rng = check_random_state(random_state)
+    offsets = offsets_of(random_sizes(n_bags, bounds, rng))
+    # A shape with a low affinity has wrong distances in most directions: use a common factor.
+    fit = rng.uniform(0.0, 1.0, size=(offsets[-1], 1))
+    away = 1.2 * (1.0 - fit) * rng.uniform(0.2, 1.0, size=(offsets[-1], n_features))
+    sigma = rng.uniform(5.0, 9.0, size=n_features)
+    relative = _BEST + away
+    factors = 1.0 / (1.0 + np.arange(n_relevant) % n_scales)
+    energies = 4.0 * (relative[:, :n_relevant] ** -6 - relative[:, :n_relevant] ** -12)
+    values = energies @ factors / factors.sum()
+    distances = sigma * relative
+    # The irrelevant distances are independent of the relevant ones.
+    distances[:, n_relevant:] = sigma[n_relevant:] * (
+        _BEST + rng.uniform(0.0, 1.2, size=(offsets[-1], n_features - n_relevant))
+    )
+    X, y = Bags(distances, offsets), segment_max(values, offsets)
+    return (X, y, values) if return_instance_values else (X, y)
+
+
+def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None) -> Bags:
+    """Add features without information to bags.
+
+    Each new column contains values of an existing column, drawn at random with replacement. It has
+    the same distribution as a feature of these data but is independent of bags and labels.
+
+    Parameters
+    ----------
+    X : bags, see :class:`milearn.Bags`
+        The bags to extend.
+    n_features : int
+        Number of features to append.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same features in every call.
+
+    Returns
+    -------
+    Bags
+        If there are feature names, the new ones are "irrelevant0", "irrelevant1", ...
+
+    Examples
+    --------
+    >>> from milearn.datasets import add_irrelevant_features, make_affinity
+    >>> X, y = make_affinity(n_bags=20, random_state=0)
+    >>> add_irrelevant_features(X, 20, random_state=0).shape
+    (20, 50)
+    """
+    check_count("n_features", n_features, 0)
+    bags = check_bags(X)
+    rng = check_random_state(random_state)
+    n, width = bags.instances.shape
+    columns = rng.randint(width, size=n_features)
+    fresh = np.empty((n, n_features), dtype=bags.dtype)
+    for position, column in enumerate(columns):
+        values = bags.instances[:, [column]]
+        values = values.toarray() if sparse.issparse(values) else values
+        fresh[:, position] = values[rng.randint(n, size=n), 0]
+    names: Any = bags.feature_names
+    if names is not None:
+        names = [*names, *(f"irrelevant{i}" for i in range(n_features))]
+    return bags.with_instances(stack_features([bags.instances, fresh]), feature_names=names)
+
+
+def load_digit_bags(
+    n_bags: int = 200,
+    *,
+    digit: int = 9,
+    bag_size: int | tuple[int, int] = (4, 10),
+    positive_fraction: float = 0.5,
+    witness_rate: float = 0.0,
+    scale: bool = True,
+    replace: bool = False,
+    random_state: Any = 0,
+    return_X_y: bool = False,
+) -> Any:
+    """Bags of handwritten digits; a bag is positive if it contains a given digit.
+
+    The images are the 1797 scans of 8 x 8 pixels of :func:`sklearn.datasets.load_digits`.
+
+    Parameters
+    ----------
+    n_bags : int, default=200
+        Number of bags.
+    digit : int, default=9
+        The digit, 0 to 9, that makes a bag positive.
+    bag_size : int or (int, int), default=(4, 10)
+        Number of images in a bag, or a range from which it is drawn uniformly (ends included).
+    positive_fraction : float, default=0.5
+        Fraction of positive bags; rounded to the nearest number of bags.
+    witness_rate : float, default=0.0
+        A positive bag contains the digit once, and each of its other images is the digit with this
+        probability.
+    scale : bool, default=True
+        Pixels from 0 to 1 instead of 0 to 16.
+    replace : bool, default=False
+        Whether an image may occur more than once. Otherwise no image is in two bags, so that you
+        can split the bags into training and test as you like.
+    random_state : int, RandomState instance or None, default=0
+        Choice of the images. The default always gives the same bags.
+    return_X_y : bool, default=False
+        Return ``(data, target)``.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
+        ``data`` : Bags with 64 features. ``target`` : ndarray of shape (n_bags,), 1 for bags with
+        the digit. ``instance_labels`` : ndarray of shape (n_instances,), 1 for images of the digit.
+        ``instance_digits`` : the digit on each image. ``instance_index`` : its row in
+        ``load_digits``. Also ``feature_names``, ``target_names`` and ``DESCR``.
+
+    Raises
+    ------
+    ValueError
+        If there are not enough images, or a parameter is out of its range.
+
+    Examples
+    --------
+    >>> from milearn.datasets import load_digit_bags
+    >>> digits = load_digit_bags(n_bags=100)
+    >>> digits.data
+    Bags(n_bags=100, n_instances=680, n_features=64, sizes=4..10, dtype=float64)
+    >>> int(digits.target.sum()), int(digits.instance_labels.sum())
+    (50, 50)
+    """
+    if digit not in range(10):
+        raise ValueError(f"digit={digit!r} is not a digit; choose 0 to 9.")
+    check_fraction("positive_fraction", positive_fraction)
+    check_fraction("witness_rate", witness_rate)
+    bounds = size_range(bag_size)
+    rng = check_random_state(random_state)
+    source = load_digits()
+    target = random_labels(n_bags, positive_fraction, rng)
+    sizes = random_sizes(n_bags, bounds, rng)
+    offsets = offsets_of(sizes)
+    shows = np.zeros(offsets[-1], dtype=bool)
+    for bag in np.flatnonzero(target):
+        shows[offsets[bag] : offsets[bag + 1]] = rng.random_sample(sizes[bag]) < witness_rate
+        shows[offsets[bag] + rng.randint(sizes[bag])] = True
+    index = np.empty(offsets[-1], dtype=np.intp)
+    for wanted, pool, what in (
+        (shows, np.flatnonzero(source.target == digit), f"images of {digit}"),
+        (~shows, np.flatnonzero(source.target != digit), "images of other digits"),
+    ):
+        need = int(wanted.sum())
+        if need > len(pool) and not replace:
+            raise ValueError(
+                f"{need} {what} are needed but there are {len(pool)}; ask for fewer or smaller "
+                "bags, or pass replace=True."
+            )
+        index[wanted] = rng.choice(pool, size=need, replace=replace)
+    instances = source.data[index] / (16.0 if scale else 1.0)
+    bags = Bags(instances, offsets, feature_names=source.feature_names)
+    if return_X_y:
+        return bags, target
+    return Bunch(
+        data=bags,
+        target=target,
+        feature_names=np.array(source.feature_names),
+        target_names=np.array([f"no {digit}", f"{digit}"]),
+        instance_labels=shows.astype(np.int64),
+        instance_digits=source.target[index],
+        instance_index=index,
+        DESCR=f"Bags of handwritten digits; positive when a bag holds a {digit}.",
+    )
+
+
+class _Scene:
+    """Clusters on separate axes in a standard normal background.
+
+    They make data sets that test whether a model respects the multiple-instance assumption.
+    Training and test bags have labels that follow the same rule. An additional cue agrees with the
+    labels in training and contradicts them at test. It has no effect on models that only use
+    witnesses; other models have a low AUC at test. The three tasks are those of Raff & Holt (2023);
+    distributions and numbers are our own.
+    """
+
+    def __init__(self, n_features: int, distance: float, rng: np.random.RandomState) -> None:
+        check_count("n_features", n_features, 3)
+        # A random rotation, so that clusters are not on coordinate axes.
+        axes = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
+        self.concepts = distance * axes[:2]
+        self.poison = 2 * distance * axes[2]
+        self.rng = rng
+
+    def around(self, centers: Any, scale: float) -> np.ndarray:
+        centers = np.atleast_2d(centers)
+        return centers + scale * self.rng.standard_normal(centers.shape)
+
+    def bag(self, n_background: int, n_concepts: tuple[int, int], poisoned: bool) -> np.ndarray:
+        d = self.concepts.shape[1]
+        parts = [self.rng.standard_normal((n_background, d))]
+        parts += [
+            self.around(np.repeat(center[None, :], count, axis=0), 0.5)
+            for center, count in zip(self.concepts, n_concepts, strict=True)
+            if count
+        ]
+        if poisoned:
+            parts.append(self.around(self.poison, 0.1))
+        block = np.concatenate(parts)
+        return block[self.rng.permutation(len(block))]
+
+
+def _labels(n_bags: int, rng: np.random.RandomState) -> np.ndarray:
+    check_count("n_bags", n_bags, 2)
+    return rng.permutation(np.arange(n_bags) % 2)
+
+
+def _poisoned_parts(
+    n_bags: int, rng: np.random.RandomState, block: Callable[[int, bool], np.ndarray]
+) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
+    """Training and test bags; ``block`` draws a bag, with poison in training if its label is 0."""
+    parts: list[Any] = []
+    for poisoned in (0, 1):
+        y = _labels(n_bags, rng)
+        parts += [Bags.from_list([block(label, label == poisoned) for label in y.tolist()]), y]
+    return tuple(parts)
+
+
+def make_single_concept(
+    n_bags: int = 100,
+    n_features: int = 16,
+    *,
+    bag_size: int = 10,
+    distance: float = 6.0,
+    random_state: Any = None,
+) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
+    """One concept, and a poison that is in different classes in training and test.
+
+    A bag is positive if it contains an instance of the concept. In training every negative bag also
+    contains one of the poison; at test every positive bag does. A model that has learned "no
+    poison, hence positive" has an AUC below 1/2 at test. The largest instance score of a model of
+    the concept does not depend on the poison.
+
+    Parameters
+    ----------
+    n_bags : int, default=100
+        Number of bags in each of the two parts; half of them are positive.
+    n_features : int, default=16
+        Number of features, at least 3.
+    bag_size : int, default=10
+        Background instances of a bag.
+    distance : float, default=6.0
+        Distance of the concept from the background, whose standard deviation is 1. The poison is
+        twice as far away.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same bags in every call.
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
+        Bags and labels of both parts.
+
+    References
+    ----------
+    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
+    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_single_concept
+    >>> X_train, y_train, X_test, y_test = make_single_concept(n_bags=20, random_state=0)
+    >>> X_train, int(y_train.sum())
+    (Bags(n_bags=20, n_instances=220, n_features=16, sizes=11..11, dtype=float64), 10)
+    """
+    rng = check_random_state(random_state)
+    scene = _Scene(n_features, distance, rng)
+
+    def block(label: int, poisoned: bool) -> np.ndarray:
+        # The size does not depend on the poison, so that it is not a cue.
+        return scene.bag(bag_size + 1 - label - poisoned, (label, 0), poisoned)
+
+    return _poisoned_parts(n_bags, rng, block)
+
+
+def make_threshold_concepts(
+    n_bags: int = 100,
+    n_features: int = 16,
+    *,
+    bag_size: int = 10,
+    distance: float = 6.0,
+    poison: bool = True,
+    random_state: Any = None,
+) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
+    """Two concepts, of which a positive bag contains both.
+
+    A positive bag contains one instance of each concept. A negative bag contains two instances of
+    one concept or none, so that neither a single concept nor the number of instances of concepts is
+    sufficient. A model whose bag score is the maximum over instances cannot solve this task; a
+    model that combines maxima of several instance scores can.
+
+    Parameters
+    ----------
+    n_bags : int, default=100
+        Number of bags in each of the two parts; half of them are positive.
+    n_features : int, default=16
+        Number of features, at least 3.
+    bag_size : int, default=10
+        Background instances of a bag, at least 2.
+    distance : float, default=6.0
+        Distance of the concepts from the background, whose standard deviation is 1.
+    poison : bool, default=True
+        Whether negative bags in training, and positive ones at test, contain an instance of a
+        poison as in :func:`make_single_concept`.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same bags in every call.
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
+        Bags and labels of both parts.
+
+    References
+    ----------
+    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
+    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_threshold_concepts
+    >>> X_train, y_train, X_test, y_test = make_threshold_concepts(n_bags=20, random_state=0)
+    >>> len(X_test), int(y_test.sum())
+    (20, 10)
+    """
+    rng = check_random_state(random_state)
+    scene = _Scene(n_features, distance, rng)
+
+    def block(label: int, poisoned: bool) -> np.ndarray:
+        held = (1, 1) if label else ((2, 0), (0, 2), (0, 0))[rng.randint(3)]
+        poisoned = poison and poisoned
+        return scene.bag(bag_size + 2 - sum(held) - poisoned, held, poisoned)
+
+    return _poisoned_parts(n_bags, rng, block)
+
+
+def make_false_frequency(
+    n_bags: int = 100,
+    n_features: int = 16,
+    *,
+    bag_size: int = 10,
+    dilution: int = 20,
+    distance: float = 6.0,
+    random_state: Any = None,
+) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
+    """One concept, in bags whose size depends on the label, differently in training and test.
+
+    A bag is positive if it contains an instance of the concept. In training positive bags contain
+    three of them, and twice the background of negative bags. At test they contain one, and half the
+    background of negative bags, which is ``dilution`` times as large. A model that uses the number
+    of instances, or the fraction of the concept in a bag, fails at test.
+
+    Parameters
+    ----------
+    n_bags : int, default=100
+        Number of bags in each of the two parts; half of them are positive.
+    n_features : int, default=16
+        Number of features, at least 3.
+    bag_size : int, default=10
+        Background instances of a negative bag in training.
+    dilution : int, default=20
+        Background instances of a negative bag at test, in multiples of ``bag_size``.
+    distance : float, default=6.0
+        Distance of the concept from the background, whose standard deviation is 1.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same bags in every call.
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
+        Bags and labels of both parts.
+
+    References
+    ----------
+    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
+    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_false_frequency
+    >>> X_train, y_train, X_test, y_test = make_false_frequency(n_bags=20, random_state=0)
+    >>> X_train.n_instances, X_test.n_instances
+    (330, 3010)
+    """
+    rng = check_random_state(random_state)
+    scene = _Scene(n_features, distance, rng)
+    y_train, y_test = _labels(n_bags, rng), _labels(n_bags, rng)
+    train = [
+        scene.bag(2 * bag_size if label else bag_size, (3 * int(label), 0), False)
+        for label in y_train
+    ]
+    large = dilution * bag_size
+    test = [
+        scene.bag(max(1, large // 2) if label else large, (int(label), 0), False)
+        for label in y_test
+    ]
+    return Bags.from_list(train), y_train, Bags.from_list(test), y_test

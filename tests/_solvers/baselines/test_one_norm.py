@@ -32,14 +32,6 @@ def test_objective_is_that_of_cvxpy(scale):
     assert found.objective - found.lower_bound <= 1e-6 * found.objective
 
 
-def test_few_of_many_features_have_a_weight():
-    rows, signs, costs = problem(1, n_bags=30, n_features=3000)
-    found = solve_one_norm(rows, signs, 100 * costs)
-    # A vertex has at most as many weights as there are rows.
-    assert 0 < np.count_nonzero(found.coef) <= 30
-    assert found.objective - found.lower_bound <= 1e-6 * found.objective
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_the_intercept_is_the_middle_of_the_optimal_ones(seed):
     rng = np.random.default_rng(seed)
@@ -64,15 +56,6 @@ def test_the_interior_point_method_finds_the_solution_of_the_simplex_method(seed
     assert inside.objective - inside.lower_bound <= 2e-6 * max(1.0, inside.objective)
     # A vertex has at most as many weights as there are rows.
     assert np.count_nonzero(inside.coef) <= 60
-
-
-def test_the_size_decides_between_the_methods():
-    rows, signs, costs = problem(0, n_bags=30)
-    below, above = (solve_one_norm(rows, signs, costs, simplex_bags=size) for size in (30, 29))
-    vertex = solve_one_norm(rows, signs, costs)
-    np.testing.assert_array_equal(below.coef, vertex.coef)
-    assert above.objective == pytest.approx(vertex.objective, rel=2e-6)
-    assert above.n_iter != vertex.n_iter
 
 
 @pytest.mark.parametrize("duplicated", [False, True])

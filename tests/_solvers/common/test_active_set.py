@@ -79,12 +79,6 @@ def test_whatever_the_start_a_result_is_the_optimum_and_its_set_binds():
     assert (bound > 5).all(), "each kind of constraint holds somewhere"
 
 
-def test_without_free_variables_there_is_nothing_to_solve():
-    problem, every = random_program(0), np.ones(3, dtype=bool)
-    start = ActiveSet(lower=every, upper=~every, tight=np.zeros(1, dtype=bool))
-    assert active_set_iterations(problem, start, "active-set") is None
-
-
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e8])
 def test_what_is_not_determined_stays_near_the_given_point(scale):
     # Every point with x1 + 2 x2 = 5 is a minimum; the third variable is pushed to its bound.
@@ -125,13 +119,6 @@ def test_a_polished_solution_is_exact_and_never_worse():
     assert polished >= 10
 
 
-def test_what_is_exact_already_is_returned_as_it_is():
-    problem = random_program(0)
-    exact = active_set_iterations(problem, next(wrong_starts()), "active-set")
-    given = replace(exact, primal_residual=0.0, dual_residual=0.0, gap=0.0)
-    assert polish(problem, given) is given
-
-
 def test_more_free_variables_than_the_rank_allows_are_left_to_a_backend():
     # The limit is at least 200 free variables, whatever the rank.
     n = 202
@@ -147,20 +134,7 @@ def test_more_free_variables_than_the_rank_allows_are_left_to_a_backend():
     np.testing.assert_allclose(found.x, np.where(fixed, 0.75, 0.5), atol=1e-15)
 
 
-def test_a_start_that_is_far_off_is_not_given_up_early():
-    solved, short = 0, 0
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        root = rng.normal(size=(30, 30))
-        P, q = root @ root.T / 30 + 0.05 * np.eye(30), rng.normal(size=30)
-        problem = QPProblem(P, q, lb=np.zeros(30), ub=np.ones(30))
-        no = np.zeros(30, dtype=bool)
-        start = ActiveSet(lower=no, upper=no, tight=np.zeros(0, dtype=bool))
-        found = active_set_iterations(problem, start, "active-set")
-        if found is None:
-            continue
-        solved += 1
-        assert found.residual < 1e-13
-        short += active_set_iterations(problem, start, "active-set", max_steps=4) is not None
-    # One of these programs is not solved in twelve steps; each of the others takes five or six.
-    assert (solved, short) == (7, 0)
+def test_without_free_variables_there_is_nothing_to_solve():
+    problem, every = random_program(0), np.ones(3, dtype=bool)
+    start = ActiveSet(lower=every, upper=~every, tight=np.zeros(1, dtype=bool))
+    assert active_set_iterations(problem, start, "active-set") is None

@@ -158,20 +158,6 @@ def test_a_share_has_a_cache_of_its_own(instances):
     assert share._rows.nbytes == 10 * 8 * 40
 
 
-def test_what_has_no_cache_is_its_own_share(instances):
-    linear = LinearGram(instances)
-    assert linear.share_of(3) is linear
-    clipped, _ = clipped_gram(KernelGram(instances, indefinite_kernel, 10**6))
-    assert clipped.share_of(3) is clipped
-
-
-def test_a_clipped_matrix_survives_a_pickle(instances):
-    gram, _ = clipped_gram(KernelGram(instances, indefinite_kernel, 10**6))
-    copy = pickle.loads(pickle.dumps(gram))
-    everything = (np.arange(40), None)
-    assert np.array_equal(copy.inner(everything, everything), gram.inner(everything, everything))
-
-
 def test_scores_do_not_depend_on_what_else_the_cache_holds(instances):
     rows, coef = np.array([3, 8, 30]), np.array([0.3, -1.7, 2.9])
     alone = KernelGram(instances, rbf_kernel, 10**6)

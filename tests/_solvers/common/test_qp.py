@@ -93,13 +93,6 @@ def test_residuals_are_those_of_the_optimality_conditions():
     assert wrong.dual_residual > 0.01
 
 
-def test_a_wandering_active_set_gives_up():
-    problem = random_problem(2)
-    n, m = len(problem.q), len(problem.h)
-    everything = ActiveSet(np.ones(n, bool), np.zeros(n, bool), np.ones(m, bool))
-    assert active_set_iterations(problem, everything, "none") is None
-
-
 def test_a_problem_without_curvature_is_solved_without_a_warning():
     problem = QPProblem(np.zeros((2, 2)), np.array([-1.0, 0.0]), lb=np.zeros(2), ub=np.ones(2))
     result = solve_qp(problem)
@@ -151,3 +144,10 @@ def test_both_backends_are_installed_and_the_message_names_both():
         SolverError, match=r"was not solved .piqp: .*; osqp: .*: scale the features"
     ):
         solve_qp(box)
+
+
+def test_a_wandering_active_set_gives_up():
+    problem = random_problem(2)
+    n, m = len(problem.q), len(problem.h)
+    everything = ActiveSet(np.ones(n, bool), np.zeros(n, bool), np.ones(m, bool))
+    assert active_set_iterations(problem, everything, "none") is None

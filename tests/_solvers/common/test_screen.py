@@ -96,7 +96,7 @@ def test_values_of_targets_that_are_numbers():
 
 def test_deciding_instances_are_found_where_the_means_miss_them():
     hits, rises = [], []
-    for seed in range(4):
+    for seed in range(2):
         X, offsets, y, rows = needles(seed)
         found = screen(X, offsets, y)
         hits.append(np.mean(found.rows[0, y == 1] == rows))
@@ -106,8 +106,8 @@ def test_deciding_instances_are_found_where_the_means_miss_them():
         assert auto.objective_ <= means.objective_ * (1 + 1e-9)
         rises.append(means.objective_ / auto.objective_)
     assert min(hits) > 0.9
-    # From the means two of the four end in the right minimum.
-    assert sum(rise > 1.5 for rise in rises) == 2
+    # From the means one of the two ends in the right minimum.
+    assert sum(rise > 1.5 for rise in rises) == 1
 
 
 def test_the_order_of_bags_and_instances_makes_no_difference():

@@ -63,18 +63,6 @@ def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
     assert again.bound == pytest.approx(expected, rel=2e-7)
 
 
-def test_a_search_that_goes_on_ends_as_one_that_was_not_interrupted():
-    problem, X = problem_of_bags(0)
-    whole = InteriorSearch(problem, StumpPool(X), 1000)
-    parts = InteriorSearch(problem, StumpPool(X), 1000)
-    rough = parts.run(0.1, lambda: False)
-    assert rough.n_steps > 0
-    one, other = whole.run(1e-8, lambda: False), parts.run(1e-8, lambda: False)
-    assert rough.n_steps < one.n_steps == other.n_steps
-    assert one.bound == other.bound
-    assert (one.alpha == other.alpha).all()
-
-
 @pytest.mark.parametrize("max_rows", [0, 10_000])
 @pytest.mark.parametrize("ambiguous", [True, False])
 def test_bounds_do_not_depend_on_the_start(max_rows, ambiguous):

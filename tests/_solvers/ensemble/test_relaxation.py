@@ -77,7 +77,7 @@ def small_problem(seed, n_bags=4, d=2, C=1.0):
     return problem, bags.instances[rows], bags, positive.astype(int)
 
 
-CASES = [(seed, C) for seed in range(6) for C in (0.3, 1.0, 5.0)]
+CASES = [(seed, C) for seed in range(4) for C in (0.3, 1.0, 5.0)]
 # Every seed and every C: searches take longer than relaxations.
 SEARCHED = [case for number, case in enumerate(CASES) if (number // 3 + number) % 2 == 0]
 
@@ -123,7 +123,7 @@ def test_reductions_are_needed_somewhere():
         assert without.value <= with_rows.value + 1e-8
         assert without.relaxation.n_reductions == 0
         raised += with_rows.value > without.value + 1e-4
-    assert raised >= 5
+    assert raised >= 4
 
 
 @pytest.mark.parametrize(("seed", "C"), SEARCHED)

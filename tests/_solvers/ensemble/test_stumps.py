@@ -48,7 +48,7 @@ def naive_score(prices, h):
     return total
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_stump_scores_equal_the_naive_ones(seed):
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(20, 5)), 1)
@@ -75,21 +75,6 @@ def test_stump_scores_equal_the_naive_ones(seed):
     assert cuts[0][0] == pytest.approx(best)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_scores_are_the_same_in_any_order_of_summation(seed):
-    rng = np.random.default_rng(seed)
-    X = np.round(rng.normal(size=(30, 4)), 1) * (rng.random((30, 4)) < 0.6)
-    prices = random_prices(rng, 30)
-    found = [
-        stump_scores(bins, prices, sign)
-        for bins in (BinnedFeatures(X), BinnedFeatures(sparse.csr_array(X)))
-        for sign in (1, -1)
-    ]
-    for one, other in zip(found[:2], found[2:], strict=True):
-        assert (one[0] == other[0]).all()
-        assert one[1] == other[1]
-
-
 @pytest.mark.parametrize("sparse_input", [False, True])
 def test_bins_beyond_32_bits_do_not_wrap_around(monkeypatch, sparse_input):
     """Each of three features is made to have 2**31 bins; their edges take no memory."""
@@ -109,11 +94,6 @@ def test_bins_beyond_32_bits_do_not_wrap_around(monkeypatch, sparse_input):
     expected = n_bins * np.arange(3) + np.arange(2)[:, None]
     np.testing.assert_array_equal(bins.bins_of(np.arange(2))[1], expected)
     assert bins.column(n_bins + 1, 1).tolist() == [-1, 1]
-
-
-def test_bins_are_as_small_as_they_may_be():
-    X = np.random.default_rng(0).normal(size=(5, 3))
-    assert BinnedFeatures(X)._bins.dtype == np.int32
 
 
 @pytest.mark.parametrize("max_bins", [2, 5, 16])
@@ -168,9 +148,7 @@ def test_bags_that_are_whole_score_as_one_by_one(sparse_input):
     firsts = np.array([0, 2, 7, 10])
     linear, whole = rng.normal(size=30), WholeBags(np.concatenate(blocks), firsts, u)
     together = DualPrices(linear, [], np.zeros(30), whole)
-    alone = DualPrices(
-        linear, [BagPrices.of_whole(b, v) for b, v in zip(blocks, u, strict=True)], np.zeros(30)
-    )
+    alone = DualPrices(linear, list(whole.each()), np.zeros(30))
     bins = BinnedFeatures(sparse.csr_array(X) if sparse_input else X)
     for sign in (1, -1):
         one, other = (stump_scores(bins, each, sign) for each in (together, alone))
@@ -179,13 +157,6 @@ def test_bags_that_are_whole_score_as_one_by_one(sparse_input):
     H = np.stack([bins.column(cut, 1) for cut in range(bins.n_bins)])
     np.testing.assert_allclose(score_columns(together, H), score_columns(alone, H), atol=1e-12)
     assert len(list(together.every_bag())) == 3
-
-
-def test_weighted_sums_in_blocks_are_those_of_all_columns():
-    rng = np.random.default_rng(0)
-    H, alpha = rng.choice([-1, 1], size=(5, 100)).astype(np.int8), rng.random(5)
-    expected = alpha @ H
-    np.testing.assert_allclose(weighted_sums(alpha, H, at_once=35), expected, atol=1e-14)
 
 
 @pytest.mark.parametrize("learner", ["stump", "rbf"])
@@ -197,3 +168,10 @@ def test_automatic_bins_begin_above_the_exact_size(learner):
     ]
     assert (counts[0] > 256).all()
     assert (counts[1] <= 256).all()
+
+
+def test_weighted_sums_in_blocks_are_those_of_all_columns():
+    rng = np.random.default_rng(0)
+    H, alpha = rng.choice([-1, 1], size=(5, 100)).astype(np.int8), rng.random(5)
+    expected = alpha @ H
+    np.testing.assert_allclose(weighted_sums(alpha, H, at_once=35), expected, atol=1e-14)

@@ -25,7 +25,7 @@ def slopes_of(function, at, step=1e-6):
 
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
 def test_value_slopes_and_curvature(ties):
-    for seed in range(100):
+    for seed in range(40):
         events, times, weights = random_outcomes(seed)
         f = np.random.default_rng(seed).normal(scale=3.0, size=len(times))
         given = PartialLikelihood(events, times, weights, ties)
@@ -56,19 +56,6 @@ def test_values_far_from_zero_have_the_curvature_of_centred_ones(ties):
 
 
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
-def test_the_conjugate_belongs_to_the_slopes(ties):
-    for seed in range(40):
-        events, times, weights = random_outcomes(seed)
-        given = PartialLikelihood(events, times, weights, ties)
-        f, other = np.random.default_rng(seed).normal(size=(2, len(times)))
-        slopes = given.slopes(f)
-        assert slopes.sum() == pytest.approx(given.n_events)
-        # Young's inequality, with equality where the slopes are taken.
-        assert given.conjugate(f) == pytest.approx(slopes @ f - given.log_sums(f))
-        assert given.conjugate(f) >= slopes @ other - given.log_sums(other) - 1e-12
-
-
-@pytest.mark.parametrize("ties", ["breslow", "efron"])
 def test_the_lower_bound_is_attained(ties):
     for seed in range(40):
         events, times, weights = random_outcomes(seed)
@@ -78,18 +65,6 @@ def test_the_lower_bound_is_attained(ties):
         # All leave in the order of their risks; tied events have the same, censored ones none.
         ordered = np.where(events, -30.0 * times, -400.0)
         assert given.value(ordered) == pytest.approx(given.lowest, abs=1e-6)
-
-
-@pytest.mark.parametrize("ties", ["breslow", "efron"])
-def test_a_weight_of_two_is_a_subject_that_is_there_twice(ties):
-    for seed in range(1, 41, 2):
-        events, times, weights = random_outcomes(seed)
-        f = np.random.default_rng(seed).normal(size=len(times))
-        again = np.repeat(np.arange(len(f)), weights.astype(int))
-        weighted = PartialLikelihood(events, times, weights, ties)
-        repeated = PartialLikelihood(events[again], times[again], np.ones(len(again)), ties)
-        assert weighted.value(f) == pytest.approx(repeated.value(f[again]), abs=1e-12)
-        assert weighted.lowest == pytest.approx(repeated.lowest, abs=1e-12)
 
 
 def test_scores_far_apart_keep_their_digits():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -67,7 +66,7 @@ def objective_at(bags, outcomes, C, w):
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_a_step_is_that_of_cvxpy(ties, C):
-    for seed in range(6):
+    for seed in range(3):
         bags = random_bags(seed, 10, 4, 5)
         outcomes = random_outcomes(seed, bags, ties)
         events, _, weights, _ = outcomes
@@ -86,51 +85,12 @@ def test_a_step_is_that_of_cvxpy(ties, C):
         np.testing.assert_allclose(found.w, w, atol=1e-3)
 
 
-def test_the_smoothed_losses_and_their_derivatives():
-    bags, _, given = random_problem(4, 3.0)
-    used = np.sort(given.likelihood.subjects)
-    part = bags[used]
-    likelihood = given.likelihood.of(used)
-    step = RiskProblem(part.instances, part.offsets, np.ones(3), likelihood, 3.0)
-    rng, h = np.random.default_rng(0), 0.3
-    u = np.append(rng.normal(scale=0.3, size=part.n_instances), 0.5)
-    q = rng.random(part.n_instances)
-    q /= np.repeat(np.add.reduceat(q, part.offsets[:-1]), part.sizes)
-    centre = step.start_dual(u, q)
-    # The smoothed maxima are optima of quadratic programs.
-    p = cp.Variable(part.n_instances)
-    goal = u[:-1] @ p - 0.5 * h * cp.sum_squares(p - q)
-    pooled = np.zeros((len(part), part.n_instances))
-    pooled[part.bag_index, np.arange(part.n_instances)] = 1.0
-    cp.Problem(cp.Maximize(goal), [p >= 0, pooled @ p == 1]).solve(solver="CLARABEL")
-    at = step.smoothed(u, h, centre)
-    np.testing.assert_allclose(at.proportions.proportions, p.value, atol=1e-6)
-
-    def value(values):
-        return step.smoothed_losses(step.smoothed(values, h, centre))[0]
-
-    def slopes(values):
-        return step.coefficients(step.smoothed(values, h, centre).proportions)
-
-    n, eps = len(u), 1e-6
-    expected = [(value(u + eps * e) - value(u - eps * e)) / (2 * eps) for e in np.eye(n)]
-    np.testing.assert_allclose(slopes(u), expected, atol=1e-5)
-    bent = np.zeros((n, n))
-    for each in step.curvature(at):
-        inner = (
-            np.diag(each.Q) if isinstance(each.Q, np.ndarray) else each.Q @ np.eye(len(each.A @ u))
-        )
-        bent += each.A.T @ inner @ each.A.toarray()
-    expected = [(slopes(u + eps * e) - slopes(u - eps * e)) / (2 * eps) for e in np.eye(n)]
-    np.testing.assert_allclose(bent, expected, atol=1e-4)
-
-
 # -- the procedure ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("limits", [RiskLimits(), NARROW], ids=["everything", "narrow"])
-def test_fifty_problems_without_a_rising_history(limits):
-    for seed in range(50):
+def test_problems_without_a_rising_history(limits):
+    for seed in range(20):
         C = (0.1, 10.0)[seed % 2]
         bags, outcomes, problem = random_problem(seed, C)
         found = solve_cox_maximum(problem, CoxStart(), OPTIONS, 1e-8, limits=limits)
@@ -146,7 +106,7 @@ def test_fifty_problems_without_a_rising_history(limits):
 
 @pytest.mark.parametrize("limits", [RiskLimits(), NARROW], ids=["everything", "narrow"])
 def test_the_gap_belongs_to_the_highest_instances_of_the_solution(limits):
-    for seed in range(8):
+    for seed in range(4):
         bags, outcomes, problem = random_problem(seed, 3.0)
         found = solve_cox_maximum(problem, CoxStart(), OPTIONS, 1e-6, limits=limits)
         value, top = objective_at(bags, outcomes, 3.0, found.w)
@@ -274,16 +234,3 @@ def test_the_procedure_leaves_zero_where_all_instances_tie():
     once = solve_cox_maximum(problem, drawn, replace(OPTIONS, max_iter=1), 1e-8)
     assert once.objective == pytest.approx(at_zero, rel=1e-6)
     assert solve_cox_maximum(problem, drawn, OPTIONS, 1e-8).objective < 0.9 * at_zero
-
-
-def test_a_callback_stops_the_procedure_and_sees_the_objective():
-    _, _, problem = random_problem(7, 10.0)
-    seen = []
-
-    def stop(number, value):
-        seen.append((number, value))
-        return True
-
-    found = solve_cox_maximum(problem, CoxStart(), OPTIONS.watched_by(stop), 1e-8)
-    assert found.stopped == "callback"
-    assert seen == [(1, found.objective)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise, product
 
 import cvxpy as cp
@@ -32,8 +33,10 @@ def selections(given):
     return [np.array(h) for h in product(*(range(*pair) for pair in pairwise(given.offsets)))]
 
 
-def relaxation(given, Z):
+@cache
+def relaxation(seed):
     """max over the multipliers of the least dual value, over all selections."""
+    given, Z = problem(seed)
     p = given.n_positive
     g, a, t = cp.Variable(len(given.bag_costs)), cp.Variable(len(given.costs)), cp.Variable()
     limits = [g >= 0, g <= given.bag_costs, a >= 0, a <= given.costs, cp.sum(g) == cp.sum(a)]
@@ -60,9 +63,9 @@ def best_selection(given):
 
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_the_value_is_that_of_the_relaxation_over_all_selections(seed):
-    given, Z = problem(seed)
+    given, _ = problem(seed)
     found = mix_selections(given, given.offsets[:-1], tol=1e-5, max_iter=100)
-    expected = relaxation(given, Z)
+    expected = relaxation(seed)
     assert found.converged
     assert found.value == pytest.approx(expected, rel=1e-4)
     assert found.lower_bound == pytest.approx(expected, rel=1e-4)
@@ -72,18 +75,12 @@ def test_the_value_is_that_of_the_relaxation_over_all_selections(seed):
 
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_bounds_hold_where_selections_are_searched_and_not_counted(seed):
-    given, Z = problem(seed)
+    given, _ = problem(seed)
     found = mix_selections(given, given.offsets[:-1], tol=1e-4, max_iter=100, countable=0)
-    assert 0 < found.lower_bound <= relaxation(given, Z) * (1 + 1e-6)
+    assert 0 < found.lower_bound <= relaxation(seed) * (1 + 1e-6)
     # What the search missed can only make the master larger than the relaxation.
-    assert found.value >= relaxation(given, Z) * (1 - 1e-4)
+    assert found.value >= relaxation(seed) * (1 - 1e-4)
     assert found.lower_bound <= best_selection(given) * (1 + 1e-6)
-
-
-def test_the_relaxation_is_below_every_selection():
-    given, _ = problem(1)
-    found = mix_selections(given, given.offsets[:-1], tol=1e-5, max_iter=100)
-    assert found.value <= best_selection(given) * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -96,16 +93,6 @@ def test_the_bound_of_norms_holds_and_is_not_far(seed):
     for weights in (eta, np.where(np.isin(np.arange(p), given.offsets[:-1]), 1.0, 0.0)):
         bound = largest_norm(given, g, a, weights)
         assert largest * (1 - 1e-12) <= bound <= 3 * largest
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_counted_and_searched_selections(seed):
-    """The value over all selections is that of a pool that was searched, or lower."""
-    given, _ = problem(seed)
-    counted = mix_selections(given, given.offsets[:-1], tol=1e-6, max_iter=100)
-    searched = mix_selections(given, given.offsets[:-1], tol=1e-6, max_iter=100, countable=0)
-    assert counted.value <= searched.value * (1 + 1e-5)
-    assert searched.lower_bound <= counted.lower_bound * (1 + 1e-5)
 
 
 def test_bags_of_one_are_one_support_vector_svm():
@@ -227,14 +214,3 @@ def test_selections_of_merged_bags_are_those_of_the_bags(seed):
     positive = np.flatnonzero(signs[bag] > 0)
     spread = merged.spread(values)
     assert np.array_equal(merged.points[spread], point_of[positive])
-
-
-def test_a_program_that_fails_is_recorded(monkeypatch):
-    def fails(*args, **options):
-        raise SolverError("The cuts are too similar.")
-
-    monkeypatch.setattr("milearn._solvers.svm.mixture.solve_qp", fails)
-    given, _ = problem()
-    found = mix_selections(given, given.offsets[:-1], tol=1e-6, max_iter=50)
-    assert found.failure == "The cuts are too similar."
-    assert not found.converged

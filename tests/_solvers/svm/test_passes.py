@@ -17,7 +17,6 @@ from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.coupled.cccp import (
     coupled_objective,
-    equal_subgradient,
     solve_coupled,
 )
 from milearn._solvers.svm.coupled.gram import SetKernelGram
@@ -87,8 +86,7 @@ def labelled_loss(bags, weights, labels, w, b):
     return 0.5 * w @ w + weights[bags.bag_index] @ hinges
 
 
-@pytest.mark.parametrize("cost", [0.1, 1.0, 10.0])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("seed", "cost"), [(0, 0.1), (1, 1.0), (2, 10.0), (3, 0.1), (4, 10.0)])
 def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
     bags, signs, weights = data(seed, cost)
     start = np.repeat(signs, np.diff(bags.offsets))
@@ -151,9 +149,8 @@ def test_rows_that_cross_the_margin_join_the_working_set():
 
 
 @pytest.mark.parametrize("kind", TIED, ids=",".join)
-@pytest.mark.parametrize("seed", range(3))
-def test_tied_bags_by_passes_are_those_of_the_dual(seed, kind, near_rows):
-    cost = (0.1, 1.0, 10.0)[seed % 3]
+@pytest.mark.parametrize(("seed", "cost"), [(0, 0.1), (2, 10.0)])
+def test_tied_bags_by_passes_are_those_of_the_dual(seed, cost, kind, near_rows):
     bags, signs, weights = data(seed, cost)
     loss, coupling, scales = tied(bags, signs, weights, kind)
     gram = SetKernelGram(LinearGram(bags.instances), bags.offsets, *scales)
@@ -188,14 +185,11 @@ def test_a_hard_maximum_ends_in_the_minimum_of_the_dual_from_every_start(seed):
     scales = ones, np.ones(bags.n_instances)
     gram = SetKernelGram(LinearGram(bags.instances), bags.offsets, *scales)
     drawn = np.random.default_rng(seed).integers(0, np.diff(bags.offsets))
-    for start in ("auto", "mean", bags.offsets[:-1], bags.offsets[:-1] + drawn):
-        subgradient = None
-        if isinstance(start, str) and start == "mean":
-            subgradient = equal_subgradient(bags.offsets)
-        elif not isinstance(start, str):
-            subgradient = np.bincount(start, minlength=bags.n_instances).astype(float)
-        dual = solve_coupled(gram, loss, coupling, subgradient, OPTIONS)
-        for tol in (1e-5, 1e-6, 1e-8):
+    drawn = bags.offsets[:-1] + drawn
+    subgradient = np.bincount(drawn, minlength=bags.n_instances).astype(float)
+    for start, first in (("auto", None), (drawn, subgradient)):
+        dual = solve_coupled(gram, loss, coupling, first, OPTIONS)
+        for tol in (1e-5, 1e-8):
             found = solve_coupled_rows(source(bags), loss, coupling, "set", start, OPTIONS, tol)
             assert found.objective == pytest.approx(dual.objective, rel=2 * tol)
             assert found.dual_gap <= tol * found.objective
@@ -279,19 +273,10 @@ def test_few_rows_of_each_bag_are_enough(kind):
     assert few.objective == pytest.approx(free.objective, rel=3e-5)
 
 
-def test_constant_targets_have_their_solution_at_zero():
-    bags, _, weights = data(0)
-    loss = Tube(np.full(40, 7.0), weights, 0.5)
-    coupling = Coupling("max", weights)
-    found = solve_coupled_rows(source(bags), loss, coupling, "set", "auto", OPTIONS, 1e-6)
-    assert found.objective <= found.objective_scale
-    assert found.intercept == pytest.approx(7.0)
-
-
 # -- both ----------------------------------------------------------------------------------------
 
 
-def solvers(bags, signs, weights, limits=(LABEL_LIMITS, None)):
+def solvers(bags, signs, weights, limits):
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     labels = np.repeat(signs, np.diff(bags.offsets))
     return [
@@ -308,35 +293,17 @@ def solvers(bags, signs, weights, limits=(LABEL_LIMITS, None)):
     ]  # fmt: skip
 
 
-def test_blocks_types_and_maps_do_not_matter(tmp_path, near_rows):
+def test_blocks_types_and_maps_do_not_matter(tmp_path):
     bags, signs, weights = data(3, n_bags=60, d=8)
     np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
     mapped = np.load(tmp_path / "instances.npy", mmap_mode="r")
-    for solve in solvers(bags, signs, weights, near_rows):
+    for solve in solvers(bags, signs, weights, NEAR):
         whole = solve(ArraySource(bags.instances, bags.offsets), OPTIONS)
         for instances in (bags.instances, sparse.csr_array(bags.instances), mapped):
             blocks = ArraySource(instances, bags.offsets, block_bytes=8 * 16 * 30)
             other = solve(blocks, OPTIONS)
             assert other.objective == pytest.approx(whole.objective, rel=5e-4)
             assert other.converged
-
-
-def test_a_callback_and_max_iter_are_the_reasons_to_stop():
-    bags, signs, weights = data(0, n_bags=100)
-    for solve in solvers(bags, signs, weights):
-        seen = []
-
-        def stop(iteration, objective, seen=seen):
-            seen.append((iteration, objective))
-            return True
-
-        stopped = solve(source(bags), SolverOptions(1e-6, 50, on_iteration=stop))
-        assert stopped.stopped == "callback"
-        assert seen == [(1, pytest.approx(stopped.objective))]
-        limited = solve(source(bags), SolverOptions(1e-6, 1))
-        assert limited.stopped == "max_iter"
-        assert limited.n_iter == 1
-        assert limited.history == [limited.objective]
 
 
 def test_passes_run_out_before_the_first_step_is_solved():

@@ -9,7 +9,7 @@ from milearn._bags.segments import segment_argmax
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.problem import BinaryProblem
-from milearn._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
+from milearn._solvers.svm.selection import SelectionSettings, solve_selection
 from milearn.datasets import make_bags
 
 
@@ -25,7 +25,7 @@ def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish, tight):
     options = SolverOptions(1e-6, 100, on_iteration=lambda *step: seen.append(step))
     dual = solve_selection(problem, settings, options)
     n_dual = len(seen)
-    rows = solve_selection(problem, settings, options, RowSolver(bags.source(), 1e-7))
+    rows = solve_selection(problem, settings, options, (bags.source(), 1e-7))
     assert rows.objective == pytest.approx(dual.objective, rel=1e-5)
     assert rows.history[0] == pytest.approx(dual.history[0], rel=1e-5)
     np.testing.assert_array_equal(rows.selected, dual.selected)

@@ -19,7 +19,8 @@ from milearn._solvers.svm.coupled.rows import solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
 from milearn._solvers.svm.maximum.grouped_hinge import Patterns, solve_grouped_svm
-from milearn._solvers.svm.maximum.labels import solve_instance_labels
+from milearn._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
+from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.selection import SelectionSettings, solve_selection
 from milearn.exceptions import SolverError
@@ -56,19 +57,24 @@ def coupled_bags(X, offsets):
 def run(name, options, targets=None):
     X, offsets, signs, ones = bags()
     loss = Hinge(signs, ones) if targets is None else Tube(targets, ones, nu=0.5)
-    coupling = Coupling("l1", 0.3 * ones)
+    coupling, source = Coupling("l1", 0.3 * ones), ArraySource(X, offsets)
     if name == "mi_svm":
         return solve_mi_svm(problem(), "bag", None, options)
-    if name == "mi_svm_labels":
-        return solve_instance_labels(problem(), np.repeat(signs, np.diff(offsets)), options)
+    if name == "mi_svm_rows":
+        return solve_mi_svm_rows(source, Hinge(signs, ones), "bag", "mean", options, 1e-6)
+    labels = np.repeat(signs, np.diff(offsets))
+    if name == "labels":
+        return solve_instance_labels(problem(), labels, options)
+    if name == "labels_rows":
+        return solve_instance_labels_rows(source, Hinge(signs, ones), labels, options, 1e-6)
     if name == "selection":
         return solve_selection(problem(), SETTINGS, options)
     if name == "coupled":
         return solve_coupled(coupled_bags(X, offsets), loss, coupling, None, options)
-    return solve_coupled_rows(ArraySource(X, offsets), loss, coupling, "set", "auto", options, 1e-6)
+    return solve_coupled_rows(source, loss, coupling, "set", "auto", options, 1e-6)
 
 
-SOLVERS = ["mi_svm", "mi_svm_labels", "selection", "coupled", "coupled_rows"]
+SOLVERS = ["mi_svm", "mi_svm_rows", "labels", "labels_rows", "selection", "coupled", "coupled_rows"]
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import socket
 import sys
 import tarfile
 import threading
@@ -182,17 +181,6 @@ def test_a_missing_file_is_not_asked_for_again(server, home):
     with pytest.raises(DownloadError, match=r"gone\.csv: the download failed \(404 Client Error"):
         fetch(server, "/gone.csv", home, n_retries=3)
     assert len(server.log) == 1
-
-
-def test_a_refused_connection(home, monkeypatch):
-    monkeypatch.setenv("no_proxy", "*")
-    with socket.socket() as closed:
-        # Bound but not listening, so that nobody else takes the port meanwhile.
-        closed.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}/x.csv"
-        with pytest.raises(DownloadError, match="the download failed"):
-            fetch_bags(url, data_home=home, sha256="0" * 64, n_retries=1, delay=0.0)
-    assert kept(home) == []
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.zip"])

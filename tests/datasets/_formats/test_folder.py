@@ -140,10 +140,8 @@ def test_pt_tensors_dicts_and_bfloat16(tmp_path):
     assert_blocks(bunch, made, sorted(SIZES))
     assert bunch.data.dtype == np.float16
     for name, (features, _) in made.items():
-        made[name] = (
-            np.round(features.astype(np.float32)),
-            None,
-        )  # few digits: bfloat16 has 8 bits
+        # Few digits: bfloat16 has 8 bits.
+        made[name] = (np.round(features.astype(np.float32)), None)
         torch.save(torch.from_numpy(made[name][0]).bfloat16(), tmp_path / f"{name}.pt")
     bunch = load_bag_folder(tmp_path)
     assert_blocks(bunch, made, sorted(SIZES), coords=False)
@@ -272,12 +270,7 @@ def test_the_column_that_names_most_files_is_the_bag(tmp_path):
     ("table", "options", "error", "match"),
     [
         ({"x": ["a"]}, {}, BagFileError, "name it with bag="),
-        (
-            {"bag": ["z"]},
-            {},
-            BagFileError,
-            r"no value of 'bag' is the name of a file \('a', \.\.\.",
-        ),
+        ({"bag": ["z"]}, {}, BagFileError, r"no value of 'bag' is the name of a file \('a', \."),
         ({"bag": ["a"]}, {"label": "y"}, BagFileError, "no column 'y' for label= among 'bag'"),
         ({"bag": ["a"]}, {"bag": "y"}, BagFileError, "no column 'y' for bag= among 'bag'"),
         ({"bag": ["a"]}, {"bag_data": ["y"]}, BagFileError, "no column 'y' for bag_data= among"),

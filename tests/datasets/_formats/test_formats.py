@@ -186,7 +186,7 @@ def test_columns_of_bags_are_chosen_by_name(tmp_path):
     assert_array_equal(bags.bag_data["age"], [5, np.nan])
     assert bags.bag_data["sex"].tolist() == ["f", "m"]
     path.write_text("bag,f,bag_data:age\nb,1,5\na,2,6\nb,3,7\n")
-    with pytest.raises(ValueError, match="bag 'b' has two entries in the column 'age' of bag_data"):
+    with pytest.raises(ValueError, match="Bag 'b' has two entries of bag_data"):
         load_bags(path)
 
 

@@ -420,7 +420,8 @@ def scaled_rows(rows: Matrix, scale: np.ndarray) -> Matrix:
 def inverse_norms(rows: Matrix) -> np.ndarray:
     """One over the norm of each row; zero for a row of zeros."""
     if sparse.issparse(rows):
-        squares = np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+        rows = rows.astype(np.float64, copy=False)
+        squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     else:
         squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     inverse = np.zeros(len(squares))

@@ -116,10 +116,10 @@ class _Model:
         start: str | np.ndarray | tuple[np.ndarray, np.ndarray],
         options: SolverOptions,
         gap_tol: float,
+        held: Witnesses | None = None,
     ) -> PassSolution:
         """The end of a descent from witnesses, from the best of several, or from a point."""
         point: Any = start
-        held = None
         if isinstance(start, np.ndarray) and start.ndim == 2:
             starts = [self.given(rows) for rows in start]
             values = [self.objective(each) for each, _ in starts] if len(starts) > 1 else [0.0]
@@ -310,16 +310,7 @@ def _lower_end(model: _Model, options: SolverOptions, gap_tol: float) -> PassSol
     left = options.max_iter - second.n_iter
     if second.converged and second.objective < first.objective and gap_tol < trial_tol and left > 0:
         rest = replace(rest.after(second.n_iter), max_iter=left)
-        point, held = (second.w, second.v), second.held
-        end = descend(
-            model,
-            point,
-            held,
-            rest,
-            gap_tol,
-            objective_scale=first.objective_scale,
-            max_passes=model.n_passes + model.max_passes,
-        )
+        end = model.run((second.w, second.v), rest, gap_tol, second.held)
         # The last steps of the rough run may be lower within their precision.
         kept = [value for value in second.history if value >= end.history[0]]
         end.history = kept + end.history

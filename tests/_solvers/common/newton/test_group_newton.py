@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import cvxpy as cp
 import numpy as np
@@ -49,32 +48,26 @@ def optimum(problem):
     return program.value
 
 
-@pytest.mark.parametrize("singles", [True, False])
-@pytest.mark.parametrize("cost", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("seed", range(5))
-def test_the_optimum_lies_between_the_bounds(seed, cost, singles):
-    problem = random_problem(seed, singles=singles, cost=cost)
-    best = optimum(problem)
-    found = problem.solve((np.zeros(6), 0.0), 1e-5)
-    rounding = 1e-7 * max(1.0, abs(best))
-    assert found.lower_bound <= best + rounding
-    assert found.objective >= best - rounding
-    assert found.objective - found.lower_bound <= 1e-5 * abs(found.objective)
-    assert value_at(problem, found) == pytest.approx(found.objective, rel=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["singles", "groups", "sparse", "tube", "tube and squares"])
-@pytest.mark.parametrize("seed", range(4))
-def test_the_bound_is_the_value_of_feasible_multipliers(seed, kind):
+@pytest.mark.parametrize("kind", ["singles", "groups", "tube", "tube and squares"])
+@pytest.mark.parametrize(("seed", "cost"), [(0, 1.0), (1, 0.01), (2, 100.0), (3, 1.0)])
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
+def test_the_bound_is_the_value_of_feasible_multipliers_and_meets_the_optimum(
+    store, seed, cost, kind
+):
     if kind.startswith("tube"):
         problem = tube_problem(seed, n_squared=8 if "squares" in kind else 0)
     else:
-        problem = random_problem(seed, singles=kind == "singles", n_groups=60)
-    if kind == "sparse":
-        problem = dataclasses.replace(problem, Z=sparse.csr_array(problem.Z))
+        problem = random_problem(seed, singles=kind == "singles", cost=cost, n_groups=60)
+    best = optimum(problem)
+    problem = dataclasses.replace(problem, Z=store(problem.Z))
     start = np.zeros(problem.Z.shape[1]), np.zeros(problem.free.shape[1])
-    found = problem.solve(start, 1e-8)
-    assert 0.0 <= found.objective - found.lower_bound <= 1e-8 * found.objective
+    rounding = 1e-7 * max(1.0, abs(best))
+    for gap_tol in (1e-5, 1e-8):
+        found = problem.solve(start, gap_tol)
+        assert found.lower_bound <= best + rounding
+        assert found.objective >= best - rounding
+        assert 0.0 <= found.objective - found.lower_bound <= gap_tol * found.objective
+        assert value_at(problem, found) == pytest.approx(found.objective, rel=1e-12)
     alpha = problem.balanced(problem.coefficients(found.proportions))
     assert (alpha >= 0).all()
     sums = np.add.reduceat(alpha, problem.offsets[:-1])
@@ -87,6 +80,8 @@ def test_the_bound_is_the_value_of_feasible_multipliers(seed, kind):
     value = np.sum(problem.c * alpha) - 0.5 * np.sum((problem.Z.T @ alpha) ** 2)
     value -= 0.25 * np.sum(squared**2 / problem.costs[problem.n_plain :])
     assert found.lower_bound == pytest.approx(value, rel=1e-8)
+    if kind.startswith("tube"):
+        assert found.v[1] >= -1e-6
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
@@ -117,35 +112,6 @@ def test_where_the_sets_are_ambiguous_the_solution_stays_that_of_newton():
     assert found.gap <= 1e-6 * found.objective
 
 
-@pytest.mark.parametrize("centre", [0.0, 0.4])
-@pytest.mark.parametrize("h", [0.01, 0.3, 2.0])
-def test_maximisers_are_those_of_quadratic_programs(h, centre):
-    rng = np.random.default_rng(1)
-    offsets = np.array([0, 1, 4, 5, 11, 13])
-    u, p = rng.normal(scale=0.5, size=13), centre * rng.uniform(size=13)
-    u[11:] = -1.0
-    problem = GroupProblem(np.zeros((13, 1)), np.zeros(13), offsets, np.ones(5), 0.0, n_squared=2)
-    at = problem.smoothed(u, h, p)
-    a, full = at.proportions, at.full
-    value = 0.0
-    for number, (start, stop) in enumerate(itertools.pairwise(offsets)):
-        x, part = cp.Variable(stop - start), slice(start, stop)
-        goal = u[part] @ x - 0.5 * h * cp.sum_squares(x - p[part])
-        bounds = [x >= 0]
-        if number < 3:
-            bounds.append(cp.sum(x) <= 1)
-        else:
-            goal -= 0.25 * cp.square(cp.sum(x))
-        program = cp.Problem(cp.Maximize(goal), bounds)
-        program.solve(solver="CLARABEL")
-        np.testing.assert_allclose(a[part], x.value, atol=1e-6)
-        assert full[number] == (number < 3 and a[part].sum() > 1 - 1e-9)
-        value += program.value
-    found, lost = problem.smoothed_losses(at)
-    assert found == pytest.approx(value, abs=1e-7)
-    assert found + lost == pytest.approx(problem.losses(u), rel=1e-12)
-
-
 def tube_problem(seed, *, n_squared, nu=0.4, n_bags=25, d=5):
     """A tube around targets, its half-width as a second free variable, and groups."""
     rng = np.random.default_rng(seed)
@@ -169,21 +135,6 @@ def tube_problem(seed, *, n_squared, nu=0.4, n_bags=25, d=5):
         c=np.r_[np.repeat(-targets, 2), targets, 0.0, rng.normal(size=n_more)],
         n_squared=n_squared,
     )
-
-
-@pytest.mark.parametrize("thin", [True, False])
-@pytest.mark.parametrize("n_squared", [0, 8])
-@pytest.mark.parametrize("seed", range(4))
-def test_tubes_and_squares_have_their_optimum_between_the_bounds(seed, n_squared, thin):
-    problem = tube_problem(seed, n_squared=n_squared)
-    best = optimum(problem)
-    if thin:
-        problem = dataclasses.replace(problem, Z=sparse.csr_array(problem.Z))
-    found = problem.solve((np.zeros(5), np.zeros(2)), 1e-5)
-    assert found.lower_bound <= best * (1 + 1e-7)
-    assert found.objective >= best * (1 - 1e-7)
-    assert found.objective - found.lower_bound <= 1e-5 * found.objective
-    assert found.v[1] >= -1e-6
 
 
 @pytest.mark.parametrize("kind", ["singles", "groups", "tube and squares"])

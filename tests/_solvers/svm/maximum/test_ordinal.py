@@ -65,7 +65,7 @@ class Step:
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
 def test_the_best_start_attains_the_minimum_over_all_witnesses(n_classes):
-    sizes = [2, 1, 2, 2, 1, 2, 2]
+    sizes = [2, 1, 2, 2, 1, 2]
     bags, ranks, costs = drawn(n_classes, sizes, n_classes)
     step = Step(bags, ranks, costs)
     problem = OrdinalProblem(bags.source(), ranks, costs)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.preprocessing import StandardScaler
 
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax, segment_max
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.descent import Witnesses
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
 from milearn._solvers.svm.maximum.rows import _Model, screened_witnesses, solve_mi_svm_rows
@@ -26,8 +22,7 @@ from milearn._solvers.svm.maximum.view import (
     working_set,
 )
 from milearn._solvers.svm.problem import BinaryProblem
-from milearn.datasets import load_digit_bags, make_bags
-from milearn.preprocessing import InstanceTransformer
+from milearn.datasets import make_bags
 from tests.oracles import maximum_loss, maximum_step
 
 SLACKS = ["bag", "instance"]
@@ -52,8 +47,7 @@ ROWS_HELD = pytest.mark.parametrize(
 
 
 @pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.parametrize("cost", [0.1, 1.0, 10.0])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("seed", "cost"), [(0, 0.1), (1, 1.0), (2, 10.0), (3, 0.1), (4, 10.0)])
 @ROWS_HELD
 def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost, slack, limits):
     bags, loss = data(seed, cost=cost)
@@ -112,29 +106,10 @@ def test_a_point_worse_than_a_constant_has_its_own_highest_instances():
 
 
 @pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.parametrize("seed", range(2))
-def test_neither_order_nor_precision_chooses_between_instances_that_tie(seed, slack):
-    # Pixels that are lit in one image only: the first w stands on them, and everything ties.
-    bags, y = load_digit_bags(n_bags=70, random_state=seed, return_X_y=True)
-    bags = InstanceTransformer(StandardScaler()).fit_transform(bags)
-    loss = Hinge(np.where(y == 1, 1.0, -1.0), np.full(70, 10.0))
-    problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
-    options = SolverOptions(1e-7, 100)
-    dual = solve_mi_svm(problem, slack, None, options)
-    rng = np.random.default_rng(seed)
-    inside = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(bags.offsets)])
-    for tol, order in ((1e-5, inside), (1e-6, slice(None)), (1e-9, inside)):
-        source = ArraySource(bags.instances[order], bags.offsets)
-        found = solve_mi_svm_rows(source, loss, slack, "mean", options, tol)
-        assert found.objective == pytest.approx(dual.objective, rel=2 * tol)
-        assert found.dual_gap <= tol * found.objective
-
-
-@pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("gap_tol", [1e-2, 1e-4])
 @ROWS_HELD
 def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol, limits):
-    for seed in range(5):
+    for seed in range(2):
         bags, loss = data(seed)
         start = bags.offsets[:-1][loss.signs > 0]
         source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 5 * 20)
@@ -173,36 +148,6 @@ def test_blocks_types_and_maps_do_not_matter(slack, limits, tmp_path):
         assert other.objective == pytest.approx(whole.objective, rel=5e-4)
 
 
-def test_its_own_start_is_as_good_as_the_means_of_the_bags():
-    bags, y = make_bags(400, 10, bag_size=(5, 15), flip_y=0.05, random_state=0)
-    loss = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(400))
-    source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
-    own, means = (
-        solve_mi_svm_rows(source, loss, "bag", start, options, 1e-3) for start in ("auto", "mean")
-    )
-    assert own.objective <= means.objective * 1.001
-    assert own.n_passes <= 40
-
-
-def test_a_callback_and_max_iter_are_the_reasons_to_stop():
-    bags, loss = data(0, n_bags=100)
-    source = ArraySource(bags.instances, bags.offsets)
-    seen = []
-
-    def stop(iteration, objective):
-        seen.append((iteration, objective))
-        return True
-
-    stopped = solve_mi_svm_rows(
-        source, loss, "bag", "mean", SolverOptions(1e-6, 50, on_iteration=stop), 1e-5
-    )
-    assert stopped.stopped == "callback"
-    assert seen == [(1, stopped.objective)]
-    limited = solve_mi_svm_rows(source, loss, "bag", "mean", SolverOptions(1e-6, 1), 1e-5)
-    assert limited.stopped == "max_iter"
-    assert limited.n_iter == 1
-
-
 @pytest.mark.parametrize("slack", SLACKS)
 def test_a_small_working_set_gives_the_same(slack):
     bags, loss = data(2, n_bags=150, d=4)
@@ -220,18 +165,6 @@ def test_a_small_working_set_gives_the_same(slack):
 
 def _highest(bags, found):
     return segment_argmax(bags.instances @ found.w, bags.offsets)
-
-
-@pytest.mark.parametrize("slack", SLACKS)
-def test_the_better_of_two_starts_over_all_bags(slack):
-    bags, loss = data(4, n_bags=60)
-    source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
-    own, means = (
-        solve_mi_svm_rows(source, loss, slack, start, options, 1e-6) for start in ("auto", "mean")
-    )
-    assert own.objective <= means.objective * (1 + 1e-6)
-    assert own.converged
-    assert own.n_passes > means.n_passes
 
 
 def test_too_few_passes_leave_the_first_step_with_its_gap():
@@ -348,15 +281,3 @@ def test_the_working_set_of_a_bag_does_not_depend_on_the_other_bags_of_its_block
         near = own[own > max(own[0], -1.0) - NEAR.band][: NEAR.per_bag]
         kept = scores[views[0].numbers[views[0].owners == bag]]
         np.testing.assert_array_equal(np.sort(kept)[::-1], near)
-
-
-@pytest.mark.parametrize("slack", SLACKS)
-def test_a_sample_gives_the_first_witnesses_of_many_instances(slack):
-    bags, loss = data(3, n_bags=120, d=20)
-    source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
-    few = SampleLimits(instances=40, per_feature=1, bags=20)
-    limits = RowLimits(screened=few)
-    found = solve_mi_svm_rows(source, loss, slack, "auto", options, 1e-6, limits=limits)
-    assert not found.stopped
-    whole = solve_mi_svm_rows(source, loss, slack, "auto", options, 1e-6)
-    assert found.objective <= 1.2 * whole.objective

@@ -1,0 +1,1164 @@
+"""Splitters of bags, and a test whether the site predicts the class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_consistent_length, check_random_state, indexable
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import column_or_1d
+
+from .._fit.validation import as_bags, events_and_times, has_outcomes, missing_labels
+from .._fit.warn import warn_user
+from .._solvers.model_selection.group_folds import deviation_of, division_bound, exchanged
+
+_EVENT, _CENSORED = "event", "censored"
+
+
+class BagSplitter(BaseCrossValidator):
+    """Base class of the splitters: requests ``groups`` and implements ``split``."""
+
+    # Requested as in the group splitters of scikit-learn, so that params={"groups": ...} works
+    # without further settings.
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
+
+    n_splits: int
+    unlabeled: Any
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of splits.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used, present for consistency with scikit-learn's splitters.
+        y : ignored
+            Not used, as ``X``.
+        groups : ignored
+            Not used, as ``X``.
+
+        Returns
+        -------
+        int
+            ``n_splits``.
+        """
+        return self.n_splits
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Generate the indices of the training and test bags of each split.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or any data of n_bags rows
+            Only the numbers of instances are used; a row of a matrix is one instance.
+        y : array-like of shape (n_bags,)
+            Class of each bag. Missing values (NaN, None) and the value named by ``unlabeled``
+            mark unlabelled bags. Of outcomes of survival analysis, bags with an event and
+            censored bags are the classes, see :func:`milearn.survival.survival_outcomes`.
+        groups : array-like of shape (n_bags,), default=None
+            Bags of one group, such as those of a patient, stay on one side.
+
+        Yields
+        ------
+        train : ndarray of shape (n_train,), sorted
+        test : ndarray of shape (n_test,), sorted
+
+        Raises
+        ------
+        ValueError
+            If there is no split in which both training and test bags contain every class.
+        """
+        problem = read_problem(type(self).__name__, X, y, groups, self.unlabeled)
+        for test, train in self._masks(problem):
+            problem.include_unlabelled(test, train)
+            yield np.flatnonzero(train), np.flatnonzero(test)
+
+    def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Masks of the labelled test and training bags of each split, over all bags."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Labelled bags with their sizes and classes, in indivisible units."""
+
+    # Including unlabelled bags.
+    n_bags: int
+    # Of shape (n_classes,).
+    classes: np.ndarray
+    # Of shape (n_classes,). Whether a class has to be on both sides of every split.
+    needed: np.ndarray
+    # Of shape (n_labelled,). Positions of the labelled bags.
+    labelled: np.ndarray
+    # Of shape (n_labelled,). Class numbers.
+    codes: np.ndarray
+    # Of shape (n_labelled,). Numbers of instances.
+    sizes: np.ndarray
+    # Number of the group of each labelled bag, consecutive from 0. Without groups, each bag is a
+    # separate unit.
+    units: np.ndarray
+    # Whether any group contains two or more labelled bags.
+    grouped: bool
+    # Of shape (n_bags,). Codes of the groups of all bags.
+    groups: np.ndarray | None
+
+    @property
+    def n_units(self) -> int:
+        return int(self.units.max()) + 1
+
+    def unit_table(self, values: np.ndarray | None = None) -> np.ndarray:
+        """Sum of ``values`` (default: bags) over units and classes, (n_units, n_classes)."""
+        n_classes = len(self.classes)
+        table = np.bincount(
+            self.units * n_classes + self.codes, weights=values, minlength=self.n_units * n_classes
+        )
+        return table.reshape(self.n_units, n_classes)
+
+    def mask(self, chosen: np.ndarray) -> np.ndarray:
+        """Convert a mask over the labelled bags to a mask over all bags."""
+        mask = np.zeros(self.n_bags, dtype=bool)
+        mask[self.labelled[chosen]] = True
+        return mask
+
+    def include_unlabelled(self, test: np.ndarray, train: np.ndarray) -> None:
+        """Add unlabelled bags to the training mask, except for those of a tested group."""
+        unlabelled = np.ones(self.n_bags, dtype=bool)
+        unlabelled[self.labelled] = False
+        if self.groups is not None:
+            unlabelled &= ~np.isin(self.groups, self.groups[test])
+        train |= unlabelled
+
+
+def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Problem:
+    """Validate the input of the splitter ``name``."""
+    if y is None:
+        raise ValueError(f"{name} needs y: pass the class of each bag.")
+    X, y, groups = indexable(X, y, groups)
+    sizes = _sizes(X)
+    if has_outcomes(y):
+        events, _ = events_and_times(y)
+        if not events.any():
+            raise ValueError(
+                "y holds no event: every bag is censored, and every split needs events on both "
+                "sides."
+            )
+        labelled, known = np.arange(len(y)), np.where(events, _EVENT, _CENSORED)
+    else:
+        labelled, known = _known_classes(name, y, unlabeled)
+    classes, codes = np.unique(known, return_inverse=True)
+    units, grouped, codes_of_groups = np.arange(len(labelled)), False, None
+    if groups is not None:
+        codes_of_groups = group_codes(groups)
+        present, units = np.unique(codes_of_groups[labelled], return_inverse=True)
+        grouped = len(present) < len(labelled)
+    return Problem(
+        n_bags=len(sizes),
+        classes=classes,
+        needed=classes != _CENSORED if has_outcomes(y) else np.ones(len(classes), dtype=bool),
+        labelled=labelled,
+        codes=codes,
+        sizes=sizes[labelled],
+        units=units,
+        grouped=grouped,
+        groups=codes_of_groups,
+    )
+
+
+def _known_classes(name: str, y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the labelled bags, and their classes."""
+    y = column_or_1d(np.asarray(y), warn=True)
+    labelled = np.flatnonzero(~missing_labels(y, unlabeled))
+    if len(labelled) == 0:
+        raise ValueError("y contains no labels: every bag is unlabelled.")
+    known = np.array(y[labelled].tolist())
+    kind = type_of_target(known)
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(
+            f"{name} needs classes in y, got {kind} values: for regression use scikit-learn's "
+            "KFold, GroupKFold or ShuffleSplit, which also accept bags."
+        )
+    first, *others = np.unique(known).tolist()
+    if not others:
+        raise ValueError(
+            f"y contains only one class ({first!r}): every split needs bags of at least two "
+            "classes on both sides."
+        )
+    return labelled, known
+
+
+def check_count(name: str, value: Any, least: int) -> int:
+    """An integer number of splits or repeats, or scikit-learn's error."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def _sizes(X: Any) -> np.ndarray:
+    bags = as_bags(X)
+    if bags is not None:
+        return bags.sizes
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    return np.ones(n_rows, dtype=np.intp)
+
+
+def group_codes(groups: Any) -> np.ndarray:
+    """Numbers of the groups of bags, in order of appearance."""
+    keys = column_or_1d(np.asarray(groups), warn=True)
+    missing = np.flatnonzero(missing_labels(keys))
+    if len(missing):
+        raise ValueError(f"groups is missing for bag {missing[0]}: give every bag its group.")
+    codes: dict[Hashable, int] = {}
+    return np.array([codes.setdefault(key, len(codes)) for key in keys.tolist()], dtype=np.intp)
+
+
+def warn_of_shared_groups(
+    groups: Any, splits: Sequence[tuple[np.ndarray, np.ndarray]], what: str
+) -> None:
+    """Warn of splits whose test bags have a group of which bags are in the training part.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_bags,) or None
+    splits : sequence of (train, test)
+        Positions of bags.
+    what : str
+        The beginning of the message, which has the groups.
+
+    Warns
+    -----
+    UserWarning
+        If any split has such a group.
+    """
+    if groups is None:
+        return
+    codes = group_codes(groups)
+    shared = [len(np.intersect1d(codes[train], codes[test])) for train, test in splits]
+    if not any(shared):
+        return
+    warn_user(
+        f"{what} has groups, but {sum(count > 0 for count in shared)} of {len(splits)} splits have "
+        f"bags of one group on both sides (up to {max(shared)} groups), so that scores may be too "
+        "high: use a splitter that takes groups, such as StratifiedBagKFold or GroupKFold.",
+        UserWarning,
+    )
+
+
+# With shuffle, bags whose sizes differ by less than this factor may be swapped in the order of
+# assignment. On most data all sizes are within this factor, so the order is random, while bags that
+# are far larger than the others still come first and can be compensated for.
+_SHUFFLE_FACTOR = 8.0
+
+
+class StratifiedBagKFold(BagSplitter):
+    r"""K folds with balanced classes and numbers of instances.
+
+    Bags differ in size, and both the cost of training and the information in a fold depend on the
+    number of instances, so the numbers of bags and of instances are balanced. Without groups, the
+    bags of each class are assigned in rounds of ``n_splits``, from the largest to the smallest: the
+    largest bag of a round is assigned to the fold with the fewest instances of the class, and so
+    on. The parts of the classes are then combined such that large parts meet small ones. Therefore
+
+    * the numbers of bags of each class differ by at most one between folds,
+    * the numbers of bags differ by at most one between folds,
+    * the numbers of instances of a class differ between folds by at most the size of the largest
+      bag of the class.
+
+    Outcomes of survival analysis have two classes, bags with an event and censored bags, of which
+    only the first one has to be in every fold.
+
+    With groups, whole groups are assigned, starting with the rarest class and with large groups.
+    Each group is assigned to the fold with the smallest proportions of bags and instances of its
+    classes, where folds without the class are preferred. If a fold does not contain a class at the
+    end, a group that is not needed in another fold is moved there.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2.
+    shuffle : bool, default=False
+        Assign bags of similar size, up to a factor of eight, in random order. Otherwise the folds
+        are deterministic.
+    random_state : int, RandomState instance or None, default=None
+        Only with ``shuffle=True``. Pass an int for the same folds at every call.
+    unlabeled : label, default=None
+        A value of ``y`` that marks unlabelled bags, in addition to NaN and None.
+
+    Raises
+    ------
+    TypeError
+        At construction, if ``shuffle`` is not a bool.
+    ValueError
+        At construction, if ``n_splits`` is below 2, or ``random_state`` is set without ``shuffle``.
+        In ``split``, if all labels have the same class, the length of labels or groups is not the
+        number of bags, or a fold would not contain all classes, because a class has fewer bags (or
+        groups) than folds or the groups cannot be distributed.
+
+    See Also
+    --------
+    RepeatedStratifiedBagKFold : Several repetitions with different folds.
+    BagShuffleSplit : Random splits with a given fraction of training bags.
+
+    Notes
+    -----
+    Unlabelled bags are always in the training set and not in the test set, with one exception: if
+    groups are given, unlabelled bags of a test group are excluded from the split to avoid leakage.
+    ``cross_val_predict`` cannot be used with unlabelled bags, because not every bag is tested.
+
+    Every class occurs in each test fold and in each training set. If this is not possible,
+    ``split`` raises an error. So there are no folds without a positive bag.
+
+    References
+    ----------
+    R. L. Graham. Bounds on multiprocessing timing anomalies. SIAM Journal on Applied Mathematics
+    17(2), 1969 (largest first).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.model_selection import StratifiedBagKFold
+    >>> sizes = [9, 1, 1, 5, 2, 4]
+    >>> bags = Bags.from_list([np.zeros((size, 1)) for size in sizes])
+    >>> y = [1, 1, 1, 0, 0, 0]
+    >>> for train, test in StratifiedBagKFold(n_splits=3).split(bags, y):
+    ...     print(test, bags[test].n_instances)
+    [2 3] 6
+    [1 5] 5
+    [0 4] 11
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state: Any = None,
+        unlabeled: Any = None,
+    ) -> None:
+        self.n_splits = check_count("n_splits", n_splits, 2)
+        if not isinstance(shuffle, (bool, np.bool_)):
+            raise TypeError(f"shuffle must be True or False, got {shuffle!r}.")
+        if not shuffle and random_state is not None:
+            raise ValueError(
+                "random_state has no effect without shuffle: set shuffle=True or leave "
+                "random_state out."
+            )
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        check_feasible(problem, self.n_splits)
+        rng = check_random_state(self.random_state) if self.shuffle else None
+        if problem.grouped:
+            folds = place_groups(problem, self.n_splits, rng)[problem.units]
+        else:
+            folds = _assign_folds(problem, self.n_splits, rng)
+        for fold in range(self.n_splits):
+            yield problem.mask(folds == fold), problem.mask(folds != fold)
+
+
+class RepeatedStratifiedBagKFold(BaseCrossValidator):
+    """:class:`StratifiedBagKFold` repeated several times, reshuffled each time.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2.
+    n_repeats : int, default=10
+        Number of repeats.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same folds at every call.
+    unlabeled : label, default=None
+        A value of ``y`` that marks unlabelled bags, in addition to NaN and None.
+
+    Raises
+    ------
+    ValueError
+        At construction, if ``n_splits`` is below 2 or ``n_repeats`` is below 1. In ``split``, as in
+        :class:`StratifiedBagKFold`.
+
+    See Also
+    --------
+    StratifiedBagKFold : The folds of one repeat.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.model_selection import RepeatedStratifiedBagKFold
+    >>> cv = RepeatedStratifiedBagKFold(n_splits=2, n_repeats=3, random_state=0)
+    >>> cv.get_n_splits()
+    6
+    >>> len(list(cv.split(np.zeros((8, 1)), [0, 1] * 4)))
+    6
+    """
+
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        n_repeats: int = 10,
+        random_state: Any = None,
+        unlabeled: Any = None,
+    ) -> None:
+        self.n_splits = check_count("n_splits", n_splits, 2)
+        self.n_repeats = check_count("n_repeats", n_repeats, 1)
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds times number of repeats.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used, present for consistency with scikit-learn's splitters.
+        y : ignored
+            Not used, as ``X``.
+        groups : ignored
+            Not used, as ``X``.
+
+        Returns
+        -------
+        int
+            ``n_splits * n_repeats``.
+        """
+        return self.n_splits * self.n_repeats
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Generate the training and test bags of each fold, see ``StratifiedBagKFold.split``.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to split; only their sizes are used.
+        y : array-like of shape (n_bags,)
+            Class or outcome of each bag. Bags without a class are in every training set.
+        groups : array-like of shape (n_bags,), default=None
+            Group of each bag; no group is on both sides of a split.
+
+        Yields
+        ------
+        train, test : ndarray
+            Positions of the training bags and of the test bags of a fold.
+        """
+        rng = check_random_state(self.random_state)
+        for _ in range(self.n_repeats):
+            yield from StratifiedBagKFold(
+                self.n_splits, shuffle=True, random_state=rng, unlabeled=self.unlabeled
+            ).split(X, y, groups)
+
+
+# -- feasibility -------------------------------------------------------------------------------
+
+
+def check_feasible(problem: Problem, n_splits: int) -> None:
+    holds = problem.unit_table() > 0
+    for code, count in enumerate(holds.sum(axis=0)):
+        if count >= n_splits or not problem.needed[code]:
+            continue
+        what = "group(s)" if problem.grouped else "labelled bag(s)"
+        remedy = f"use n_splits={count}" if count >= 2 else "add bags of this class or leave it out"
+        raise ValueError(
+            f"Class {problem.classes.tolist()[code]!r} is in {count} {what} but "
+            f"n_splits={n_splits}: every fold needs one; {remedy}."
+        )
+
+
+# -- without groups ------------------------------------------------------------------------------
+
+
+def _assignment_order(sizes: np.ndarray, rng: Any) -> np.ndarray:
+    keys = np.log(np.maximum(sizes, 1))
+    if rng is not None:
+        keys = keys + rng.uniform(0, np.log(_SHUFFLE_FACTOR), size=len(keys))
+    return np.argsort(-keys, kind="stable")
+
+
+def _ascending(rng: Any, *keys: np.ndarray) -> np.ndarray:
+    """Positions sorted by the keys, primary key first; ties are random or keep their order."""
+    n = len(keys[0])
+    ties = np.arange(n) if rng is None else rng.permutation(n)
+    return np.lexsort((ties, *keys[::-1]))
+
+
+def _assign_folds(problem: Problem, k: int, rng: Any) -> np.ndarray:
+    """Fold of each labelled bag."""
+    folds = np.empty(len(problem.codes), dtype=np.intp)
+    bags, instances = np.zeros(k, dtype=np.intp), np.zeros(k, dtype=np.intp)
+    for code in range(len(problem.classes)):
+        members = np.flatnonzero(problem.codes == code)
+        parts, counts, loads = _assign_class(problem.sizes[members], k, rng)
+        # Combine folds with few bags with parts with many bags, then light folds with heavy parts.
+        # In opposite order, the spread of the sums does not exceed the larger of both spreads.
+        fold_of_part = np.empty(k, dtype=np.intp)
+        fold_of_part[_ascending(rng, -counts, -loads)] = _ascending(rng, bags, instances)
+        folds[members] = fold_of_part[parts]
+        np.add.at(bags, fold_of_part, counts)
+        np.add.at(instances, fold_of_part, loads)
+    return folds
+
+
+def _assign_class(sizes: np.ndarray, k: int, rng: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Part of each bag of one class, and the bags and instances of each part."""
+    parts = np.empty(len(sizes), dtype=np.intp)
+    loads = np.zeros(k, dtype=np.intp)
+    order = _assignment_order(sizes, rng)
+    for start in range(0, len(order), k):
+        round_members = order[start : start + k]
+        round_members = round_members[np.argsort(-sizes[round_members], kind="stable")]
+        target_folds = _ascending(rng, loads)[: len(round_members)]
+        parts[round_members] = target_folds
+        loads[target_folds] += sizes[round_members]
+    return parts, np.bincount(parts, minlength=k), loads
+
+
+# -- with groups ---------------------------------------------------------------------------------
+
+
+def place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
+    """Fold of each group."""
+    bags = problem.unit_table()
+    instances = problem.unit_table(problem.sizes)
+    # Bags and instances of a class have equal weights, and so have all classes.
+    weights = np.hstack([bags / bags.sum(axis=0), instances / instances.sum(axis=0)])
+    holds = bags > 0
+    folds = np.full(len(bags), -1, dtype=np.intp)
+    proportions = np.zeros((k, weights.shape[1]))
+    covered = np.zeros((k, holds.shape[1]), dtype=bool)
+    for code in np.argsort(holds.sum(axis=0), kind="stable"):
+        members = np.flatnonzero(holds[:, code] & (folds < 0))
+        covered[folds[holds[:, code] & (folds >= 0)], code] = True
+        for unit in members[_assignment_order(instances[members].sum(axis=1), rng)]:
+            # The sum of squared proportions increases least if this product is smallest.
+            growth = proportions @ weights[unit]
+            fold = _ascending(rng, covered[:, code], growth, proportions.sum(axis=1))[0]
+            folds[unit] = fold
+            proportions[fold] += weights[unit]
+            covered[fold] |= holds[unit]
+    _repair(problem, folds, holds, weights, k)
+    return folds
+
+
+def _repair(
+    problem: Problem, folds: np.ndarray, holds: np.ndarray, weights: np.ndarray, k: int
+) -> None:
+    """Move groups until every fold contains every class; each move adds one class to a fold."""
+    while True:
+        covers = np.zeros((k, holds.shape[1]), dtype=np.intp)
+        np.add.at(covers, folds, holds)
+        lacking = np.argwhere((covers == 0) & problem.needed)
+        if len(lacking) == 0:
+            return
+        # A unit can be moved if each of its classes is also in another unit of its fold.
+        spare = (~holds | ~problem.needed | (covers[folds] > 1)).all(axis=1)
+        for fold, code in lacking:
+            candidates = np.flatnonzero(spare & holds[:, code])
+            if len(candidates):
+                smallest = np.argmin(weights[candidates].sum(axis=1))
+                folds[candidates[smallest]] = fold
+                break
+        else:
+            label = problem.classes.tolist()[lacking[0][1]]
+            raise ValueError(
+                f"The groups leave a fold without a bag of class {label!r}: use fewer than "
+                f"n_splits={k} folds, or smaller groups."
+            )
+
+
+# Each attempt uses a new random order of the groups. If groups contain several classes, an order
+# may not lead to a valid split. After this number of failures, valid orders are very unlikely.
+_ATTEMPTS = 100
+
+# Products within this distance of an integer are rounded to it: 0.7 of 10 bags are 7, not 6.
+_ROUNDING = 1e-9
+
+_UNUSED, _TEST, _TRAIN = 0, 1, 2
+
+
+class BagShuffleSplit(BagSplitter):
+    """Stratified random splits with a given fraction of training bags.
+
+    Some papers use this protocol to train on, for example, a third of the positive and a third of
+    the negative bags, and to repeat this with different samples [1]_ [2]_. All splits have the same
+    number of bags of each class, as close to the proportions of the classes as possible, and at
+    least one bag of each class on both sides.
+
+    With groups, whole groups are added in random order if this brings the number of bags of each
+    class closer to the target. The numbers then only match approximately.
+
+    Parameters
+    ----------
+    n_splits : int, default=10
+        Number of splits.
+    test_size : float or int, default=None
+        Fraction or number of the labelled bags in the test set. By default, the complement of
+        ``train_size``, or 0.1 if ``train_size`` is also None.
+    train_size : float or int, default=None
+        Fraction or number of the labelled bags in the training set. By default, the complement of
+        ``test_size``.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same splits at every call.
+    unlabeled : label, default=None
+        A value of ``y`` that marks unlabelled bags, in addition to NaN and None. Unlabelled bags
+        are treated as in :class:`StratifiedBagKFold`.
+
+    Raises
+    ------
+    ValueError
+        At construction, if ``n_splits`` is below 1, or sizes are invalid or sum to more than all
+        bags. In ``split``, if all labels have the same class, the length of labels or groups is not
+        the number of bags, or a side would not contain all classes.
+
+    See Also
+    --------
+    StratifiedBagKFold : Folds, in which every bag is tested once.
+
+    References
+    ----------
+    .. [1] Y. Guo. Max-margin multiple-instance learning via semidefinite programming. ACML 2009.
+    .. [2] D. Zhang, Y. Liu, L. Si, J. Zhang, R. D. Lawrence. Multiple instance learning on
+       structured data. NIPS 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.model_selection import BagShuffleSplit
+    >>> cv = BagShuffleSplit(n_splits=2, train_size=1 / 3, random_state=0)
+    >>> y = np.array([1, 1, 1, 0, 0, 0, 0, 0, 0])
+    >>> for train, test in cv.split(np.zeros((9, 1)), y):
+    ...     print(y[train], y[test])
+    [1 0 0] [1 1 0 0 0 0]
+    [1 0 0] [1 1 0 0 0 0]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 10,
+        *,
+        test_size: Any = None,
+        train_size: Any = None,
+        random_state: Any = None,
+        unlabeled: Any = None,
+    ) -> None:
+        self.n_splits = check_count("n_splits", n_splits, 1)
+        _check_share("test_size", test_size)
+        _check_share("train_size", train_size)
+        if _is_share(test_size) and _is_share(train_size) and test_size + train_size > 1:
+            raise ValueError(
+                f"test_size={test_size} and train_size={train_size} are more than all bags: "
+                "their sum must not exceed 1."
+            )
+        self.test_size = test_size
+        self.train_size = train_size
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        n_test, n_train = _numbers(len(problem.codes), self.test_size, self.train_size)
+        _check_feasible(problem, n_test, n_train)
+        counts = np.bincount(problem.codes, minlength=len(problem.classes))
+        wanted_test = _allot(n_test, counts, counts - 1)
+        rest = counts - wanted_test
+        wanted_train = _allot(n_train, rest, rest)
+        rng = check_random_state(self.random_state)
+        for _ in range(self.n_splits):
+            if problem.grouped:
+                side = _draw_groups(problem, wanted_test, wanted_train, rng)[problem.units]
+            else:
+                side = _draw(problem, wanted_test, wanted_train, rng)
+            yield problem.mask(side == _TEST), problem.mask(side == _TRAIN)
+
+
+# -- numbers -----------------------------------------------------------------------------------
+
+
+def _is_share(size: Any) -> bool:
+    return isinstance(size, (float, np.floating))
+
+
+def _check_share(name: str, size: Any) -> None:
+    if size is None or (_is_share(size) and 0 < size < 1):
+        return
+    whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+    if not whole or size < 1:
+        raise ValueError(
+            f"{name}={size!r} is neither a share between 0 and 1 nor a number of bags of at "
+            "least 1."
+        )
+
+
+def _numbers(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
+    """Numbers of test and training bags among n labelled ones."""
+    if test_size is None and train_size is None:
+        test_size = 0.1
+    test = _count(test_size, math.ceil, n, -_ROUNDING)
+    train = _count(train_size, math.floor, n, _ROUNDING)
+    test = n - train if test is None else test
+    train = n - test if train is None else train
+    if test < 1 or train < 1 or test + train > n:
+        raise ValueError(
+            f"test_size={test_size} and train_size={train_size} ask for {test} test and {train} "
+            f"training bags of {n} labelled ones: leave at least one for each side."
+        )
+    return test, train
+
+
+def _count(size: Any, rounded: Callable[[float], int], n: int, tolerance: float) -> Any:
+    """Number of bags for a fraction of n or a number; None for None."""
+    return rounded(size * n + tolerance) if _is_share(size) else size
+
+
+def _check_feasible(problem: Problem, n_test: int, n_train: int) -> None:
+    n_classes = len(problem.classes)
+    for side, number in (("test", n_test), ("training", n_train)):
+        if number < n_classes:
+            raise ValueError(
+                f"{number} {side} bag(s) cannot hold {n_classes} classes: raise the share of "
+                f"{side} bags."
+            )
+    for code, count in enumerate((problem.unit_table() > 0).sum(axis=0)):
+        if count < 2:
+            what = "group" if problem.grouped else "labelled bag"
+            raise ValueError(
+                f"Class {problem.classes.tolist()[code]!r} is in one {what} only: it needs two, "
+                "one to train on and one to test on; add bags of this class or leave it out."
+            )
+
+
+def _allot(total: int, counts: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Integers close to ``total * counts / counts.sum()``, from 1 to ``most``, with this sum."""
+    ideal = total * counts / counts.sum()
+    allotted = np.clip(np.floor(ideal).astype(np.intp), 1, most)
+    while (difference := total - int(allotted.sum())) != 0:
+        step = 1 if difference > 0 else -1
+        room = allotted < most if step > 0 else allotted > 1
+        if not room.any():
+            break
+        gain = np.where(room, step * (ideal - allotted), -np.inf)
+        allotted[np.argmax(gain)] += step
+    return allotted
+
+
+# -- draws -------------------------------------------------------------------------------------
+
+
+def _draw(problem: Problem, wanted_test: np.ndarray, wanted_train: np.ndarray, rng: Any) -> Any:
+    """Side of each labelled bag."""
+    side = np.full(len(problem.codes), _UNUSED)
+    for code in range(len(problem.classes)):
+        members = rng.permutation(np.flatnonzero(problem.codes == code))
+        stop = wanted_test[code]
+        side[members[:stop]] = _TEST
+        side[members[stop : stop + wanted_train[code]]] = _TRAIN
+    return side
+
+
+def _draw_groups(
+    problem: Problem, wanted_test: np.ndarray, wanted_train: np.ndarray, rng: Any
+) -> np.ndarray:
+    """Side of each group."""
+    table = problem.unit_table()
+    complete = bool((wanted_test + wanted_train == table.sum(axis=0)).all())
+    for _ in range(_ATTEMPTS):
+        side = np.full(len(table), _UNUSED)
+        order = rng.permutation(len(table))
+        if not _reserve(table, side, order):
+            continue
+        _fill(table, side, order, _TEST, wanted_test)
+        if complete:
+            side[side == _UNUSED] = _TRAIN
+        else:
+            _fill(table, side, order, _TRAIN, wanted_train)
+        return side
+    raise ValueError(
+        f"The groups were drawn {_ATTEMPTS} times and always left a class out of the training or "
+        "the test bags: use smaller groups."
+    )
+
+
+def _reserve(table: np.ndarray, side: np.ndarray, order: np.ndarray) -> bool:
+    """Assign one group of each class to both sides, rarest class first; False if impossible."""
+    holds = table > 0
+    for code in np.argsort(holds.sum(axis=0), kind="stable"):
+        for target in (_TEST, _TRAIN):
+            if (holds[:, code] & (side == target)).any():
+                continue
+            free = order[holds[order, code] & (side[order] == _UNUSED)]
+            if len(free) == 0:
+                return False
+            side[free[0]] = target
+    return True
+
+
+def _fill(
+    table: np.ndarray, side: np.ndarray, order: np.ndarray, target: int, wanted: np.ndarray
+) -> None:
+    """Add free groups in turn if this brings the numbers of bags closer to the target."""
+    missing = (wanted - table[side == target].sum(axis=0)) / wanted
+    for unit in order[side[order] == _UNUSED]:
+        after = missing - table[unit] / wanted
+        if after @ after < missing @ missing:
+            side[unit] = target
+            missing = after
+
+
+# Gaps below this value are rounding.
+_NO_GAP = 1e-8
+# Random starts after the greedy folds.
+_N_STARTS = 10
+
+
+@dataclass(frozen=True)
+class SiteFolds:
+    """Folds of :class:`SiteKFold`, and a bound of how close they are to the best folds.
+
+    A deviation is the share of the bags of a class that would have to change fold for folds with
+    equal counts, averaged over the classes.
+
+    Parameters
+    ----------
+    folds : ndarray of shape (n_bags,)
+        Fold of each bag, from 0; -1 for bags without a label.
+    counts : ndarray of shape (n_splits, n_classes)
+        Number of bags of each class in each fold.
+    deviation : float
+        Deviation of these folds, with the instances if they have a weight.
+    bound : float
+        No folds have a deviation below this value. It is that of folds of single bags, so a gap
+        does not mean that better folds exist.
+    greedy_deviation : float
+        Deviation of the folds of :class:`StratifiedBagKFold`, NaN if it found none.
+    """
+
+    folds: np.ndarray
+    counts: np.ndarray
+    deviation: float
+    bound: float
+    greedy_deviation: float
+
+    @property
+    def gap(self) -> float:
+        """Difference of ``deviation`` and ``bound``; 0 if there are certainly no better folds."""
+        gap = self.deviation - self.bound
+        return gap if gap > _NO_GAP else 0.0
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the folds attain ``bound``, so that none have a smaller deviation."""
+        return self.gap == 0.0
+
+
+class SiteKFold(BagSplitter):
+    r"""K folds that keep sites together, with class counts that are as equal as possible.
+
+    Data of several hospitals, scanners or laboratories carry traces of their site. If bags of one
+    site are on both sides of a split, a model can recognise the site instead of the disease, and
+    its score is too high [1]_. Here whole sites are assigned to folds, with a small deviation
+
+    .. math:: \frac{1}{C} \sum_{c=1}^{C} \frac{1}{2 N_c} \sum_{f=1}^{K} | n_{fc} - N_c / K |
+
+    of the numbers :math:`n_{fc}` of bags of class :math:`c` in fold :math:`f`, where :math:`N_c` is
+    the number of all bags of the class. The folds of :class:`StratifiedBagKFold` are improved by
+    moves of sites and exchanges of two sites, until none of them lowers the deviation. The best of
+    eleven starts is returned, the others of which place the sites in random order. :meth:`assign`
+    returns the folds with their deviation and a lower bound.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2.
+    instance_weight : float, default=0.0
+        Weight of the deviation of the numbers of instances, which is added to the above. By
+        default, only bags are counted.
+    unlabeled : label, default=None
+        A value of ``y`` that marks unlabelled bags, in addition to NaN and None. Unlabelled bags
+        are treated as in :class:`StratifiedBagKFold`.
+
+    Raises
+    ------
+    ValueError
+        At construction, for parameters out of range. In ``split`` and ``assign``, without
+        ``groups``, if all labels have the same class, the length of labels or groups is not the
+        number of bags, or no folds with all classes were found.
+
+    See Also
+    --------
+    StratifiedBagKFold : Folds by a greedy rule; also without groups.
+    site_label_test : Test whether the site predicts the class.
+
+    References
+    ----------
+    .. [1] F. M. Howard et al. The impact of site-specific digital histology signatures on deep
+       learning model accuracy and bias. Nature Communications 12, 4423, 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.model_selection import SiteKFold
+    >>> y = np.array([1, 1, 0, 1, 0, 0, 1, 0, 0, 0])
+    >>> site = np.array(["a", "a", "a", "b", "b", "b", "c", "c", "d", "d"])
+    >>> found = SiteKFold(n_splits=2).assign(np.zeros((10, 1)), y, site)
+    >>> found.counts
+    array([[3, 2],
+           [3, 2]])
+    >>> found.deviation, found.is_optimal
+    (0.0, True)
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        instance_weight: float = 0.0,
+        unlabeled: Any = None,
+    ) -> None:
+        self.n_splits = check_count("n_splits", n_splits, 2)
+        number = isinstance(instance_weight, Real) and not isinstance(instance_weight, bool)
+        if not number or not 0 <= float(instance_weight) < math.inf:
+            raise ValueError(
+                f"instance_weight must be a nonnegative number, got {instance_weight!r}."
+            )
+        self.instance_weight = instance_weight
+        self.unlabeled = unlabeled
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Generate the indices of the training and test bags of each fold.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or any data of n_bags rows
+            Only the numbers of instances are used; a row of a matrix is one instance.
+        y : array-like of shape (n_bags,)
+            Class of each bag.
+        groups : array-like of shape (n_bags,) or (n_bags, n_columns)
+            Site of each bag, or several columns, such as site and patient: bags that have the same
+            entry in any column stay together.
+
+        Yields
+        ------
+        train : ndarray of shape (n_train,), sorted
+        test : ndarray of shape (n_test,), sorted
+        """
+        yield from super().split(X, y, self._sites(groups))
+
+    def assign(self, X: Any, y: Any, groups: Any) -> SiteFolds:
+        """The folds, with their counts, their deviation and a lower bound of it.
+
+        Parameters
+        ----------
+        X, y, groups : see :meth:`split`
+            Bags, classes and sites.
+
+        Returns
+        -------
+        SiteFolds
+            The folds and how close they are to the best ones.
+        """
+        name = type(self).__name__
+        return self._assigned(read_problem(name, X, y, self._sites(groups), self.unlabeled))
+
+    def _sites(self, groups: Any) -> np.ndarray:
+        if groups is None:
+            raise ValueError(
+                f"{type(self).__name__} needs groups: pass the site of each bag, or use "
+                "StratifiedBagKFold."
+            )
+        columns = np.asarray(groups)
+        return connected_groups(columns) if columns.ndim == 2 else columns
+
+    def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        folds = self._assigned(problem).folds[problem.labelled]
+        for fold in range(self.n_splits):
+            yield problem.mask(folds == fold), problem.mask(folds != fold)
+
+    def _assigned(self, problem: Problem) -> SiteFolds:
+        k = self.n_splits
+        check_feasible(problem, k)
+        bags = problem.unit_table().astype(np.int64)
+        n_classes = bags.shape[1]
+        table, weights = bags, np.full(n_classes, 1 / n_classes)
+        if self.instance_weight:
+            instances = problem.unit_table(problem.sizes).sum(axis=1).astype(np.int64)
+            table = np.column_stack([bags, instances])
+            weights = np.append(weights, self.instance_weight)
+        required = np.arange(table.shape[1]) < n_classes
+        bound, greedy, deviation = division_bound(table, weights, k), math.nan, math.inf
+        rng = np.random.RandomState(0)
+        for attempt in range(1 + _N_STARTS):
+            try:
+                start = place_groups(problem, k, rng if attempt else None)
+            except ValueError:
+                # A placement in another order may give every fold all classes.
+                if attempt == _N_STARTS and not math.isfinite(deviation):
+                    raise
+                continue
+            if not attempt:
+                greedy = deviation_of(table, weights, k, start)
+            moved = exchanged(table, weights, k, start, required)
+            value = deviation_of(table, weights, k, moved)
+            if value < deviation - _NO_GAP:
+                units, deviation = moved, value
+            if deviation <= bound + _NO_GAP:
+                break
+        folds = np.full(problem.n_bags, -1)
+        folds[problem.labelled] = units[problem.units]
+        counts = np.zeros((k, n_classes), dtype=np.intp)
+        np.add.at(counts, units, bags)
+        return SiteFolds(folds, counts, deviation, bound, greedy)
+
+
+def connected_groups(columns: np.ndarray) -> np.ndarray:
+    """Numbers of the groups of bags that are linked by equal entries in any of the columns."""
+    n_bags = len(columns)
+    bags, entries, first = [], [], n_bags
+    for column in columns.T:
+        codes = group_codes(column)
+        bags.append(np.arange(n_bags))
+        entries.append(first + codes)
+        first += int(codes.max(initial=-1)) + 1
+    links = sparse.coo_array(
+        (np.ones(n_bags * len(bags)), (np.concatenate(bags), np.concatenate(entries))),
+        shape=(first, first),
+    )
+    return sparse.csgraph.connected_components(links, directed=False)[1][:n_bags]
+
+
+# -- does the site predict the class? --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SiteTest:
+    """Result of :func:`site_label_test`.
+
+    Parameters
+    ----------
+    score : float
+        Balanced accuracy of predicting the class of each bag from the other bags of its site.
+    null_score : float
+        Mean of this accuracy if the labels are permuted.
+    p_value : float
+        Share of permutations with an accuracy that is at least as high, the observed labels
+        included.
+    n_sites : int
+        Number of sites.
+    """
+
+    score: float
+    null_score: float
+    p_value: float
+    n_sites: int
+
+    def __str__(self) -> str:
+        relation = "predicts" if self.p_value <= 0.05 else "does not measurably predict"
+        return (
+            f"The site {relation} the class: balanced accuracy {self.score:.3f} from the site "
+            f"alone, {self.null_score:.3f} with permuted labels, p = {self.p_value:.3g}."
+        )
+
+
+def site_label_test(
+    y: Any, sites: Any, *, n_permutations: int = 999, random_state: Any = None
+) -> SiteTest:
+    """Test whether the class can be predicted from the site alone.
+
+    If it can, scores of ordinary folds are too high for models that recognise the site: use
+    :class:`SiteKFold`. The class of each bag is predicted as the most frequent class among the
+    other bags of its site, relative to the frequencies of the classes among all bags; ties count in
+    parts. The balanced accuracy is compared with that of permuted labels.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_bags,)
+        Class of each bag. Pass one entry per patient if patients have several bags with the same
+        class. Bags without a label (NaN, None) are left out.
+    sites : array-like of shape (n_bags,)
+        Site of each bag.
+    n_permutations : int, default=999
+        Number of permutations; the smallest p-value is ``1 / (n_permutations + 1)``.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same p-value at every call.
+
+    Returns
+    -------
+    SiteTest
+        With ``score``, ``null_score``, ``p_value`` and ``n_sites``. ``print`` shows them in a
+        sentence.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes, a site is missing, the lengths differ, or
+        ``n_permutations`` is below 1.
+
+    See Also
+    --------
+    SiteKFold : Folds that keep sites together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.model_selection import site_label_test
+    >>> site = np.repeat(["a", "b", "c", "d"], 10)
+    >>> y = np.repeat([1, 1, 0, 0], 10)
+    >>> found = site_label_test(y, site, random_state=0)
+    >>> found.score, found.p_value
+    (1.0, 0.001)
+    """
+    n_permutations = check_count("n_permutations", n_permutations, 1)
+    check_consistent_length(y, sites)
+    labels = column_or_1d(np.asarray(y))
+    known = ~missing_labels(labels)
+    classes, codes = np.unique(np.array(labels[known].tolist()), return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y contains {len(classes)} class(es): the test needs at least two.")
+    groups = group_codes(np.asarray(sites)[known])
+    rng = check_random_state(random_state)
+    score = _site_accuracy(groups, codes, len(classes))
+    permuted = np.array(
+        [
+            _site_accuracy(groups, rng.permutation(codes), len(classes))
+            for _ in range(n_permutations)
+        ]
+    )
+    # Sums of the same accuracies in a different order differ in the last digit.
+    higher = np.count_nonzero(permuted >= score - 1e-12)
+    return SiteTest(
+        score=score,
+        null_score=float(permuted.mean()),
+        p_value=float((1 + higher) / (1 + n_permutations)),
+        n_sites=int(groups.max()) + 1,
+    )
+
+
+def _site_accuracy(groups: np.ndarray, codes: np.ndarray, n_classes: int) -> float:
+    """Balanced accuracy of the most frequent class of each site without the bag itself."""
+    n_sites = int(groups.max()) + 1
+    table = np.bincount(groups * n_classes + codes, minlength=n_sites * n_classes)
+    table = table.reshape(n_sites, n_classes)
+    totals = table.sum(axis=0)
+    accuracy = 0.0
+    for code in range(n_classes):
+        own = np.arange(n_classes) == code
+        # A bag is left out of its site but not of the sums of the classes, with which a tie would
+        # be decided by the class that has to be predicted.
+        proportions = (table - own) / totals
+        best = proportions >= proportions.max(axis=1, keepdims=True) - 1e-12
+        accuracy += float(table[:, code] @ (best[:, code] / best.sum(axis=1))) / totals[code]
+    return float(accuracy / n_classes)
