@@ -49,7 +49,7 @@ def texts(n_bags=60, n_classes=2, seed=0):
 
 @pytest.fixture(scope="module")
 def combined():
-    bags, y = texts(40)
+    bags, y = texts()
     return MIClassifier(random_state=0).fit(bags, y), bags, y
 
 
