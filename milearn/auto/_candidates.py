@@ -151,9 +151,9 @@ class RowCandidate:
     # Not fitted.
     model: Any
     # Rows of new bags.
-    rows: Callable[[Bags], np.ndarray]
-    # Of shape (n_bags, n_bags) or (n_bags, n). Rows of the training bags.
-    matrix: np.ndarray
+    rows: Callable[[Bags], Any]
+    # Of shape (n_bags, n_bags) or (n_bags, n), CSR for texts. Rows of the training bags.
+    matrix: Any
     data: FitData
     is_kernel: bool = False
     one_vs_rest: bool = False
@@ -165,7 +165,7 @@ class RowCandidate:
 
     def whole(self) -> FittedModels:
         """Fit on all training bags."""
-        return FittedModels(self.rows, self._models(np.arange(len(self.matrix))))
+        return FittedModels(self.rows, self._models(np.arange(self.matrix.shape[0])))
 
     def _models(self, train: np.ndarray) -> list[Any]:
         rows = self.matrix[np.ix_(train, train)] if self.is_kernel else self.matrix[train]
@@ -223,13 +223,21 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ScaledStatistics:
-    """Statistics of each feature of scaled bags, shape (n_bags, n)."""
+    """Statistics of each feature of scaled bags, shape (n_bags, n).
+
+    Of texts, statistics are scaled to unit length, and not the instances.
+    """
 
     scale: Scaling
     names: tuple[str, ...]
 
-    def __call__(self, bags: Bags) -> np.ndarray:
-        return BagStatistics(self.names).fit_transform(self.scale(bags))
+    def __call__(self, bags: Bags) -> Any:
+        return self.of_scaled(as_kind(bags, True) if self.scale.text else self.scale(bags))
+
+    def of_scaled(self, bags: Bags) -> Any:
+        """Statistics of scaled bags, or of texts, which are CSR."""
+        rows = BagStatistics(self.names, sparse_output=self.scale.text).fit_transform(bags)
+        return Normalizer().transform(rows) if self.scale.text else rows
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ..model_selection._inner import checked_groups, class_folds
 from ._candidates import CandidateName, in_parts
 from ._judgement import best_candidate, probabilities
 from ._plan import prepared
-from ._run import INSTANCE, LINEAR, TREES, Automatic, Search
+from ._run import INSTANCE, LINEAR, LOGISTIC, TREES, Automatic, Search
 
 
 class MIClassifier(Automatic, BagClassifier):
@@ -39,7 +39,8 @@ class MIClassifier(Automatic, BagClassifier):
       instance, with an RBF kernel, or linear for text;
     * "linear": MI-SVM with a linear kernel, for data where rare instances decide; not for text;
     * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
-      each feature; not for text.
+      each feature;
+    * "logistic": logistic regression on the means of bags, for text.
 
     All models are scored on inner folds of the training bags by the sum of ``scoring`` and AUC. The
     best model and those that are worse by at most two standard errors are "combined" by a weighted
@@ -59,10 +60,12 @@ class MIClassifier(Automatic, BagClassifier):
         "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
         predicted. The probabilities do not depend on it.
     time_limit : float, default=None
-        Wall time in seconds that the fit should take. Each model is scored on one inner fold, cheap
-        ones first, before any is scored on a second one. Steps that would exceed the limit are
-        skipped and listed in ``skipped_``: scalings, inner folds and models. The smallest possible
-        fit is always run. Without a limit, steps are only skipped because of the size of the data.
+        Wall time in seconds that the fit should take, the last fit on all bags included. "linear",
+        or "logistic" for text, is always scored first. The times of the other models are
+        extrapolated from fits on two small samples of the bags, and cheap ones come first. Each
+        model is scored on one inner fold before any is scored on a second one. Steps that would
+        exceed the limit are skipped and listed in ``skipped_``: scalings, inner folds and models.
+        Without a limit, steps are only skipped because of the size of the data.
     pos_label : label, default=None
         The positive class of two for the models "instance" and "linear" and for ``witness``: one
         instance of this class makes a bag positive. By default, both classes are tried.
@@ -78,8 +81,8 @@ class MIClassifier(Automatic, BagClassifier):
     Attributes
     ----------
     {classes_}
-    paradigm_ : {"average", "instance", "linear", "trees", "mean", "minmax_laplacian", "combined"}
-        The selected model, or "combined" for more than one.
+    paradigm_ : str
+        The selected model, by its name above, or "combined" for more than one.
     pos_label_ : label or None
         The class of which one instance suffices: ``pos_label``, or that of the best of the models
         "instance" and "linear", or ``classes_[1]`` if neither was scored. It is the class of
@@ -129,7 +132,8 @@ class MIClassifier(Automatic, BagClassifier):
     with at least two bags per leaf; the log odds are those of their mean vote. Data are treated as
     text if at most one entry in twenty is not zero. The models for text use cosines between the
     means and between the extremes of bags, and a linear MISVC on rows of unit length, each with C =
-    1. Kernels do not depend on labels, so all inner folds use submatrices of one matrix.
+    1; "logistic" with C = 10 and "trees" use statistics of unit length. Kernels do not depend on
+    labels, so all inner folds use submatrices of one matrix.
 
     There are five inner folds, or three for fewer than 40 bags, and fewer if a class has fewer
     bags. They depend on ``random_state`` and on the bags, but not on their order. Equal bags with
@@ -146,9 +150,9 @@ class MIClassifier(Automatic, BagClassifier):
     have been tested. More than 2**25 numbers in float16, in float32 or in a memory map are not
     converted to float64 in memory: instances are scaled when they are read, and models that need
     all of them are left out with a warning. Bags of a Dask cluster
-    (:class:`~milearn.distributed.DistributedBags`) have
-    the models "linear" and "trees" only, and text "instance". Their scaled instances are kept on
-    the workers during the fit.
+    (:class:`~milearn.distributed.DistributedBags`) have the models "linear" and "trees" only, and
+    text "logistic", "instance" and "trees". Their scaled instances are kept on the workers during
+    the fit.
 
     ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
     With three or more classes, each class is calibrated against the rest, and the probabilities are
@@ -294,11 +298,10 @@ class MIClassifier(Automatic, BagClassifier):
         instance = [replace(each, name=INSTANCE) for each in assumed if size.instance_kernel]
         if not run.folds:
             return (kernels or instance or linear)[:1]
-        return (
-            kernels + instance
-            if size.text
-            else [CandidateName(TREES)] + linear + kernels + instance
-        )
+        trees = [CandidateName(TREES)]
+        if size.text:
+            return [CandidateName(LOGISTIC)] + kernels + trees + instance
+        return linear + trees + kernels + instance
 
     # -- prediction ---------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ..base import BagRegressor
 from ..model_selection._inner import checked_groups, value_folds
 from ._candidates import CandidateName
 from ._plan import AVERAGE, prepared
-from ._run import INSTANCE, RIDGE, TREES, Automatic, Search
+from ._run import INSTANCE, LINEAR, RIDGE, TREES, Automatic, Search
 
 
 class MIRegressor(Automatic, BagRegressor):
@@ -29,6 +29,8 @@ class MIRegressor(Automatic, BagRegressor):
       (:class:`~milearn.svm.BagSVR`);
     * "instance": :class:`~milearn.svm.CoupledMISVR`, which couples the value of a bag to that of
       its highest instance;
+    * "linear": :class:`~milearn.svm.MISVR` with a linear kernel, whose value of a bag is that of
+      its highest instance; not for text;
     * "ridge": ridge regression on the means of bags; not for text;
     * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
       each feature; not for text.
@@ -50,7 +52,7 @@ class MIRegressor(Automatic, BagRegressor):
 
     Attributes
     ----------
-    paradigm_ : {"average", "instance", "ridge", "trees", "combined"}
+    paradigm_ : {"average", "instance", "linear", "ridge", "trees", "combined"}
         The selected model, or "combined" for more than one.
     scores_ : dict of dict
         Out-of-fold "mean_squared_error" of each model after calibration, in squared units of y, and
@@ -75,14 +77,16 @@ class MIRegressor(Automatic, BagRegressor):
     MIClassifier : The corresponding classifier.
     milearn.svm.BagSVR : The model "average", with settings.
     milearn.svm.CoupledMISVR : The model "instance", with settings.
+    milearn.svm.MISVR : The model "linear", with settings.
 
     Notes
     -----
-    Values are standardised, and fitted with C = 10 (1 for text) and nu = 1/2. Kernels, scalings,
+    Values are standardised, and fitted with C = 10 (1 for text) and nu = 1/2; C of "linear" is 10
+    divided by the mean squared norm of the instances. Kernels, scalings,
     inner folds and large data are handled as in :class:`MIClassifier`. The penalty of "ridge" is
     selected by generalised cross-validation. Trees consider all statistics at each split if these
     are at most a million values, otherwise as many of them, at least their square root. Bags of a
-    Dask cluster have the models "ridge" and "trees" only, and text "instance".
+    Dask cluster have the models "ridge", "linear" and "trees" only, and text "instance".
 
     Examples
     --------
@@ -166,7 +170,7 @@ class MIRegressor(Automatic, BagRegressor):
 
     def _candidates(self, run: Search) -> list[CandidateName]:
         """The candidates, cheap ones first; one without inner folds."""
-        names = [] if run.size.text else [RIDGE, TREES]
+        names = [] if run.size.text else [LINEAR, RIDGE, TREES]
         names += [AVERAGE] if run.size.kernels else []
         names += [INSTANCE] if run.size.instance_kernel else []
         if not run.folds:

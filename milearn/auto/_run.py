@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,7 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone, is_regressor
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from .._bags import Bags
 from .._bags.blocks import Block
@@ -24,8 +26,7 @@ from .._fit.validation import STORED_FLOATS
 from .._fit.warn import warn_user
 from .._kernels.memory import require_memory
 from ..model_selection._inner import Folds
-from ..preprocessing import BagStatistics
-from ..svm import MISVC, CoupledMISVR
+from ..svm import MISVC, MISVR, CoupledMISVR
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
 from ..svm._kernel_average import (
     KernelAverage,
@@ -66,8 +67,10 @@ from ._judgement import (
 from ._plan import AVERAGE, SizeLimits, size_plan
 
 INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
+LOGISTIC = "logistic"
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
 _LINEAR_COST = 10.0
+_LOGISTIC_COST = 10.0
 _STATISTICS = ("mean", "min", "max", "std")
 _SMALLEST_LEAF = 2
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
@@ -77,6 +80,9 @@ _PER_FEATURE = 36
 
 # Ratio of the times of a fit on all training bags and on a subset of them.
 _WHOLE_FIT = 1.5
+
+# Share of the bags in the first of two samples on which the time of a fit is estimated.
+_SMALLEST_SAMPLE = 256
 
 
 class Automatic(CallbackSupport):
@@ -157,8 +163,9 @@ class Search:
         self._prepared: dict[CandidateName, Candidate] = {}
         self.scored: Scored = {}
         self.dropped: set[CandidateName] = set()
-        # Seconds of the last fold of each candidate.
+        # Seconds of the last fold of each candidate, and estimates for a fit on all bags, by name.
         self._took: dict[CandidateName, float] = {}
+        self._estimates: dict[str, float] = {}
         # Scores of classes by kernel, see InstanceCandidate.
         self._shared: dict[str, dict[Any, np.ndarray]] = {}
 
@@ -184,6 +191,8 @@ class Search:
         Measures are multiplied by ``unit``.
         """
         parts, functions, calibrations = members(judged), [], []
+        names = ", ".join(str(each.candidate) for each in parts)
+        self._say(f"the fit of {names} on all bags starts")
         for each in parts:
             functions.append(self.candidate(each.candidate).whole())
             calibrations.append(each.calibration)
@@ -214,9 +223,12 @@ class Search:
 
     def _step(self, what: str) -> None:
         """Report a completed step."""
+        self._say(what)
+        self.stopped = self.task.step() or self.stopped
+
+    def _say(self, what: str) -> None:
         if self.verbose:
             print(f"[{self.name}] {self._elapsed:.1f} s: {what}", flush=True)
-        self.stopped = self.task.step() or self.stopped
 
     def _allows(self, seconds: float) -> bool:
         """Whether at least ``seconds`` remain, and no callback requested to stop."""
@@ -287,7 +299,7 @@ class Search:
         return features, features.of_scaled(bags)
 
     def instance_candidate(self, name: CandidateName, **settings: Any) -> InstanceCandidate:
-        """MISVC or CoupledMISVR on scaled instances."""
+        """MISVC, MISVR or CoupledMISVR on scaled instances."""
         given = {"C": self.size.cost, "kernel": self.size.instance_kernel, **settings}
         parts: tuple[Any, Bags] = self._scaled
         if given["kernel"] == "rbf" and self.size.instance_components is not None:
@@ -295,7 +307,9 @@ class Search:
             parts, given["kernel"] = self._featured, "linear"
         if name.positive is not None:
             given["pos_label"] = name.positive
-        kind = CoupledMISVR if self.data.regression else MISVC
+        kind: Any = MISVC
+        if self.data.regression:
+            kind = MISVR if name.name == LINEAR else CoupledMISVR
         model = kind(random_state=self.seed, **given)
         shared: dict[Any, np.ndarray] = {}
         if self.data.n_columns > 1:
@@ -331,14 +345,21 @@ class Search:
         kind = ExtraTreesRegressor if self.data.regression else ExtraTreesClassifier
         return self._statistics(kind(**settings), _STATISTICS)
 
+    def logistic_candidate(self, _: CandidateName) -> RowCandidate:
+        """Logistic regression on the directions of the means of bags."""
+        model = LogisticRegression(C=_LOGISTIC_COST, tol=1e-6, max_iter=1000)
+        return self._statistics(model, ("mean",))
+
     def ridge_candidate(self, _: CandidateName) -> RowCandidate:
         """Ridge regression on the means of the scaled bags."""
         return self._statistics(RidgeCV(_PENALTIES), ("mean",))
 
     def _statistics(self, model: Any, names: tuple[str, ...]) -> RowCandidate:
         scale, bags = self._scaled
-        matrix = BagStatistics(names).fit_transform(bags)
-        return RowCandidate(model, ScaledStatistics(scale, names), matrix, self.data)
+        if self.size.text:
+            bags = as_kind(self.merged.bags, True)
+        statistics = ScaledStatistics(scale, names)
+        return RowCandidate(model, statistics, statistics.of_scaled(bags), self.data)
 
     # -- scores ----------------------------------------------------------------------------
 
@@ -355,6 +376,7 @@ class Search:
                 LINEAR: self.linear_candidate,
                 TREES: self.trees_candidate,
                 RIDGE: self.ridge_candidate,
+                LOGISTIC: self.logistic_candidate,
             }
             self._prepared[name] = makers.get(name.name, self.bag_candidate)(name)
         return self._prepared[name]
@@ -366,6 +388,13 @@ class Search:
         time is not sufficient, candidates are skipped or have fewer folds. The first candidate has
         at least one fold, if there are folds.
         """
+        if self.time_limit is not None and self.folds:
+            # The first model is the cheapest one for large data, and is scored in any case.
+            rest = [name for name in names if name.name != names[0].name]
+            for name in rest:
+                self._estimate(name)
+            rest.sort(key=lambda name: self._estimates.get(name.name, 0.0))
+            names = [name for name in names if name not in rest] + rest
         # The kernel follows the linear model.
         last = [name for name in names if name.name == INSTANCE]
         parts = [[name for name in names if name not in last], last]
@@ -384,6 +413,50 @@ class Search:
             return judge_candidates(self.scored, self.folds, self.judge, self.dropped)
         calibration = not_calibrated(self.data.n_columns)
         return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in names}
+
+    def _estimate(self, name: CandidateName) -> None:
+        """Extrapolate the seconds of a fit on all bags from those on two samples of them."""
+        targets, n_bags = self.data.targets, len(self.merged.bags)
+        parts = [np.arange(n_bags)]
+        if not self.data.regression:
+            parts = [np.flatnonzero(targets == code) for code in np.unique(targets)]
+        n_each = max(2, n_bags // (_SMALLEST_SAMPLE * len(parts)))
+        samples = [
+            np.sort(np.concatenate([part[:: -(-len(part) // n)] for part in parts]))
+            for n in (n_each, 2 * n_each)
+        ]
+        if name.name in self._estimates or 4 * len(samples[1]) > n_bags:
+            return
+        took: list[float] = []
+        for rows in samples:
+            if not self._allows(4 * sum(took)):
+                self._estimates[name.name] = np.inf
+                return
+            begun = self._elapsed
+            self._on_sample(rows).candidate(name).whole()
+            took.append(self._elapsed - begun)
+        rate = max(0.0, took[1] - took[0]) / (len(samples[1]) - len(samples[0]))
+        self._estimates[name.name] = took[1] + rate * (n_bags - len(samples[1]))
+
+    def _on_sample(self, rows: np.ndarray) -> Search:
+        """This search on a sample of the bags, which says and leaves out nothing."""
+        found, data, every = copy(self), self.data, np.arange(len(rows))
+        for name in ("_scaled", "_featured"):
+            vars(found).pop(name, None)
+        found.merged = replace(
+            self.merged,
+            bags=self.merged.bags[rows],
+            positions=self.merged.positions[rows],
+            weights=self.merged.weights[rows],
+            order=every,
+            distinct_positions=every,
+            inverse=every,
+            groups=None,
+        )
+        found.data = replace(data, targets=data.targets[rows], weights=data.weights[rows])
+        found.verbose, found.time_limit, found.n_jobs = False, None, 1
+        found.skipped, found._prepared, found._shared = [], {}, {}
+        return found
 
     def _is_wanted(self, candidate: CandidateName) -> bool:
         """Whether to score a candidate: "instance" only as "linear" leaves it open."""
@@ -405,11 +478,13 @@ class Search:
             for name in names
             if name not in self.dropped
             and len(self.scored.get(name, [])) == number
-            and self._allows(self._took.get(name, 0.0) + self._last_fits())
+            and self._allows(self._next_fits(name, number) + self._last_fits())
         ]
         due = due or ([] if self.scored else names[:1])
         begun = self._elapsed
         # Prepared here: a candidate uses joblib itself, which would wait for this call.
+        for name in due:
+            self._say(f"{name} on fold {number + 1} of {len(self.folds)} starts")
         steps = [self.candidate(name).fold for name in due]
         fits = Parallel(n_jobs=1 if self._one_by_one else self.n_jobs)(
             delayed(step)(*self.folds[number]) for step in steps
@@ -417,13 +492,25 @@ class Search:
         for name, scores in zip(due, fits, strict=True):
             self._took[name] = (self._elapsed - begun) / len(due)
             self._step(f"{name} scored on fold {number + 1} of {len(self.folds)}")
-            last_fits = _WHOLE_FIT * self._took[name] + self._last_fits()
+            last_fits = self._last_fit(name) + self._last_fits()
             if number or not self.scored or self._allows(last_fits):
                 self.scored.setdefault(name, []).append(scores)
 
     def _last_fits(self) -> float:
         """Seconds for the fits on all bags that follow."""
-        return _WHOLE_FIT * sum(self._took[name] for name in self.scored.keys() - self.dropped)
+        return sum(self._last_fit(name) for name in self.scored.keys() - self.dropped)
+
+    def _last_fit(self, name: CandidateName) -> float:
+        return max(_WHOLE_FIT * self._took[name], self._estimates.get(name.name, 0.0))
+
+    def _next_fits(self, name: CandidateName, number: int) -> float:
+        """Seconds for a fold, and of a new candidate for the fit on all bags."""
+        if number:
+            return self._took[name]
+        other = [self._took[each] for each in self.scored if each.name == name.name]
+        if other:
+            return (1 + _WHOLE_FIT) * other[0]
+        return 2 * self._estimates.get(name.name, 0.0)
 
     def _report(self, names: list[CandidateName]) -> None:
         """Record what the time, or a callback, left out."""

@@ -68,7 +68,7 @@ def test_the_paradigm_follows_the_data(average, instance):
         (instance, "instance", "average"),
     ):
         totals = {way: each["accuracy"] + each["roc_auc"] for way, each in model.scores_.items()}
-        assert list(totals)[:4] == ["trees", "linear", "average", "instance"]
+        assert list(totals)[:4] == ["linear", "trees", "average", "instance"]
         assert totals[good] > totals[bad]
         alone = {name: total for name, total in totals.items() if name != "combined"}
         best = max(alone, key=alone.get)
@@ -330,7 +330,7 @@ def test_large_data_change_the_plan_and_say_so():
     assert len(model.skipped_) == 4
     assert model.skipped_[0].startswith("kernels set_median, mind, mind_rows, miles_rows")
     assert np.isfinite(model.predict_proba(bags)).all()
-    assert list(model.scores_)[:3] == ["trees", "linear", "average"]
+    assert list(model.scores_)[:3] == ["linear", "trees", "average"]
     assert model.scores_["average"]["roc_auc"] > 0.4
 
 
@@ -374,12 +374,12 @@ def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
 
 def test_a_budget_leaves_out_what_it_tells(instance):
     without, bags, y = instance
-    with pytest.warns(UserWarning, match=r"time_limit=1e-09 left out 'linear', .*'average'"):
+    with pytest.warns(UserWarning, match=r"time_limit=1e-09 left out 'linear' .*'average'"):
         model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
-    assert model.paradigm_ == "trees"
-    assert list(model.scores_) == ["trees"]
+    assert model.paradigm_ == "linear"
+    assert list(model.scores_) == ["linear"]
     said = " ".join(model.skipped_)
-    assert "inner folds 2 to 5 of 'trees'" in said
+    assert "inner folds 2 to 5 of 'linear'" in said
     assert "'instance'" in said
     assert "'average'" in said
     assert "time_limit=1e-09 s" in said
@@ -392,8 +392,12 @@ def test_verbose_tells_each_step(capsys):
     bags, y = shifted_bags(20)
     MIClassifier(verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
-    # Four scalings, the last fit; trees, the average, two models with two orientations, by folds.
-    assert len(lines) == 23
+    # Trees, the average, two models with two orientations, by folds; four scalings, the last fit.
+    scored = [line for line in lines if "scored on fold" in line]
+    started = [line for line in lines if line.endswith("starts")]
+    assert len(scored) == 18
+    assert len(started) == len(scored) + 1
+    assert len(lines) == len(scored) + len(started) + 5
     assert all(line.startswith("[MIClassifier] ") for line in lines)
     assert lines[-1].endswith("fitted on all bags")
 
@@ -413,5 +417,5 @@ def test_a_callback_may_stop_the_search():
 
     bags, y = shifted_bags(20)
     model = MIClassifier(random_state=0).set_callbacks(Stop()).fit(bags, y)
-    assert list(model.scores_) == ["trees"]
+    assert list(model.scores_) == ["linear"]
     assert any("a callback asked to stop" in each for each in model.skipped_)

@@ -35,9 +35,9 @@ class Only(auto.MIRegressor):
 def test_it_learns_and_says_what_it_chose(affinity):
     model, X, y, new, truth = affinity
     errors = {name: each["mean_squared_error"] for name, each in model.scores_.items()}
-    assert set(errors) - {"combined"} == {"ridge", "trees", "average", "instance"}
+    assert set(errors) - {"combined"} == {"ridge", "linear", "trees", "average", "instance"}
     best = min(errors["trees"], errors["average"])
-    assert best < min(errors["ridge"], errors["instance"])
+    assert best < min(errors["ridge"], errors["instance"], errors["linear"])
     # Better than a ridge regression on the means of bags.
     rows = [np.array([bag.mean(axis=0) for bag in bags]) for bags in (X, new)]
     ridge = RidgeCV(np.logspace(-3, 3, 13)).fit(rows[0], y).score(rows[1], truth)
@@ -45,6 +45,21 @@ def test_it_learns_and_says_what_it_chose(affinity):
     # The error is in squared units of y, and that of bags left out.
     inside = np.mean((model.predict(X) - y) ** 2)
     assert inside < errors[model.paradigm_] < np.var(y)
+
+
+def test_the_value_of_the_highest_instance_is_found():
+    # The best of twelve conformers decides; the other models are at or below the mean.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(360, 12, 20))
+    values = X[:, :, 0] - 0.8 * X[:, :, 1] + 0.6 * X[:, :, 2]
+    y = values.max(axis=1) + 0.4 * rng.normal(size=360)
+    bags = Bags.from_list(list(X))
+    model = MIRegressor(random_state=0).fit(bags[:240], y[:240])
+    assert model.paradigm_ == "linear"
+    oracle = 1 - np.mean((y - values.max(axis=1))[240:] ** 2) / np.var(y[240:])
+    assert model.score(bags[240:], y[240:]) > oracle - 0.08
+    found = model.witness(bags[240:]) - bags[240:].offsets[:-1]
+    assert np.mean(found == values[240:].argmax(axis=1)) > 0.7
 
 
 def noisy(seed, n_bags=360, noise=2.0):
@@ -126,9 +141,9 @@ def test_constant_values_and_two_bags():
 
 def test_a_budget_leaves_out_all_ways_but_the_first(affinity):
     _, X, y, _, _ = affinity
-    with pytest.warns(UserWarning, match="left out 'trees', 'average', 'instance'"):
+    with pytest.warns(UserWarning, match="left out 'ridge', 'trees', 'average', 'instance'"):
         model = MIRegressor(time_limit=1e-9, random_state=0).fit(X, y)
-    assert list(model.scores_) == ["ridge"]
+    assert list(model.scores_) == ["linear"]
     assert model.skipped_
 
 

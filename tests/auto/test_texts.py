@@ -7,6 +7,9 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import logit
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import Normalizer
 
 from milearn import MISVC, Bags
@@ -21,6 +24,7 @@ from milearn.auto._judgement import (
     weights_of,
 )
 from milearn.auto._plan import SizeLimits, size_plan
+from milearn.preprocessing import BagStatistics
 from milearn.svm import BagSVC
 from tests.common.few_trees import MIClassifier
 
@@ -45,7 +49,7 @@ def texts(n_bags=60, n_classes=2, seed=0):
 
 @pytest.fixture(scope="module")
 def combined():
-    bags, y = texts(40)
+    bags, y = texts()
     return MIClassifier(random_state=0).fit(bags, y), bags, y
 
 
@@ -67,7 +71,8 @@ def test_the_best_model_is_combined_with_those_that_may_be_as_good():
 def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combined):
     model, bags, y = combined
     assert model.paradigm_ == "combined"
-    assert list(model.scores_) == ["mean", "minmax_laplacian", "instance", "combined"]
+    names = ["logistic", "mean", "minmax_laplacian", "trees", "instance", "combined"]
+    assert list(model.scores_) == names
     new, _ = texts(20, seed=1)
     unit = [each.with_instances(Normalizer().fit_transform(each.instances)) for each in (bags, new)]
     known = [
@@ -77,6 +82,16 @@ def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combin
     # Both classes have words of their own.
     highest = MISVC(C=1.0, kernel="linear", pos_label=model.pos_label_)
     known.append(highest.fit(unit[0], y).decision_function(unit[1]))
+    rows = [
+        Normalizer().fit_transform(BagStatistics(statistics).fit_transform(each))
+        for statistics in (("mean",), ("mean", "min", "max", "std"))
+        for each in (bags, new)
+    ]
+    logistic = LogisticRegression(C=10.0, tol=1e-6).fit(rows[0], y)
+    known.insert(0, logistic.decision_function(rows[1]))
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    trees = ExtraTreesClassifier(10, min_samples_leaf=2, random_state=seed).fit(rows[2], y)
+    known.insert(3, logit(np.clip(trees.predict_proba(rows[3])[:, 1], 0.05, 0.95)))
     stated = [
         calibration.slope * scores + calibration.constant
         for calibration, scores in zip(model._function.calibrations, known, strict=True)
@@ -131,10 +146,10 @@ def test_three_classes_instances_and_pickles():
 
 def test_what_the_budget_leaves_out_is_not_combined():
     bags, y = texts()
-    with pytest.warns(UserWarning, match="left out 'minmax_laplacian'"):
+    with pytest.warns(UserWarning, match="left out 'mean', 'minmax_laplacian'"):
         model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
-    assert model.paradigm_ == "mean"
-    assert list(model.scores_) == ["mean"]
+    assert model.paradigm_ == "logistic"
+    assert list(model.scores_) == ["logistic"]
     assert np.isfinite(model.predict_proba(bags)).all()
 
 

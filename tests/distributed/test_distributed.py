@@ -338,7 +338,7 @@ class ClassifierOfFewModels(few_trees.MIClassifier):
     """In this process, what MIClassifier has for distributed bags."""
 
     def _candidates(self, run, given):
-        kept = {"instance"} if run.size.text else {"trees", "linear"}
+        kept = {"trees", "logistic", "instance"} if run.size.text else {"trees", "linear"}
         return [each for each in super()._candidates(run, given) if each.name in kept]
 
 
@@ -346,7 +346,8 @@ class RegressorOfFewModels(few_trees.MIRegressor):
     """In this process, what MIRegressor has for distributed bags."""
 
     def _candidates(self, run):
-        return [each for each in super()._candidates(run) if each.name in {"ridge", "trees"}]
+        kept = {"ridge", "linear", "trees"}
+        return [each for each in super()._candidates(run) if each.name in kept]
 
 
 def words_of(bags, y):
