@@ -60,12 +60,10 @@ class MIClassifier(Automatic, BagClassifier):
         "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
         predicted. The probabilities do not depend on it.
     time_limit : float, default=None
-        Wall time in seconds that the fit should take, the last fit on all bags included. "linear",
-        or "logistic" for text, is always scored first. The times of the other models are
-        extrapolated from fits on two small samples of the bags, and cheap ones come first. Each
-        model is scored on one inner fold before any is scored on a second one. Steps that would
-        exceed the limit are skipped and listed in ``skipped_``: scalings, inner folds and models.
-        Without a limit, steps are only skipped because of the size of the data.
+        Wall time in seconds that the fit should take. Each model is scored on one inner fold, cheap
+        ones first, before any is scored on a second one. Steps that would exceed the limit are
+        skipped and listed in ``skipped_``: scalings, inner folds and models. The smallest possible
+        fit is always run. Without a limit, steps are only skipped because of the size of the data.
     pos_label : label, default=None
         The positive class of two for the models "instance" and "linear" and for ``witness``: one
         instance of this class makes a bag positive. By default, both classes are tried.

@@ -170,7 +170,7 @@ class MIRegressor(Automatic, BagRegressor):
 
     def _candidates(self, run: Search) -> list[CandidateName]:
         """The candidates, cheap ones first; one without inner folds."""
-        names = [] if run.size.text else [LINEAR, RIDGE, TREES]
+        names = [] if run.size.text else [RIDGE, LINEAR, TREES]
         names += [AVERAGE] if run.size.kernels else []
         names += [INSTANCE] if run.size.instance_kernel else []
         if not run.folds:

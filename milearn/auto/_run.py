@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -80,9 +78,6 @@ _PER_FEATURE = 36
 
 # Ratio of the times of a fit on all training bags and on a subset of them.
 _WHOLE_FIT = 1.5
-
-# Share of the bags in the first of two samples on which the time of a fit is estimated.
-_SMALLEST_SAMPLE = 256
 
 
 class Automatic(CallbackSupport):
@@ -163,9 +158,8 @@ class Search:
         self._prepared: dict[CandidateName, Candidate] = {}
         self.scored: Scored = {}
         self.dropped: set[CandidateName] = set()
-        # Seconds of the last fold of each candidate, and estimates for a fit on all bags, by name.
+        # Seconds of the last fold of each candidate.
         self._took: dict[CandidateName, float] = {}
-        self._estimates: dict[str, float] = {}
         # Scores of classes by kernel, see InstanceCandidate.
         self._shared: dict[str, dict[Any, np.ndarray]] = {}
 
@@ -191,8 +185,6 @@ class Search:
         Measures are multiplied by ``unit``.
         """
         parts, functions, calibrations = members(judged), [], []
-        names = ", ".join(str(each.candidate) for each in parts)
-        self._say(f"the fit of {names} on all bags starts")
         for each in parts:
             functions.append(self.candidate(each.candidate).whole())
             calibrations.append(each.calibration)
@@ -223,12 +215,9 @@ class Search:
 
     def _step(self, what: str) -> None:
         """Report a completed step."""
-        self._say(what)
-        self.stopped = self.task.step() or self.stopped
-
-    def _say(self, what: str) -> None:
         if self.verbose:
             print(f"[{self.name}] {self._elapsed:.1f} s: {what}", flush=True)
+        self.stopped = self.task.step() or self.stopped
 
     def _allows(self, seconds: float) -> bool:
         """Whether at least ``seconds`` remain, and no callback requested to stop."""
@@ -388,13 +377,6 @@ class Search:
         time is not sufficient, candidates are skipped or have fewer folds. The first candidate has
         at least one fold, if there are folds.
         """
-        if self.time_limit is not None and self.folds:
-            # The first model is the cheapest one for large data, and is scored in any case.
-            rest = [name for name in names if name.name != names[0].name]
-            for name in rest:
-                self._estimate(name)
-            rest.sort(key=lambda name: self._estimates.get(name.name, 0.0))
-            names = [name for name in names if name not in rest] + rest
         # The kernel follows the linear model.
         last = [name for name in names if name.name == INSTANCE]
         parts = [[name for name in names if name not in last], last]
@@ -413,50 +395,6 @@ class Search:
             return judge_candidates(self.scored, self.folds, self.judge, self.dropped)
         calibration = not_calibrated(self.data.n_columns)
         return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in names}
-
-    def _estimate(self, name: CandidateName) -> None:
-        """Extrapolate the seconds of a fit on all bags from those on two samples of them."""
-        targets, n_bags = self.data.targets, len(self.merged.bags)
-        parts = [np.arange(n_bags)]
-        if not self.data.regression:
-            parts = [np.flatnonzero(targets == code) for code in np.unique(targets)]
-        n_each = max(2, n_bags // (_SMALLEST_SAMPLE * len(parts)))
-        samples = [
-            np.sort(np.concatenate([part[:: -(-len(part) // n)] for part in parts]))
-            for n in (n_each, 2 * n_each)
-        ]
-        if name.name in self._estimates or 4 * len(samples[1]) > n_bags:
-            return
-        took: list[float] = []
-        for rows in samples:
-            if not self._allows(4 * sum(took)):
-                self._estimates[name.name] = np.inf
-                return
-            begun = self._elapsed
-            self._on_sample(rows).candidate(name).whole()
-            took.append(self._elapsed - begun)
-        rate = max(0.0, took[1] - took[0]) / (len(samples[1]) - len(samples[0]))
-        self._estimates[name.name] = took[1] + rate * (n_bags - len(samples[1]))
-
-    def _on_sample(self, rows: np.ndarray) -> Search:
-        """This search on a sample of the bags, which says and leaves out nothing."""
-        found, data, every = copy(self), self.data, np.arange(len(rows))
-        for name in ("_scaled", "_featured"):
-            vars(found).pop(name, None)
-        found.merged = replace(
-            self.merged,
-            bags=self.merged.bags[rows],
-            positions=self.merged.positions[rows],
-            weights=self.merged.weights[rows],
-            order=every,
-            distinct_positions=every,
-            inverse=every,
-            groups=None,
-        )
-        found.data = replace(data, targets=data.targets[rows], weights=data.weights[rows])
-        found.verbose, found.time_limit, found.n_jobs = False, None, 1
-        found.skipped, found._prepared, found._shared = [], {}, {}
-        return found
 
     def _is_wanted(self, candidate: CandidateName) -> bool:
         """Whether to score a candidate: "instance" only as "linear" leaves it open."""
@@ -478,13 +416,11 @@ class Search:
             for name in names
             if name not in self.dropped
             and len(self.scored.get(name, [])) == number
-            and self._allows(self._next_fits(name, number) + self._last_fits())
+            and self._allows(self._took.get(name, 0.0) + self._last_fits())
         ]
         due = due or ([] if self.scored else names[:1])
         begun = self._elapsed
         # Prepared here: a candidate uses joblib itself, which would wait for this call.
-        for name in due:
-            self._say(f"{name} on fold {number + 1} of {len(self.folds)} starts")
         steps = [self.candidate(name).fold for name in due]
         fits = Parallel(n_jobs=1 if self._one_by_one else self.n_jobs)(
             delayed(step)(*self.folds[number]) for step in steps
@@ -492,25 +428,13 @@ class Search:
         for name, scores in zip(due, fits, strict=True):
             self._took[name] = (self._elapsed - begun) / len(due)
             self._step(f"{name} scored on fold {number + 1} of {len(self.folds)}")
-            last_fits = self._last_fit(name) + self._last_fits()
+            last_fits = _WHOLE_FIT * self._took[name] + self._last_fits()
             if number or not self.scored or self._allows(last_fits):
                 self.scored.setdefault(name, []).append(scores)
 
     def _last_fits(self) -> float:
         """Seconds for the fits on all bags that follow."""
-        return sum(self._last_fit(name) for name in self.scored.keys() - self.dropped)
-
-    def _last_fit(self, name: CandidateName) -> float:
-        return max(_WHOLE_FIT * self._took[name], self._estimates.get(name.name, 0.0))
-
-    def _next_fits(self, name: CandidateName, number: int) -> float:
-        """Seconds for a fold, and of a new candidate for the fit on all bags."""
-        if number:
-            return self._took[name]
-        other = [self._took[each] for each in self.scored if each.name == name.name]
-        if other:
-            return (1 + _WHOLE_FIT) * other[0]
-        return 2 * self._estimates.get(name.name, 0.0)
+        return _WHOLE_FIT * sum(self._took[name] for name in self.scored.keys() - self.dropped)
 
     def _report(self, names: list[CandidateName]) -> None:
         """Record what the time, or a callback, left out."""

@@ -20,7 +20,6 @@ from milearn.auto._judgement import (
     clearly_worse,
     judge_candidates,
 )
-from milearn.auto._run import Search
 from milearn.datasets import make_bags
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
@@ -253,29 +252,6 @@ def test_trees_on_statistics_of_the_scaled_bags():
 # -- time ------------------------------------------------------------------------------------------
 
 
-def test_ways_that_are_too_dear_are_left_out_and_others_come_by_cost(monkeypatch):
-    costs = {"trees": 9e9, "average": 2.0, "instance": 0.0}
-
-    def estimate(run, name):
-        run._estimates[name.name] = costs[name.name]
-
-    monkeypatch.setattr(Search, "_estimate", estimate)
-    bags, y = make_bags(n_bags=40, random_state=0)
-    with pytest.warns(UserWarning, match="time_limit=1000.0 left out 'trees': raise it"):
-        model = MIClassifier(time_limit=1e3, random_state=0).fit(bags, y)
-    assert set(model.scores_) >= {"linear", "average", "instance"}
-    assert "'trees' (time_limit=1000.0 s)" in model.skipped_
-
-
-def test_the_time_of_a_fit_is_extrapolated_from_samples(monkeypatch):
-    found = []
-    monkeypatch.setattr(Search, "_last_fits", lambda run: found.append(run._estimates) or 0.0)
-    bags, y = make_bags(n_bags=100, random_state=0)
-    MIClassifier(time_limit=1e3, random_state=0).fit(bags, y)
-    assert sorted(found[-1]) == ["average", "instance", "trees"]
-    assert all(0 < each < 100 for each in found[-1].values())
-
-
 def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     bags, y = make_bags(n_bags=40, random_state=0)
     MIClassifier(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
@@ -285,5 +261,4 @@ def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     assert numbers[:6] == [1] * 6
     assert numbers == sorted(numbers)
     assert numbers[-1] == 5
-    assert "'linear' on fold 1 of 5 starts" in lines[0]
-    assert "'linear' scored on fold 1" in lines[1]
+    assert "'linear' scored on fold 1" in lines[0]
