@@ -210,7 +210,7 @@ def test_splits_do_not_leak(seed):
 
 
 class Recalls:
-    """Remembers the labels of its fits; a scorer compares them with those of the test bags."""
+    """Keeps the labels of its fits; a scorer compares them with those of the test bags."""
 
     def __init__(self):
         self.seen = None
