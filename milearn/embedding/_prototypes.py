@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.distinct import PointBags, PrototypeLimits, drawn_bags, drawn_points
 from .._bags.rows_on_disk import in_memory
-from .._compat import Interval, StrOptions
+from .._compat import StrOptions
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from .._fit.validation import TrainingLabels
@@ -24,7 +23,6 @@ from ._base import BagEmbedding
 
 # Number of training bags up to which "auto" uses all of them.
 _AUTO_BAGS = 2000
-_NUMBER = [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None]
 
 
 class BagDissimilarity(BagEmbedding):

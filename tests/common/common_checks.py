@@ -124,8 +124,8 @@ def _depends_on_settings(estimator, check):
     if check.name in _OF_GRAPHS and hasattr(estimator, "graph"):
         kind, tasks = "graphs", _FIRST
     if isinstance(estimator, tuple(FORESTS.values())) and check.name not in _OF_SEARCHES:
-        # Ridge regression alone, of which the small fit consists, has no jobs.
-        return check.name == "check_parallel_config" and check.problem.task == "regression"
+        # The linear model alone, of which the small fit consists, has no jobs.
+        return check.name == "check_parallel_config"
     # A classifier of two classes has no other task to replace its last one.
     single = not getattr(get_tags(estimator).classifier_tags, "multi_class", False)
     return check.problem.kind == kind and (check.problem.task in tasks or single)

@@ -431,7 +431,7 @@ def test_what_needs_all_instances_says_what_to_do(there, data, use):
 # Settings of the public estimators that can be fitted on distributed bags.
 PASSES = """
 BagOfWords BagStatistics ClippedScaler FisherVector InstanceTransformer M3IC MIClassifier MICoxPH
-MIRegressor OrdinalMISVC VLAD
+MIRegressor OrdinalMISVC ShareDiscriminant ShareRegressor VLAD
 """
 LINEAR = "CoupledMISVC CoupledMISVR InstanceMISVC MISVC MISVR"
 TAKEN = {name: {} for name in PASSES.split()} | {
