@@ -14,7 +14,8 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from .._bags.canonical import check_choice, first_text, id_array
 from .._bags.merge import LABEL_RULES, group_labels, grouped
 from .._bags.segments import segment_max, segment_mean, segment_min, segment_sum
-from .._fit.validation import as_bags, events_and_times
+from .._fit.outcomes import events_and_times
+from .._fit.validation import as_bags
 from .._solvers.common.cccp import RELATIVE_TIE
 
 _HOW = ("max", "mean", "min", "noisy_or")

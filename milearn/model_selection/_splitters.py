@@ -15,7 +15,8 @@ from sklearn.utils import check_consistent_length, check_random_state, indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from .._fit.validation import as_bags, events_and_times, has_outcomes, missing_labels
+from .._fit.outcomes import events_and_times, has_outcomes
+from .._fit.validation import as_bags, missing_labels
 from .._fit.warn import warn_user
 from .._solvers.model_selection.group_folds import deviation_of, division_bound, exchanged
 

@@ -1,6 +1,6 @@
 """Survival analysis of bags: proportional hazards of the highest instances."""
 
-from .._fit.validation import survival_outcomes
+from .._fit.outcomes import survival_outcomes
 from ._functions import StepFunction
 from ._mi_cox_ph import MICoxPH
 

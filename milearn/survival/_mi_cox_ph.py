@@ -24,8 +24,9 @@ from .._fit.multi_start import (
     warn_of_gaps,
     warn_of_stops,
 )
+from .._fit.outcomes import validate_outcomes
 from .._fit.threads import fit_context
-from .._fit.validation import STORED_FLOATS, validate_outcomes, validate_sample_weight
+from .._fit.validation import STORED_FLOATS, validate_sample_weight
 from .._kernels.centring import centred
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import PassSolution, precision

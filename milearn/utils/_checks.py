@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.segments import gather_rows, offsets_of, segment_max, segment_min
-from .._fit.validation import survival_outcomes
+from .._fit.outcomes import survival_outcomes
 from ..base import highest_class
 
 TASKS = ("binary", "multiclass", "regression", "survival", "unsupervised")

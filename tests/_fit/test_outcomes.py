@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from milearn._fit.validation import (
+from milearn._fit.outcomes import (
     has_outcomes,
     outcome_fields,
     survival_outcomes,

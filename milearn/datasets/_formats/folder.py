@@ -22,7 +22,7 @@ from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.canonical import is_missing
 from ..._bags.segments import offsets_of
-from ..._fit.validation import survival_outcomes
+from ..._fit.outcomes import survival_outcomes
 from .._errors import BagFileError, ContentError, naming
 from .npy_folder import read_npy_folder, write_npy_folder
 from .record import (

@@ -18,7 +18,7 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.rows_on_disk import converted, holds_text
-from ..._fit.validation import has_outcomes
+from ..._fit.outcomes import has_outcomes
 from .._errors import ContentError, naming
 from .arff import read_arff, write_arff
 from .mat import read_mat, write_mat

@@ -19,7 +19,7 @@ from ..._bags.canonical import is_missing
 from ..._bags.constructors import bags_of_texts
 from ..._bags.rows_on_disk import holds_text
 from ..._bags.segments import group_by_id, offsets_of
-from ..._fit.validation import has_outcomes, outcome_fields, survival_outcomes
+from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
 from .text import MISSING, check_not_empty, number_text
 

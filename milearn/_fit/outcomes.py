@@ -1,0 +1,113 @@
+"""Outcomes of survival analysis: events and times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import column_or_1d
+
+from .._bags import Bags
+from .validation import validate_labels
+
+
+def survival_outcomes(event: Any, time: Any) -> np.ndarray:
+    """Outcomes of bags as estimators of survival expect them.
+
+    Parameters
+    ----------
+    event : array-like of bool of shape (n_bags,)
+        Whether the event was observed; otherwise the bag is censored. Zeros and ones are allowed.
+    time : array-like of shape (n_bags,)
+        Time of the event or of censoring.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        A structured array with the fields "event" and "time", as
+        ``sksurv.util.Surv.from_arrays`` of scikit-survival makes them.
+
+    Raises
+    ------
+    ValueError
+        If ``event`` has other values, times are not finite, or the lengths differ.
+
+    Examples
+    --------
+    >>> from milearn.survival import survival_outcomes
+    >>> y = survival_outcomes([True, False], [12.5, 60.0])
+    >>> y["time"]
+    array([12.5, 60. ])
+    """
+    events = column_or_1d(event)
+    if events.dtype != bool:
+        odd = [value for value in events.tolist() if value not in (0, 1)]
+        if odd:
+            raise ValueError(
+                f"event holds {odd[0]!r}: pass True for an observed event and False for a "
+                "censored bag."
+            )
+    times = check_array(column_or_1d(time), ensure_2d=False, dtype=np.float64, input_name="time")
+    check_consistent_length(events, times)
+    found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
+    found["event"], found["time"] = events.astype(bool), times
+    return found
+
+
+def outcome_fields(y: np.ndarray) -> tuple[str, str] | None:
+    """Names of the fields of events and times of structured outcomes; None for other targets."""
+    fields: dict[str, Any] = dict(y.dtype.fields or {})
+    kinds = {name: field[0].kind for name, field in fields.items()}
+    events = [name for name, kind in kinds.items() if kind == "b"]
+    times = [name for name, kind in kinds.items() if kind in "iuf"]
+    return (events[0], times[0]) if len(events) == len(times) == len(fields) - 1 == 1 else None
+
+
+def has_outcomes(y: Any) -> bool:
+    """Whether targets are outcomes of survival analysis."""
+    return isinstance(y, np.ndarray) and outcome_fields(y) is not None
+
+
+def validate_outcomes(estimator: Any, y: Any, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+    """Events and times, one per bag.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that the outcomes are for; named in error messages.
+    y : structured array of shape (n_bags,)
+        A field of bool, the events, and a field of numbers, the times.
+    bags : Bags
+
+    Returns
+    -------
+    events : ndarray of bool of shape (n_bags,)
+    times : ndarray of shape (n_bags,)
+
+    Raises
+    ------
+    ValueError
+        For other targets, another number of them than bags, or times that are not finite.
+    """
+    y = y if y is None else np.asarray(y)
+    if y is not None and outcome_fields(y) is None:
+        raise _not_outcomes()
+    return events_and_times(validate_labels(estimator, y, bags))
+
+
+def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Events and times of structured outcomes; times have to be finite."""
+    y = np.asarray(y)
+    names = outcome_fields(y)
+    if names is None:
+        raise _not_outcomes()
+    times = check_array(y[names[1]], ensure_2d=False, dtype=np.float64, input_name="y")
+    return y[names[0]].astype(bool), times
+
+
+def _not_outcomes() -> ValueError:
+    return ValueError(
+        "y must be a structured array with a field of bool (whether the event was observed) and a "
+        "field of numbers (the time): make it with milearn.survival.survival_outcomes(event, time)."
+    )
