@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -19,6 +20,8 @@ from threadpoolctl import ThreadpoolController
 # The threads of the fit in this thread, and whether this thread is one of them.
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
 _is_worker: ContextVar[bool] = ContextVar("_is_worker", default=False)
+# The limit of BLAS, once for each context that is open.
+_lock, _limits = Lock(), list[Any]()
 
 
 # -- threads of BLAS -------------------------------------------------------------------------------
@@ -32,9 +35,24 @@ def controller() -> ThreadpoolController:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Context, and decorator of functions, with one thread of BLAS."""
-    with controller().limit(limits=1, user_api="blas"):
+    """Context, and decorator of functions, with one thread of BLAS.
+
+    The number belongs to the process. The first of concurrent fits sets it, and the last one
+    restores it: if each of them restored what it found, one thread could remain.
+    """
+    with _lock:
+        _limits.append(_limits[0] if _limits else controller().limit(limits=1, user_api="blas"))
+    try:
         yield
+    finally:
+        with _lock:
+            limit = _limits.pop()
+            if not _limits:
+                for library in controller().lib_controllers:
+                    # From threadpoolctl 3.8 on, only the thread that set a number can restore it.
+                    if hasattr(library, "clear_controlling_thread"):
+                        library.clear_controlling_thread(force=True)
+                limit.restore_original_limits()
 
 
 # -- threads of a fit ------------------------------------------------------------------------------

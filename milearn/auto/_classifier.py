@@ -9,18 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._bags.distinct import merge_bags
 from .._bags.remote import over_blocks
 from .._compat import Interval, StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import (
-    encode_classes,
     unknown_label,
     validate_labels,
     validate_sample_weight,
 )
 from ..base import BagClassifier
-from ..model_selection._inner import checked_groups, class_folds
+from ..model_selection._inner import class_folds, merged_classes
 from ._candidates import CandidateName, in_parts
 from ._judgement import best_candidate, probabilities
 from ._plan import prepared
@@ -232,12 +230,10 @@ class MIClassifier(Automatic, BagClassifier):
         bags = prepared(bags, self._size_limits)
         labels = validate_labels(self, y, bags)
         weights = validate_sample_weight(sample_weight, bags)
-        classes, codes, positive = encode_classes(labels[weights > 0], self.pos_label)
+        merged, codes, classes, positive = merged_classes(
+            bags, labels, weights, groups, self.pos_label
+        )
         given = self._given_orientation(classes, positive)
-        all_codes = np.zeros(len(bags), dtype=np.intp)
-        all_codes[weights > 0] = codes
-        merged = merge_bags(bags, all_codes, weights, checked_groups(groups, bags))
-        codes = all_codes[merged.positions]
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         folds = class_folds(merged, codes, rng)

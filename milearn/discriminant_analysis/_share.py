@@ -18,12 +18,13 @@ from .._bags.segments import segment_mean
 from .._compat import Interval, StrOptions
 from .._constraints import Constraints
 from .._fit.threads import fit_context
-from .._fit.validation import STORED_FLOATS, encode_classes, validate_labels, validate_sample_weight
+from .._fit.validation import STORED_FLOATS, validate_labels, validate_sample_weight
+from .._solvers.common.passes import instance_scores
 from .._solvers.common.screen import rank_correlations, targets_of
 from .._solvers.discriminant.search import ShareSolution, best_cut, solve_shares
 from .._solvers.discriminant.superquantile import means_of_highest, rows_of_highest
 from ..base import BagClassifier, BagRegressor, _TwoLevels, highest_class
-from ..model_selection._inner import Folds, checked_groups, class_folds, value_folds
+from ..model_selection._inner import Folds, checked_groups, class_folds, merged_classes, value_folds
 
 # Factor of held-out scores in a calibration: scores that do not agree do not change their order.
 _SMALLEST_SLOPE = 1e-6
@@ -81,35 +82,33 @@ class _ShareModel(_TwoLevels):
         lines: Sequence[tuple[float, float]],
     ) -> dict[str, Any]:
         """Fitted functions after the slope and the intercept of each line, and their cuts."""
-        coefs = [slope * each.coef for each, (slope, _) in zip(found, lines, strict=True)]
-        intercepts = [
-            slope * each.intercept + shift
-            for each, (slope, shift) in zip(found, lines, strict=True)
-        ]
-        cuts = []
-        for coef, intercept, each, target in zip(coefs, intercepts, found, targets, strict=True):
-            sign = each.choice.sign
+        fitted: dict[str, list[Any]] = {"coef_": [], "intercept_": [], "cut_": []}
+        for each, target, (slope, shift) in zip(found, targets, lines, strict=True):
+            sign, coef = each.choice.sign, slope * each.coef
+            intercept = slope * each.intercept + shift
             cut = best_cut(merged.bags.source(), sign * coef, sign * target, merged.weights)
-            cuts.append(sign * cut + intercept)
-        return {
-            "coef_": _stacked(coefs),
-            "intercept_": _stacked(intercepts),
-            "cut_": _stacked(cuts),
-        }
+            fitted["coef_"].append(coef)
+            fitted["intercept_"].append(intercept)
+            fitted["cut_"].append(sign * cut + intercept)
+        return {name: _stacked(values) for name, values in fitted.items()}
 
     def _columns(self, scores: np.ndarray) -> np.ndarray:
         """Scores with the sign for which the highest are pooled, (n_instances, n_columns)."""
         return np.asarray(scores.reshape(len(scores), -1) * np.atleast_1d(self.orientation_))
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return np.asarray(bags.instances @ self.coef_.T + self.intercept_)
+        scores = instance_scores(bags.source(), np.atleast_2d(self.coef_)) + self.intercept_
+        return scores[:, 0] if self.coef_.ndim == 1 else scores
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         scores = self._columns(self._instance_scores(bags))
-        pooled = np.empty((len(bags), scores.shape[1]))
-        for column, pooling in enumerate(np.atleast_1d(self.pooling_)):
-            own = means_of_highest(scores[:, [column]], bags.offsets, [pooling])
-            pooled[:, column] = own[0, :, 0]
+        pooled = np.stack(
+            [
+                means_of_highest(column[:, None], bags.offsets, [pooling])[0, :, 0]
+                for column, pooling in zip(scores.T, np.atleast_1d(self.pooling_), strict=True)
+            ],
+            axis=1,
+        )
         pooled *= np.atleast_1d(self.orientation_)
         return pooled[:, 0] if np.ndim(self.orientation_) == 0 else pooled
 
@@ -154,18 +153,14 @@ class _ShareModel(_TwoLevels):
         """
         bags = self._checked(X)
         scores = self._columns(self._instance_scores(bags))
-        poolings = np.atleast_1d(self.pooling_)
-        masks = np.stack(
-            [
-                rows_of_highest(scores[:, k], bags.offsets, poolings[k])
-                for k in range(len(poolings))
-            ],
-            axis=1,
-        )
-        if len(poolings) == 1:
-            return masks[:, 0]
+        masks = [
+            rows_of_highest(column, bags.offsets, pooling)
+            for column, pooling in zip(scores.T, np.atleast_1d(self.pooling_), strict=True)
+        ]
+        if len(masks) == 1:
+            return masks[0]
         predicted = highest_class(self._bag_scores(bags))
-        return masks[np.arange(len(masks)), predicted[bags.bag_index]]
+        return np.stack(masks)[predicted[bags.bag_index], np.arange(bags.n_instances)]
 
 
 def _stacked(values: list[Any]) -> Any:
@@ -228,9 +223,15 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     objective_ : float or ndarray of shape (n_classes,)
         Value of the objective above.
     n_passes_ : int
-        Passes over the training instances of the last fit, without those of inner folds.
+        Passes over the instances for the last steps, without those of the screen and of inner
+        folds.
     {n_features_in_}
     {feature_names_in_}
+
+    Raises
+    ------
+    ValueError
+        If bags, labels, weights or groups are invalid, or there are fewer than two classes.
 
     See Also
     --------
@@ -246,10 +247,19 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     taken. The result is a local maximum, which is the maximum for q = 1.
 
     Scores of held-out bags are calibrated by logistic regression. Instances are read in passes and
-    may be in a memory map or on the workers of a Dask cluster. Above 500,000 instances (or 2^25
-    values), the share and the direction are found on a sample of the bags, followed by steps on all
-    of them. Above 1,500 features, w is sought in the span of 100 instances. The result does not
-    depend on the order of bags and instances. A sample weight of two is equivalent to a duplicate.
+    may be in a memory map or on the workers of a Dask cluster. Above 10,000 instances per feature,
+    or 2**25 values, the share and the direction are found on a sample of the bags, followed by six
+    steps on all of them. Above 1,500 features, w is sought in the span of 100 instances. The result
+    does not depend on the order of bags and instances. A sample weight of two is equivalent to a
+    duplicate.
+
+    The objective and its use for bags are those of milearn. The superquantile is also known as the
+    conditional value at risk [1]_.
+
+    References
+    ----------
+    .. [1] R. T. Rockafellar, S. Uryasev. Optimization of conditional value-at-risk. Journal of
+       Risk 2(3), 2000.
 
     Examples
     --------
@@ -266,8 +276,6 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     >>> model.selected_share(bags[:4]).shape
     (4,)
     """
-
-    _treats_classes_alike = True
 
     share_scores_: np.ndarray
 
@@ -296,11 +304,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         bags, noted = self._validate_fit(X)
         labels = validate_labels(self, y, bags)
         weights = validate_sample_weight(sample_weight, bags)
-        classes, codes, _ = encode_classes(labels[weights > 0], None)
-        all_codes = np.zeros(len(bags), dtype=np.intp)
-        all_codes[weights > 0] = codes
-        merged = merge_bags(bags, all_codes, weights, checked_groups(groups, bags))
-        codes = all_codes[merged.positions]
+        merged, codes, classes, _ = merged_classes(bags, labels, weights, groups)
         folds = class_folds(merged, codes, np.random.RandomState(0))
         tasks = [1] if len(classes) == 2 else list(range(len(classes)))
         positive = np.array([codes == task for task in tasks])
@@ -389,9 +393,15 @@ class ShareRegressor(_ShareModel, BagRegressor):
     objective_ : float
         Value of the objective above.
     n_passes_ : int
-        Passes over the training instances of the last fit, without those of inner folds.
+        Passes over the instances for the last steps, without those of the screen and of inner
+        folds.
     {n_features_in_}
     {feature_names_in_}
+
+    Raises
+    ------
+    ValueError
+        If bags, values, weights or groups are invalid.
 
     See Also
     --------

@@ -9,8 +9,9 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_consistent_length
 
 from .._bags import Bags
-from .._bags.distinct import MergedBags
+from .._bags.distinct import MergedBags, merge_bags
 from .._bags.segments import offsets_of
+from .._fit.validation import encode_classes
 from .._fit.warn import warn_user
 from ._splitters import StratifiedBagKFold, group_codes
 
@@ -29,6 +30,28 @@ def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
     names = np.asarray(groups).ravel()[np.unique(codes, return_index=True)[1]].tolist()
     order = sorted(range(len(names)), key=lambda code: (type(names[code]).__name__, names[code]))
     return np.asarray(np.argsort(order)[codes])
+
+
+def merged_classes(
+    bags: Bags, labels: np.ndarray, weights: np.ndarray, groups: Any, pos_label: Any = None
+) -> tuple[MergedBags, np.ndarray, np.ndarray, int]:
+    """Bags with equal contents, class and group are merged; those of weight zero are left out.
+
+    Returns
+    -------
+    merged : MergedBags
+    codes : ndarray of shape (n_merged,)
+        Positions of their classes.
+    classes : ndarray of shape (n_classes,)
+    positive : int
+        As of :func:`.._fit.validation.encode_classes`.
+    """
+    used = weights > 0
+    classes, own, positive = encode_classes(labels[used], pos_label)
+    codes = np.zeros(len(bags), dtype=np.intp)
+    codes[used] = own
+    merged = merge_bags(bags, codes, weights, checked_groups(groups, bags))
+    return merged, codes[merged.positions], classes, positive
 
 
 def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:

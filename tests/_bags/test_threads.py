@@ -10,7 +10,7 @@ import pytest
 
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
-from milearn._bags.threads import in_threads, working_threads
+from milearn._bags.threads import in_threads, one_blas_thread, working_threads
 from milearn._solvers.svm.maximum import view
 from milearn.svm import MISVC
 from tests.blas import n_threads, two_threads
@@ -64,6 +64,18 @@ def test_fits_in_two_threads_are_those_of_one():
         ]
         for found, one in zip(fits, expected * 2, strict=True):
             np.testing.assert_array_equal(found.result().coef_, one.coef_)
+    assert n_threads() == 2
+
+
+def test_fits_that_end_in_any_order_restore_what_the_first_found():
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(first.__exit__, None, None, None).result()
+        assert n_threads() == 1
+        pool.submit(second.__exit__, None, None, None).result()
+    assert n_threads() == 2
 
 
 # -- threads of a fit ------------------------------------------------------------------------------

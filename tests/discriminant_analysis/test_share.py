@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
 from milearn._solvers.common.passes import SampleLimits
-from milearn._solvers.discriminant import search
+from milearn._solvers.discriminant.search import solve_shares
 from milearn.discriminant_analysis import ShareDiscriminant, ShareRegressor
 
 
@@ -107,7 +108,7 @@ def test_storage_order_and_duplicates_do_not_matter(shares, model, tmp_path):
     assert np.corrcoef(scores, model.decision_function(bags[60:]))[0, 1] > 0.99
 
 
-def test_three_classes(shares):
+def test_three_classes():
     y = np.arange(90) % 3
     bags, _ = cohort(1, np.array([0.0, 0.05, 0.3])[y])
     names = np.array(["none", "few", "many"])[y]
@@ -125,16 +126,16 @@ def test_a_given_share(shares):
     highest = ShareDiscriminant(share=0).fit(bags[:60], y[:60])
     assert highest.share_ == highest.pooling_ == 0
     scores = highest.instance_decision_function(bags)
-    if highest.orientation_ == 1:
-        np.testing.assert_allclose(
-            highest.decision_function(bags), segment_max(scores, bags.offsets)
-        )
+    sign = highest.orientation_
+    np.testing.assert_allclose(
+        highest.decision_function(bags), sign * segment_max(sign * scores, bags.offsets)
+    )
     mean = ShareDiscriminant(share=1.0).fit(bags[:60], y[:60])
     np.testing.assert_array_equal(mean.shares_, [1.0])
     assert mean.pooling_ in (1 / 3, 1.0)
 
 
-def test_groups_stay_together(shares):
+def test_groups_stay_together():
     # Both bags of a patient are nearly the same, and labels are random: held-out scores of bags
     # whose twin was in training would be right.
     rng = np.random.default_rng(0)
@@ -157,7 +158,7 @@ def test_values():
     assert less.score(bags[60:], 100 - 50 * values[60:]) > 0.6
 
 
-def test_many_features_and_one_class_of_one_bag(shares):
+def test_many_features_and_one_class_of_one_bag():
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
     bags, _ = cohort(3, np.where(y == 1, 0.3, 0.02), size=30, d=2)
@@ -173,12 +174,41 @@ def test_many_features_and_one_class_of_one_bag(shares):
     assert np.all(np.isfinite(alone.decision_function(few)))
 
 
-def test_a_sample_finds_the_share_and_all_bags_the_direction(shares, model, monkeypatch):
+def test_a_sample_finds_the_share_and_all_bags_the_direction(shares):
     bags, y, _ = shares
-    monkeypatch.setattr(
-        search, "_SAMPLE", SampleLimits(instances=5_000, per_feature=0, numbers=40_000, bags=18)
-    )
-    other = ShareDiscriminant().fit(bags[:60], y[:60])
-    cosine = other.coef_ @ model.coef_ / np.linalg.norm(other.coef_) / np.linalg.norm(model.coef_)
+    source, targets, weights = bags.source(), 2.0 * y[None] - 1, np.ones(90)
+    folds = [(np.arange(90) % 3 != fold, np.arange(90) % 3 == fold) for fold in range(3)]
+    folds = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in folds]
+    (whole,) = solve_shares(source, targets, weights, folds)
+    limits = SampleLimits(instances=4_000, per_feature=0, numbers=80_000, bags=18)
+    (found,) = solve_shares(source, targets, weights, folds, limits=limits)
+    assert len(found.bags) < 90 == len(whole.bags)
+    cosine = found.coef @ whole.coef / np.linalg.norm(found.coef) / np.linalg.norm(whole.coef)
     assert cosine > 0.9
-    assert roc_auc_score(y[60:], other.decision_function(bags[60:])) > 0.9
+    # A rare class of three is in the sample.
+    several = 2.0 * (np.where(np.arange(90) < 6, 2, y) == np.arange(3)[:, None]) - 1
+    for each, target in zip(
+        solve_shares(source, several, weights, [], limits=limits), several, strict=True
+    ):
+        assert set(target[each.bags]) == {-1, 1}
+
+
+def test_few_bags_of_a_class_and_one_bag_alone():
+    bags, _ = cohort(6, np.where(np.arange(84) % 21 == 0, 0.2, 0.01), shift=4.5)
+    y = np.where(np.arange(84) % 21 == 0, "ill", "healthy")
+    model = ShareDiscriminant().fit(bags, y)
+    together = model.decision_function(bags)
+    assert roc_auc_score(y == "ill", together) > 0.95
+    for bag in (0, 1, 21):
+        np.testing.assert_allclose(model.decision_function(bags[[bag]]), together[bag])
+        np.testing.assert_allclose(model.selected_share(bags[[bag]]).shape, (1,))
+
+
+def test_threads_and_worker_processes(shares, model):
+    bags, y, _ = shares
+    for backend in ("threading", "loky"):
+        found = Parallel(2, backend=backend)(
+            delayed(ShareDiscriminant().fit)(bags[:60], y[:60]) for _ in range(2)
+        )
+        for each in found:
+            np.testing.assert_allclose(each.coef_, model.coef_)

@@ -344,7 +344,7 @@ class SampleLimits:
 def sample_of(
     source: PassSource, signs: np.ndarray, limits: SampleLimits
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bags of both classes, rows of their instances, and how many of each bag there are.
+    """Bags of all classes, rows of their instances, and how many of each bag there are.
 
     Bags and instances are drawn, and returned, in the order of their projections on a random
     direction. The sample therefore depends on their contents, but not on their order. If it is not
@@ -358,7 +358,7 @@ def sample_of(
     along = instance_scores(source, line)[:, 0]
     # Unlike a sum, a mean has the same order for every origin of the instances.
     means, parts = segment_mean(along, source.offsets), []
-    for sign in (1.0, -1.0):
+    for sign in np.unique(signs)[::-1]:
         members = np.flatnonzero(signs == sign)
         members = members[np.argsort(means[members], kind="stable")]
         count = max(limits.bags, int(np.ceil(wanted / n_instances * len(members))))

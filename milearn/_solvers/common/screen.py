@@ -153,7 +153,7 @@ def screened(
     inherited = linalg.cho_solve(factor, inherited_difference(source, pull))[None]
     contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
     directions = np.concatenate([tried, inherited, contrasts, -contrasts])
-    proportions = _proportions(pull)
+    proportions = proportions_of(pull)
     for _ in range(limits.rounds):
         sums = np.sum(source.map(_sums_of_highest, directions, proportions), axis=0)
         directions = np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
@@ -205,10 +205,11 @@ def single_directions(
     return np.asarray(linalg.cho_solve(factor, vectors.T).T)
 
 
-def _proportions(pull: np.ndarray) -> np.ndarray:
-    """Weights of the highest instances of the bags in a refined direction."""
+def proportions_of(pull: np.ndarray, negative_weight: float = 0.5) -> np.ndarray:
+    """Proportional to pull; above zero they sum to one, below to minus ``negative_weight``."""
     up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
-    return np.asarray(up / up.sum() - 0.5 * down / down.sum())
+    # Where targets do not differ there is nothing to sum.
+    return np.asarray(up / (up.sum() or 1.0) - negative_weight * down / (down.sum() or 1.0))
 
 
 def refined_by_variances(
@@ -240,7 +241,7 @@ def refined_by_variances(
     variances = np.maximum(squares / mass - mean**2, 0.0)
     variances += ridge * (variances.mean() or 1.0)
     pull = targets * weights
-    proportions = _proportions(pull)
+    proportions = proportions_of(pull)
     direction = inherited_difference(source, pull) / variances
     for _ in range(rounds):
         parts = source.map(_sums_of_highest, direction[None], proportions)
@@ -340,11 +341,10 @@ def contrasts_of(
     if count < len(rows):
         rows = np.sort(_at_equal_distances(along, weights[owner], count))
         pull = targets[owner[rows]]
-    up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
-    if limits.contrasts == 0 or not (up.any() and down.any()):
+    if limits.contrasts == 0 or not pull.max() > 0 > pull.min():
         return np.zeros((0, len(mean)))
     dtype = np.float64 if 8 * count * len(mean) <= float64_bytes else np.float32
-    proportions = (up / up.sum() - down / down.sum()).astype(dtype)
+    proportions = proportions_of(pull, 1.0).astype(dtype)
     difference = np.zeros((len(mean), len(mean)))
     difference = source.fold(_with_moments, difference, mean.astype(dtype), rows, proportions)
     lower = np.tril(factor)

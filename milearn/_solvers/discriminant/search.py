@@ -29,28 +29,29 @@ from ..common.screen import (
     inherited_difference,
     instance_landmarks,
     products,
+    proportions_of,
     rank_correlations,
     single_directions,
     targets_of,
     transformed_source,
     whitened,
 )
-from .superquantile import Metric, ascend, counts_of, pull_of, superquantiles
+from .superquantile import Metric, ascend, counts_of, superquantiles
 
 # Shares that are compared; of those with equal counts in every bag only the first one is.
 GRID = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 # Multiples of a share over which the scores of a bag are pooled.
 _POOLINGS = (1 / 3, 1.0, 3.0)
 _LIMITS = ScreenLimits(candidates=400)
-# Bags that are searched; of more instances, the last steps are made on all.
-_SAMPLE = SampleLimits(instances=500_000, per_feature=0, numbers=2**25)
+# Of more instances, some bags are searched, and the last steps are made on all.
+_SAMPLE = SampleLimits(instances=20_000, per_feature=10_000, numbers=2**25)
+# Superquantiles of candidates that are in memory.
+_VALUES = 2**25
 # Cuts that are compared.
 _CUTS = 64
 # Best candidates of each share that are followed, and the steps of all of them. The best one of
 # each share goes on to the last step.
 _STARTS, _FIRST_STEPS, _STEPS = 4, 2, 6
-# h of the objective.
-_NEGATIVE_WEIGHT = 0.5
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Followed:
-    """The best direction of each share, J, and the number of passes."""
+    """The best direction of each share, J, and the number of passes of its steps."""
 
     directions: np.ndarray
     objectives: np.ndarray
@@ -137,6 +138,7 @@ class ShareSearch:
         # Of each bag as many as of any other one.
         each = weights / np.diff(source.offsets)
         count = _LIMITS.n_candidates(source.n_instances, source.n_features)
+        count = max(_STARTS, min(count, _VALUES // (len(shares) * source.n_bags)))
         single = single_directions(source, self.along, each, self.whitening, count)
         self.screened = self.metric.normalised(single)
         self.values = superquantiles(source, self.screened, shares)
@@ -156,13 +158,7 @@ class ShareSearch:
             Bags of weight zero take no part.
         numbers : sequence of int
         """
-        used = weights > 0
-        centred = targets_of(targets, weights)
-        numbers = np.asarray(numbers)
-
-        def worth(values: np.ndarray) -> np.ndarray:
-            return rank_correlations(values[:, used], centred[used], weights[used])
-
+        centred, numbers = targets_of(targets, weights), np.asarray(numbers)
         pull = centred * weights
         inherited = self.metric.solved(inherited_difference(self.source, pull)[None])
         contrasts = contrasts_of(
@@ -173,15 +169,16 @@ class ShareSearch:
         tried, starts = np.concatenate([self.screened, more]), []
         for number, values in zip(numbers, of_more, strict=True):
             values = np.concatenate([self.values[number], values], axis=1).T
-            starts.append(tried[descending(worth(values))[:_STARTS]])
-        directions = np.concatenate(starts)
+            starts.append(tried[descending(_worth(values, targets, weights))[:_STARTS]])
+        directions, n_passes = np.concatenate(starts), 0
         of = np.repeat(np.arange(len(numbers)), len(starts[0]))
-        pull, n_passes = pull_of(centred, weights, _NEGATIVE_WEIGHT), 1
         for n_steps in (_FIRST_STEPS, _STEPS - _FIRST_STEPS):
             shares = self.shares[numbers[of]]
-            found = ascend(self.source, self.metric, directions, shares, pull, n_steps)
+            found = ascend(
+                self.source, self.metric, directions, shares, proportions_of(pull), n_steps
+            )
             pooled = superquantiles(self.source, found.directions, self.shares[numbers])
-            values = worth(pooled[of, :, np.arange(len(of))])
+            values = _worth(pooled[of, :, np.arange(len(of))], targets, weights)
             members = [np.flatnonzero(of == number) for number in range(len(numbers))]
             best = [each[descending(values[each])[0]] for each in members]
             directions, of = found.directions[best], of[best]
@@ -215,12 +212,6 @@ class ShareSearch:
                         found[place, test] = sign * (scores[test] - centre) / scale
         return found
 
-    def worth(self, scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Rank correlation of the scores of each choice, shape (n_choices,)."""
-        used = weights > 0
-        centred = targets_of(targets[used], weights[used])
-        return rank_correlations(scores[:, used], centred, weights[used])
-
     def best(self, values: np.ndarray) -> int:
         """Number of the choice with the highest value; of equal ones, that of fewest instances."""
         poolings = np.array([choice.pooling for choice in self.choices])
@@ -234,6 +225,7 @@ def solve_shares(
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     *,
     share: float | None = None,
+    limits: SampleLimits = _SAMPLE,
 ) -> list[ShareSolution]:
     """The best model of each of several targets.
 
@@ -241,59 +233,78 @@ def solve_shares(
     ----------
     source : PassSource
     targets : ndarray of shape (n_targets, n_bags)
-        What the scores should grow with.
+        What the scores should grow with. Several are one-vs-rest.
     weights : ndarray of shape (n_bags,), above zero
     folds : sequence of (train, test)
         Without folds, shares and orientations are compared on the training bags.
     share : float, default=None
         None compares several.
+    limits : SampleLimits
+        Above its size, the direction is found on a sample of the bags and improved on all.
     """
     searched, bags = source, np.arange(source.n_bags)
-    if not _SAMPLE.holds_all(source.n_instances, source.n_features):
-        signs = np.where(targets_of(targets[0], weights) > 0, 1.0, -1.0)
-        searched, bags = sampled_source(
-            source, signs if len(targets) == 1 else 0 * signs + 1, _SAMPLE
-        )
-    features, own = None, weights[bags]
+    if not limits.holds_all(source.n_instances, source.n_features):
+        classes = targets.argmax(axis=0)
+        if len(targets) == 1:
+            classes = targets_of(targets[0], weights) > 0
+        searched, bags = sampled_source(source, classes, limits)
+    features, own, improved = None, weights[bags], searched is not source
     if source.n_features > _LIMITS.features:
         features = instance_landmarks(searched, products, own)
-        searched = transformed_source(searched, features)
+        searched, improved = transformed_source(searched, features), False
     search = ShareSearch(searched, own, compared_shares(np.diff(source.offsets), share))
+    numbers = np.array([choice.number for choice in search.choices])
     place = np.full(source.n_bags, -1)
     place[bags] = np.arange(len(bags))
-    folds = [
-        tuple(part[part >= 0] for part in (place[train], place[test])) for train, test in folds
-    ]
+    own_folds = [(_without_missing(place[a]), _without_missing(place[b])) for a, b in folds]
     solutions = []
     for target in targets:
-        held_out = search.held_out(target[bags], own, folds)
-        values = search.worth(held_out, target[bags], own)
-        choice = search.choices[search.best(values)]
+        held_out = search.held_out(target[bags], own, own_folds)
+        values = _worth(held_out, target[bags], own)
+        chosen = search.best(values)
+        choice = search.choices[chosen]
         found = search.followed(choice.sign * target[bags], own, [choice.number])
-        direction, objective = found.directions[0], float(found.objectives[0])
+        direction, objective = found.directions[0], found.objectives[0]
         n_passes = found.n_passes
         if features is not None:
             direction = np.asarray(features.landmarks.T @ (features.factor @ direction))
-        elif searched is not source:
-            pull = pull_of(choice.sign * targets_of(target, weights), weights, _NEGATIVE_WEIGHT)
+        if improved:
+            pull = proportions_of(choice.sign * targets_of(target, weights) * weights)
             start = direction[None], np.array([choice.share])
             last = ascend(source, search.metric, *start, pull, _STEPS)
-            direction, objective = last.directions[0], float(last.values[0])
-            n_passes += last.n_passes
+            direction, objective = last.directions[0], last.values[0]
+            n_passes = last.n_passes
         scores = superquantiles(source, direction[None], [choice.pooling])[0, :, 0]
         centre, scale = _centre_and_scale(scores, weights)
-        factor = choice.sign / scale
-        numbers = np.array([each.number for each in search.choices])
         best = [
-            search.best(np.where(numbers == k, values, -np.inf)) for k in range(len(search.shares))
+            search.best(np.where(numbers == number, values, -np.inf))
+            for number in range(len(search.shares))
         ]
         solutions.append(
             ShareSolution(
-                *(factor * direction, -factor * centre, choice, objective, n_passes + 1),
-                *(bags, held_out[search.choices.index(choice)], search.shares, held_out[best]),
+                coef=choice.sign * direction / scale,
+                intercept=-choice.sign * centre / scale,
+                choice=choice,
+                objective=float(objective),
+                n_passes=n_passes + 1,
+                bags=bags,
+                scores=held_out[chosen],
+                shares=search.shares,
+                share_scores=held_out[best],
             )
         )
     return solutions
+
+
+def _without_missing(places: np.ndarray) -> np.ndarray:
+    return places[places >= 0]
+
+
+def _worth(scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Correlation of the targets with the ranks in each row of the scores of bags."""
+    used = weights > 0
+    centred = targets_of(targets[used], weights[used])
+    return rank_correlations(scores[:, used], centred, weights[used])
 
 
 def _correlations(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:

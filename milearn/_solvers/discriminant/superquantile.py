@@ -8,7 +8,7 @@ problem is
     maximise  J(w) = sum_i c_i S_q(w; i)   subject to   w' S w = 1,
 
 where c_i > 0 sums to one over the bags with positive targets, c_i < 0 sums to -h over the others,
-the instances are centred at their mean, and S is their covariance plus ``shrinkage`` times its mean
+the instances are centred at their mean, and S is their covariance plus 0.05 times its mean
 variance. A step is
 
     v = S^-1 sum_i c_i T_i(w),  v' S v = 1,
@@ -156,20 +156,12 @@ class Metric:
 
     def normalised(self, directions: np.ndarray) -> np.ndarray:
         """Multiples of directions with w' S w = 1; those of length zero stay zero."""
-        lengths = np.linalg.norm(directions @ np.tril(self.factor), axis=1)
+        lengths = np.linalg.norm(directions @ self.factor, axis=1)
         return directions / np.where(lengths > 0, lengths, 1.0)[:, None]
 
     def solved(self, gradients: np.ndarray) -> np.ndarray:
         """The direction S^-1 g of each gradient."""
         return np.asarray(linalg.cho_solve((self.factor, True), gradients.T).T)
-
-
-def pull_of(targets: np.ndarray, weights: np.ndarray, negative_weight: float) -> np.ndarray:
-    """c: proportional to weighted targets, one over positive and -h over negative targets."""
-    pull = targets * weights
-    up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
-    # Where targets do not differ there is nothing to sum.
-    return np.asarray(up / (up.sum() or 1.0) - negative_weight * down / (down.sum() or 1.0))
 
 
 @dataclass(frozen=True)
@@ -198,7 +190,7 @@ def ascend(
     directions : ndarray of shape (n, n_features)
     shares : ndarray of shape (n,)
     pull : ndarray of shape (n_bags,)
-        The factors c.
+        The factors c, see :func:`..common.screen.proportions_of`.
     max_iter : int
         Number of steps.
     """

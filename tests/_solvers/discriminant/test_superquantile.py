@@ -10,11 +10,11 @@ from scipy import linalg, sparse
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from milearn._bags.blocks import ArraySource
+from milearn._solvers.common.screen import proportions_of
 from milearn._solvers.discriminant.superquantile import (
     Metric,
     ascend,
     counts_of,
-    pull_of,
     rows_of_highest,
     superquantiles,
 )
@@ -66,7 +66,7 @@ def test_the_discriminant_of_means_is_fishers(h):
     X, offsets, S, metric = problem(2, sizes=[3] * 8, d=3)
     y = np.arange(8) % 2
     start = np.random.default_rng(0).normal(size=(1, 3))
-    pull = pull_of(2.0 * y - 1, np.ones(8), h)
+    pull = proportions_of(2.0 * y - 1, h)
     found = ascend(ArraySource(X, offsets), metric, start, np.ones(1), pull, 1)
 
     class Fixed:
@@ -88,7 +88,7 @@ def test_without_negatives_it_is_the_best_selection(seed, share):
     # For h = 0, the maximum is the longest gradient over all selections.
     X, offsets, S, metric = problem(seed, ties=seed % 2 == 1)
     y = np.array([1, 0, 1, 1, 0, 1])
-    pull = pull_of(2.0 * y - 1, np.ones(6), 0.0)
+    pull = proportions_of(2.0 * y - 1, 0.0)
     inverse = linalg.inv(S)
     bags = [X[offsets[bag] : offsets[bag + 1]] for bag in np.flatnonzero(y)]
     choices = [
@@ -112,7 +112,7 @@ def test_steps_do_not_lower_the_objective_and_end_in_a_local_maximum(share):
     for seed in range(10):
         X, offsets, _, metric = problem(seed, sizes=SIZES * 2)
         source = ArraySource(X, offsets)
-        pull = pull_of(np.array([1.0, -1.0] * 6), np.arange(1.0, 13.0), 0.5)
+        pull = proportions_of(np.array([1.0, -1.0] * 6) * np.arange(1.0, 13.0))
         around = metric.normalised(np.stack([np.cos(circle), np.sin(circle)], axis=1))
         values = (
             pull @ superquantiles(source, around, [share])[0] - pull.sum() * around @ metric.mean
@@ -142,7 +142,7 @@ def test_sparse_rows_single_precision_and_blocks_do_not_matter():
         np.random.default_rng(0).normal(size=(5, 4)),
         np.array([0.0, 0.2, 0.5, 0.5, 1.0]),
     )
-    pull = pull_of(np.array([1.0, -1.0, -1.0] * 6), np.ones(18), 0.5)
+    pull = proportions_of(np.array([1.0, -1.0, -1.0] * 6))
     first = ascend(ArraySource(X, offsets), metric, starts, shares, pull, 6)
     for rows, block_bytes in (
         (sparse.csr_array(X), 2**20),
