@@ -118,31 +118,37 @@ def _highest_means(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _selected(scores: np.ndarray, count: int) -> np.ndarray:
-    """Weights of the instances of a bag in T_i, for scores (size, n_directions).
+    """Weights of the instances in T_i, for scores (n_bags, size, n_directions) of one size.
 
     Instances with the lowest selected score share what is left.
     """
-    size = len(scores)
+    size = scores.shape[1]
     if count == size:
         return np.full(scores.shape, 1.0 / size)
-    lowest = np.partition(scores, size - count, axis=0)[size - count]
+    lowest = np.partition(scores, size - count, axis=1)[:, size - count, None]
     above, tied = scores > lowest, scores == lowest
-    left = count - np.count_nonzero(above, axis=0)
-    return np.asarray((above + tied * (left / np.count_nonzero(tied, axis=0))) / count)
+    left = count - np.count_nonzero(above, axis=1, keepdims=True)
+    return np.asarray(
+        (above + tied * (left / np.count_nonzero(tied, axis=1, keepdims=True))) / count
+    )
 
 
 def _step_of_block(
     block: Block, directions: np.ndarray, shares: np.ndarray, pull: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """sum_i c_i S_q(w; i) and sum_i c_i T_i(w) of the bags of a block, for pairs of w and q."""
-    scores = block.scores(directions.T, precise=True)
+    scores, own = block.scores(directions.T, precise=True), pull[block.bags]
     weights = np.zeros(scores.shape)
     columns = [(share, np.flatnonzero(shares == share)) for share in np.unique(shares)]
-    for first, last, c in zip(block.offsets[:-1], block.offsets[1:], pull[block.bags], strict=True):
-        if c:
-            for share, column in columns:
-                count = int(counts_of(last - first, share))
-                weights[first:last, column] = c * _selected(scores[first:last, column], count)
+    for bags, rows in _of_equal_size(block.offsets):
+        # Bags of weight zero take no part.
+        rows, factors = rows[own[bags] != 0], own[bags][own[bags] != 0, None, None]
+        given = scores[rows]
+        selected = np.empty(given.shape)
+        for share, column in columns:
+            count = int(counts_of(rows.shape[1], share))
+            selected[:, :, column] = _selected(given[:, :, column], count)
+        weights[rows] = factors * selected
     values = np.einsum("ij,ij->j", scores, weights)
     return values, np.asarray((block.instances.T @ weights).T)
 
