@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,10 @@ from .._bags.rows_on_disk import (
 from .._bags.segments import bag_ranges
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.features import FeatureMap
+from .._solvers.common.passes import instance_scores
+from .._solvers.discriminant.search import ShareSearch, ShareSolution, worth
+from .._solvers.discriminant.superquantile import means_of_highest
+from ..model_selection._inner import Folds
 from ..preprocessing import BagStatistics
 from ..preprocessing._instance_transformer import ScaledInPlace
 from ..svm._fit import Kernel
@@ -318,4 +323,77 @@ class InstanceCandidate:
         return model.fit(bags, targets, sample_weight=self.data.weights[train])
 
 
-Candidate = RowCandidate | InstanceCandidate
+# -- share of instances ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FittedShares:
+    """Fitted functions of instances, each with the share of a bag over which it is averaged."""
+
+    scale: Callable[[Bags], Bags]
+    # One for each column of scores.
+    solutions: list[ShareSolution]
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_bags, n_columns)."""
+        scores, columns = self.instance_scores(bags), []
+        for column, each in zip(scores.T, self.solutions, strict=True):
+            sign, pooling = each.choice.sign, each.choice.pooling
+            highest = means_of_highest(sign * column[:, None], bags.offsets, [pooling])
+            columns.append(sign * highest[0])
+        return np.hstack(columns)
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_instances, n_columns)."""
+        coef = np.array([each.coef for each in self.solutions])
+        scores = instance_scores(self.scale(bags).source(), coef)
+        return scores + np.array([each.intercept for each in self.solutions])
+
+
+class ShareCandidate:
+    """Means of the highest scores of a share of the instances, one-vs-rest.
+
+    All inner folds are scored at once, for every share, pooling and orientation. Those of a fold
+    are chosen by the scores of the other folds.
+    """
+
+    def __init__(
+        self, scale: Callable[[Bags], Bags], bags: Bags, data: FitData, folds: Folds
+    ) -> None:
+        self.scale, self.data, self.folds = scale, data, folds
+        targets = data.targets[None]
+        if not data.regression:
+            codes = [1] if data.n_columns == 1 else range(data.n_columns)
+            targets = np.array([2.0 * (data.targets == code) - 1.0 for code in codes])
+        self.search = ShareSearch(bags.source(), targets, data.weights)
+
+    @cached_property
+    def _held_out(self) -> list[np.ndarray]:
+        """For each column, scores of every choice, (n_choices, n_bags)."""
+        return [self.search.held_out(column, self.folds) for column in range(self.data.n_columns)]
+
+    def _choice(self, column: int, without: Any = None) -> int:
+        """The number of the best choice on the folds, except those of these test bags."""
+        tested = np.unique(np.concatenate([test for _, test in self.folds]))
+        others = np.setdiff1d(tested, [] if without is None else without)
+        bags = others if len(others) else tested
+        scores = self._held_out[column][:, bags]
+        return self.search.best(
+            worth(scores, self.search.targets[column, bags], self.data.weights[bags])
+        )
+
+    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        """Scores of the bags ``test``, shape (n_test, n_columns)."""
+        return np.stack(
+            [scores[self._choice(n, test), test] for n, scores in enumerate(self._held_out)],
+            axis=1,
+        )
+
+    def whole(self) -> FittedShares:
+        """Fit on all training bags."""
+        chosen = [self.search.choices[self._choice(n)] for n in range(self.data.n_columns)]
+        solutions = [self.search.solution(n, choice) for n, choice in enumerate(chosen)]
+        return FittedShares(self.scale, solutions)
+
+
+Candidate = RowCandidate | InstanceCandidate | ShareCandidate

@@ -22,7 +22,7 @@ from ..model_selection._inner import class_folds, merged_classes
 from ._candidates import CandidateName, in_parts
 from ._judgement import best_candidate, probabilities
 from ._plan import prepared
-from ._run import INSTANCE, LINEAR, LOGISTIC, TREES, Automatic, Search
+from ._run import INSTANCE, LINEAR, LOGISTIC, SHARE, TREES, Automatic, Search
 
 
 class MIClassifier(Automatic, BagClassifier):
@@ -295,7 +295,7 @@ class MIClassifier(Automatic, BagClassifier):
         trees = [CandidateName(TREES)]
         if size.text:
             return [CandidateName(LOGISTIC)] + kernels + trees + instance
-        return linear + trees + kernels + instance
+        return linear + trees + [CandidateName(SHARE)] + kernels + instance
 
     # -- prediction ---------------------------------------------------------------------------
 

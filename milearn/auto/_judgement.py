@@ -15,7 +15,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from .._bags import Bags
 from ..base import highest_class
 from ..model_selection._inner import Folds
-from ._candidates import CandidateName, FitData, FittedModels
+from ._candidates import CandidateName, FitData, FittedModels, FittedShares
 
 COMBINED = "combined"
 # Models are combined if they are worse than the best one by at most this number of standard errors.
@@ -188,7 +188,7 @@ class CombinedFunction:
     a mean of scores or of kernels.
     """
 
-    functions: list[FittedModels]
+    functions: list[FittedModels | FittedShares]
     calibrations: list[Calibration]
     # Of shape (n_functions,).
     weights: np.ndarray

@@ -17,7 +17,7 @@ from ..base import BagRegressor
 from ..model_selection._inner import checked_groups, value_folds
 from ._candidates import CandidateName
 from ._plan import AVERAGE, prepared
-from ._run import INSTANCE, LINEAR, RIDGE, TREES, Automatic, Search
+from ._run import INSTANCE, LINEAR, RIDGE, SHARE, TREES, Automatic, Search
 
 
 class MIRegressor(Automatic, BagRegressor):
@@ -170,7 +170,7 @@ class MIRegressor(Automatic, BagRegressor):
 
     def _candidates(self, run: Search) -> list[CandidateName]:
         """The candidates, cheap ones first; one without inner folds."""
-        names = [] if run.size.text else [RIDGE, LINEAR, TREES]
+        names = [] if run.size.text else [RIDGE, LINEAR, TREES, SHARE]
         names += [AVERAGE] if run.size.kernels else []
         names += [INSTANCE] if run.size.instance_kernel else []
         if not run.folds:

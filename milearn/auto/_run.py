@@ -40,11 +40,13 @@ from ._candidates import (
     CandidateName,
     FitData,
     FittedModels,
+    FittedShares,
     InstanceCandidate,
     LandmarkFeatures,
     RowCandidate,
     ScaledStatistics,
     Scaling,
+    ShareCandidate,
     bag_model,
     in_parts,
 )
@@ -65,7 +67,7 @@ from ._judgement import (
 from ._plan import AVERAGE, SizeLimits, size_plan
 
 INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
-LOGISTIC = "logistic"
+LOGISTIC, SHARE = "logistic", "share"
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
 _LINEAR_COST = 10.0
 _LOGISTIC_COST = 10.0
@@ -86,7 +88,7 @@ class Automatic(CallbackSupport):
     # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
     _dtypes = STORED_FLOATS
     _size_limits: ClassVar[SizeLimits] = SizeLimits()
-    _function: FittedModels | CombinedFunction
+    _function: FittedModels | FittedShares | CombinedFunction
     _calibration: Calibration
 
     def _takes_remote_bags(self) -> bool:
@@ -189,7 +191,7 @@ class Search:
             functions.append(self.candidate(each.candidate).whole())
             calibrations.append(each.calibration)
         chosen = parts[0].candidate.name
-        function: FittedModels | CombinedFunction = functions[0]
+        function: FittedModels | FittedShares | CombinedFunction = functions[0]
         if len(parts) > 1:
             chosen = COMBINED
             function = CombinedFunction(functions, calibrations, weights_of(parts))
@@ -313,6 +315,10 @@ class Search:
         C = _LINEAR_COST / norm if norm > 0 else _LINEAR_COST
         return self.instance_candidate(name, kernel="linear", C=C)
 
+    def share_candidate(self, _: CandidateName) -> ShareCandidate:
+        """The means of the highest scores of a share of the scaled instances."""
+        return ShareCandidate(*self._scaled, self.data, self.folds)
+
     def trees_candidate(self, _: CandidateName) -> RowCandidate:
         """Trees on statistics of the scaled bags."""
         settings: dict[str, Any] = {
@@ -366,6 +372,7 @@ class Search:
                 TREES: self.trees_candidate,
                 RIDGE: self.ridge_candidate,
                 LOGISTIC: self.logistic_candidate,
+                SHARE: self.share_candidate,
             }
             self._prepared[name] = makers.get(name.name, self.bag_candidate)(name)
         return self._prepared[name]

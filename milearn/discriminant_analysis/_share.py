@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -20,8 +20,7 @@ from .._constraints import Constraints
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_labels, validate_sample_weight
 from .._solvers.common.passes import instance_scores
-from .._solvers.common.screen import rank_correlations, targets_of
-from .._solvers.discriminant.search import ShareSolution, best_cut, solve_shares
+from .._solvers.discriminant.search import ShareSearch, ShareSolution, best_cut, worth
 from .._solvers.discriminant.superquantile import means_of_highest, rows_of_highest
 from ..base import BagClassifier, BagRegressor, _TwoLevels, highest_class
 from ..model_selection._inner import Folds, checked_groups, class_folds, merged_classes, value_folds
@@ -53,23 +52,19 @@ class _ShareModel(_TwoLevels):
 
     def _solved(
         self, merged: MergedBags, targets: np.ndarray, folds: Folds
-    ) -> tuple[list[ShareSolution], dict[str, Any]]:
-        """The solution for each row of targets, and fitted attributes that do not need scales."""
-        found = solve_shares(
-            merged.bags.source(),
-            targets,
-            merged.weights,
-            folds,
-            share=None if self.share == "auto" else float(self.share),
-        )
-        choices = [each.choice for each in found]
+    ) -> tuple[list[tuple[ShareSolution, np.ndarray, np.ndarray]], dict[str, Any]]:
+        """What is selected for each row of targets, and attributes that do not need scales."""
+        share = None if self.share == "auto" else float(self.share)
+        search = ShareSearch(merged.bags.source(), targets, merged.weights, share=share)
+        found = [search.selected(number, folds) for number in range(len(targets))]
+        choices = [each.choice for each, *_ in found]
         fitted = {
             "share_": _stacked([each.share for each in choices]),
             "pooling_": _stacked([each.pooling for each in choices]),
             "orientation_": _stacked([each.sign for each in choices]),
-            "objective_": _stacked([each.objective for each in found]),
-            "n_passes_": max(each.n_passes for each in found),
-            "shares_": found[0].shares,
+            "objective_": _stacked([each.objective for each, *_ in found]),
+            "n_passes_": max(each.n_passes for each, *_ in found),
+            "shares_": search.shares,
             "_bag_score_is_max": all(each.pooling == 0 and each.sign == 1 for each in choices),
         }
         return found, fitted
@@ -78,7 +73,7 @@ class _ShareModel(_TwoLevels):
         self,
         merged: MergedBags,
         targets: np.ndarray,
-        found: Sequence[ShareSolution],
+        found: Iterable[ShareSolution],
         lines: Sequence[tuple[float, float]],
     ) -> dict[str, Any]:
         """Fitted functions after the slope and the intercept of each line, and their cuts."""
@@ -311,21 +306,19 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         targets = 2.0 * positive - 1.0
         found, fitted = self._solved(merged, targets, folds)
         lines, scores = [], []
-        for each, own in zip(found, positive[:, found[0].bags], strict=True):
-            given = merged.weights[each.bags]
-            model = LogisticRegression().fit(each.scores[:, None], own, sample_weight=given)
+        given = merged.weights
+        for (_, held_out, of_shares), own in zip(found, positive, strict=True):
+            model = LogisticRegression().fit(held_out[:, None], own, sample_weight=given)
             lines.append((max(_SMALLEST_SLOPE, model.coef_[0, 0]), model.intercept_[0]))
-            scores.append(
-                [roc_auc_score(own, row, sample_weight=given) for row in each.share_scores]
-            )
+            scores.append([roc_auc_score(own, row, sample_weight=given) for row in of_shares])
         self._replace_fitted(
             {
                 **noted,
                 **fitted,
-                **self._scaled(merged, targets, found, lines),
+                **self._scaled(merged, targets, [each for each, *_ in found], lines),
                 "classes_": classes,
                 "share_scores_": np.array(scores[0] if len(scores) == 1 else scores),
-                "_positive_sign": found[0].choice.sign if len(found) == 1 else 1,
+                "_positive_sign": found[0][0].choice.sign if len(found) == 1 else 1,
             }
         )
         return self
@@ -448,17 +441,16 @@ class ShareRegressor(_ShareModel, BagRegressor):
         values = targets[merged.positions]
         folds = value_folds(merged, np.random.RandomState(0))
         found, fitted = self._solved(merged, values[None], folds)
-        solution = found[0]
-        own, given = values[solution.bags], merged.weights[solution.bags]
-        line = LinearRegression().fit(solution.scores[:, None], own, sample_weight=given)
+        solution, held_out, of_shares = found[0]
+        given = merged.weights
+        line = LinearRegression().fit(held_out[:, None], values, sample_weight=given)
         lines = [(max(0.0, float(line.coef_[0])), float(line.intercept_))]
-        agreement = rank_correlations(solution.share_scores, targets_of(own, given), given)
         self._replace_fitted(
             {
                 **noted,
                 **fitted,
-                **self._scaled(merged, values[None], found, lines),
-                "share_scores_": agreement,
+                **self._scaled(merged, values[None], [solution], lines),
+                "share_scores_": worth(of_shares, values, given),
                 "_positive_sign": solution.choice.sign,
             }
         )

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from milearn import Bags
 from milearn._bags.segments import segment_max
 from milearn._solvers.common.passes import SampleLimits
-from milearn._solvers.discriminant.search import solve_shares
+from milearn._solvers.discriminant.search import ShareSearch
 from milearn.discriminant_analysis import ShareDiscriminant, ShareRegressor
 
 
@@ -179,18 +179,19 @@ def test_a_sample_finds_the_share_and_all_bags_the_direction(shares):
     source, targets, weights = bags.source(), 2.0 * y[None] - 1, np.ones(90)
     folds = [(np.arange(90) % 3 != fold, np.arange(90) % 3 == fold) for fold in range(3)]
     folds = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in folds]
-    (whole,) = solve_shares(source, targets, weights, folds)
+    whole, *_ = ShareSearch(source, targets, weights).selected(0, folds)
     limits = SampleLimits(instances=4_000, per_feature=0, numbers=80_000, bags=18)
-    (found,) = solve_shares(source, targets, weights, folds, limits=limits)
-    assert len(found.bags) < 90 == len(whole.bags)
+    search = ShareSearch(source, targets, weights, limits=limits)
+    assert len(search.bags) < 90
+    found, held_out, _ = search.selected(0, folds)
     cosine = found.coef @ whole.coef / np.linalg.norm(found.coef) / np.linalg.norm(whole.coef)
     assert cosine > 0.9
     # A rare class of three is in the sample.
     several = 2.0 * (np.where(np.arange(90) < 6, 2, y) == np.arange(3)[:, None]) - 1
-    for each, target in zip(
-        solve_shares(source, several, weights, [], limits=limits), several, strict=True
-    ):
-        assert set(target[each.bags]) == {-1, 1}
+    search = ShareSearch(source, several, weights, limits=limits)
+    assert all(set(target[search.bags]) == {-1, 1} for target in several)
+    # Bags that are not in the sample have scores, too.
+    assert roc_auc_score(y, held_out) > 0.95
 
 
 def test_few_bags_of_a_class_and_one_bag_alone():

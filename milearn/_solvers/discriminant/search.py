@@ -86,14 +86,6 @@ class ShareSolution:
     objective : float
         J of the direction.
     n_passes : int
-    bags : ndarray of shape (n_searched,)
-        Bags of the search.
-    scores : ndarray of shape (n_searched,)
-        Their scores of the models of inner folds.
-    shares : ndarray of shape (n_shares,)
-        Shares that were compared.
-    share_scores : ndarray of shape (n_shares, n_searched)
-        Scores as above of the best choice of each share.
     """
 
     coef: np.ndarray
@@ -101,10 +93,6 @@ class ShareSolution:
     choice: Choice
     objective: float
     n_passes: int
-    bags: np.ndarray
-    scores: np.ndarray
-    shares: np.ndarray
-    share_scores: np.ndarray
 
 
 def compared_shares(sizes: np.ndarray, share: Any) -> np.ndarray:
@@ -116,35 +104,57 @@ def compared_shares(sizes: np.ndarray, share: Any) -> np.ndarray:
 
 
 class ShareSearch:
-    """Screened directions of a source, from which models of targets are found.
+    """Screened directions of a source, from which models of several targets are found.
 
     Parameters
     ----------
     source : PassSource
+    targets : ndarray of shape (n_targets, n_bags)
+        What the scores should grow with. Several are one-vs-rest.
     weights : ndarray of shape (n_bags,), above zero
-    shares : ndarray of shape (n_shares,)
+    share : float, default=None
+        None compares several.
+    limits : SampleLimits
+        Above its size, directions are found on a sample of the bags, and the last one is improved
+        on all.
     """
 
     def __init__(
         self,
         source: PassSource,
+        targets: np.ndarray,
         weights: np.ndarray,
-        shares: np.ndarray,
+        *,
+        share: float | None = None,
+        limits: SampleLimits = _SAMPLE,
     ) -> None:
-        self.source, self.shares = source, shares
-        self.along, mean, factor = whitened(source, weights, _LIMITS)
+        self.source, self.targets, self.weights = source, targets, weights
+        self.shares = compared_shares(np.diff(source.offsets), share)
+        searched, self.bags = source, np.arange(source.n_bags)
+        if not limits.holds_all(source.n_instances, source.n_features):
+            classes = targets.argmax(axis=0)
+            if len(targets) == 1:
+                classes = targets_of(targets[0], weights) > 0
+            searched, self.bags = sampled_source(source, classes, limits)
+        self.features, own = None, weights[self.bags]
+        self._improved = searched is not source and source.n_features <= _LIMITS.features
+        if source.n_features > _LIMITS.features:
+            self.features = instance_landmarks(searched, products, own)
+            searched = transformed_source(searched, self.features)
+        self.searched = searched
+        self.along, mean, factor = whitened(searched, own, _LIMITS)
         self.whitening = mean, factor
         self.metric = Metric(mean, np.tril(factor[0]))
         # Of each bag as many as of any other one.
-        each = weights / np.diff(source.offsets)
-        count = _LIMITS.n_candidates(source.n_instances, source.n_features)
-        count = max(_STARTS, min(count, _VALUES // (len(shares) * source.n_bags)))
-        single = single_directions(source, self.along, each, self.whitening, count)
+        each = own / np.diff(searched.offsets)
+        count = _LIMITS.n_candidates(searched.n_instances, searched.n_features)
+        count = max(_STARTS, min(count, _VALUES // (len(self.shares) * searched.n_bags)))
+        single = single_directions(searched, self.along, each, self.whitening, count)
         self.screened = self.metric.normalised(single)
-        self.values = superquantiles(source, self.screened, shares)
+        self.values = superquantiles(searched, self.screened, self.shares)
         self.choices = [
             Choice(sign, number, share, pooling)
-            for number, share in enumerate(shares.tolist())
+            for number, share in enumerate(self.shares.tolist())
             for sign in (1, -1)
             for pooling in ([min(1.0, k * share) for k in _POOLINGS] if share else [0.0])
         ]
@@ -154,56 +164,52 @@ class ShareSearch:
 
         Parameters
         ----------
-        targets, weights : ndarray of shape (n_bags,)
+        targets, weights : ndarray of shape (n_searched,)
             Bags of weight zero take no part.
         numbers : sequence of int
         """
-        centred, numbers = targets_of(targets, weights), np.asarray(numbers)
+        source, numbers = self.searched, np.asarray(numbers)
+        centred = targets_of(targets, weights)
         pull = centred * weights
-        inherited = self.metric.solved(inherited_difference(self.source, pull)[None])
-        contrasts = contrasts_of(
-            self.source, self.along, (centred, weights), self.whitening, _LIMITS
-        )
+        inherited = self.metric.solved(inherited_difference(source, pull)[None])
+        contrasts = contrasts_of(source, self.along, (centred, weights), self.whitening, _LIMITS)
         more = self.metric.normalised(np.concatenate([inherited, contrasts, -contrasts]))
-        of_more = superquantiles(self.source, more, self.shares[numbers])
+        of_more = superquantiles(source, more, self.shares[numbers])
         tried, starts = np.concatenate([self.screened, more]), []
         for number, values in zip(numbers, of_more, strict=True):
             values = np.concatenate([self.values[number], values], axis=1).T
-            starts.append(tried[descending(_worth(values, targets, weights))[:_STARTS]])
+            starts.append(tried[descending(worth(values, targets, weights))[:_STARTS]])
         directions, n_passes = np.concatenate(starts), 0
         of = np.repeat(np.arange(len(numbers)), len(starts[0]))
         for n_steps in (_FIRST_STEPS, _STEPS - _FIRST_STEPS):
             shares = self.shares[numbers[of]]
-            found = ascend(
-                self.source, self.metric, directions, shares, proportions_of(pull), n_steps
-            )
-            pooled = superquantiles(self.source, found.directions, self.shares[numbers])
-            values = _worth(pooled[of, :, np.arange(len(of))], targets, weights)
+            found = ascend(source, self.metric, directions, shares, proportions_of(pull), n_steps)
+            pooled = superquantiles(source, found.directions, self.shares[numbers])
+            values = worth(pooled[of, :, np.arange(len(of))], targets, weights)
             members = [np.flatnonzero(of == number) for number in range(len(numbers))]
             best = [each[descending(values[each])[0]] for each in members]
             directions, of = found.directions[best], of[best]
             n_passes += found.n_passes + 1
-        return Followed(directions, found.values[best], n_passes)
+        if self.features is not None:
+            directions = directions @ self.features.factor.T @ self.features.landmarks
+        return Followed(np.asarray(directions), found.values[best], n_passes)
 
-    def held_out(
-        self,
-        targets: np.ndarray,
-        weights: np.ndarray,
-        folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    ) -> np.ndarray:
-        """Scores of each choice on the bags of each fold, shape (n_choices, n_bags).
+    def held_out(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """Scores of each choice for a target on the bags of each fold, shape (n_choices, n_bags).
 
         Those of a fold have mean zero and deviation one on its training bags. Without folds, they
-        are those of the training bags.
+        are those of the training bags. Bags that no fold tests have zeros.
         """
-        everything = np.arange(len(targets))
+        targets, everything = self.targets[number], np.arange(self.source.n_bags)
         found = np.zeros((len(self.choices), len(targets)))
         poolings = sorted({choice.pooling for choice in self.choices})
         for train, test in folds or [(everything, everything)]:
             own = np.zeros(len(targets))
-            own[train] = weights[train]
+            own[train] = self.weights[train]
             for sign in (1, -1):
-                followed = self.followed(sign * targets, own, range(len(self.shares)))
+                followed = self.followed(
+                    sign * targets[self.bags], own[self.bags], range(len(self.shares))
+                )
                 pooled = superquantiles(self.source, followed.directions, poolings)
                 for place, choice in enumerate(self.choices):
                     if choice.sign == sign:
@@ -217,90 +223,47 @@ class ShareSearch:
         poolings = np.array([choice.pooling for choice in self.choices])
         return int(np.lexsort((poolings, -np.round(values, 9)))[0])
 
+    def selected(
+        self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[ShareSolution, np.ndarray, np.ndarray]:
+        """The model of the best choice for a target.
 
-def solve_shares(
-    source: PassSource,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    *,
-    share: float | None = None,
-    limits: SampleLimits = _SAMPLE,
-) -> list[ShareSolution]:
-    """The best model of each of several targets.
-
-    Parameters
-    ----------
-    source : PassSource
-    targets : ndarray of shape (n_targets, n_bags)
-        What the scores should grow with. Several are one-vs-rest.
-    weights : ndarray of shape (n_bags,), above zero
-    folds : sequence of (train, test)
-        Without folds, shares and orientations are compared on the training bags.
-    share : float, default=None
-        None compares several.
-    limits : SampleLimits
-        Above its size, the direction is found on a sample of the bags and improved on all.
-    """
-    searched, bags = source, np.arange(source.n_bags)
-    if not limits.holds_all(source.n_instances, source.n_features):
-        classes = targets.argmax(axis=0)
-        if len(targets) == 1:
-            classes = targets_of(targets[0], weights) > 0
-        searched, bags = sampled_source(source, classes, limits)
-    features, own, improved = None, weights[bags], searched is not source
-    if source.n_features > _LIMITS.features:
-        features = instance_landmarks(searched, products, own)
-        searched, improved = transformed_source(searched, features), False
-    search = ShareSearch(searched, own, compared_shares(np.diff(source.offsets), share))
-    numbers = np.array([choice.number for choice in search.choices])
-    place = np.full(source.n_bags, -1)
-    place[bags] = np.arange(len(bags))
-    own_folds = [(_without_missing(place[a]), _without_missing(place[b])) for a, b in folds]
-    solutions = []
-    for target in targets:
-        held_out = search.held_out(target[bags], own, own_folds)
-        values = _worth(held_out, target[bags], own)
-        chosen = search.best(values)
-        choice = search.choices[chosen]
-        found = search.followed(choice.sign * target[bags], own, [choice.number])
-        direction, objective = found.directions[0], found.objectives[0]
-        n_passes = found.n_passes
-        if features is not None:
-            direction = np.asarray(features.landmarks.T @ (features.factor @ direction))
-        if improved:
-            pull = proportions_of(choice.sign * targets_of(target, weights) * weights)
-            start = direction[None], np.array([choice.share])
-            last = ascend(source, search.metric, *start, pull, _STEPS)
-            direction, objective = last.directions[0], last.values[0]
-            n_passes = last.n_passes
-        scores = superquantiles(source, direction[None], [choice.pooling])[0, :, 0]
-        centre, scale = _centre_and_scale(scores, weights)
-        best = [
-            search.best(np.where(numbers == number, values, -np.inf))
-            for number in range(len(search.shares))
+        The others are its held-out scores of shape (n_bags,) and those of the best choice of each
+        share, (n_shares, n_bags).
+        """
+        held_out = self.held_out(number, folds)
+        values = worth(held_out, self.targets[number], self.weights)
+        numbers = np.array([choice.number for choice in self.choices])
+        of_share = [
+            self.best(np.where(numbers == each, values, -np.inf))
+            for each in range(len(self.shares))
         ]
-        solutions.append(
-            ShareSolution(
-                coef=choice.sign * direction / scale,
-                intercept=-choice.sign * centre / scale,
-                choice=choice,
-                objective=float(objective),
-                n_passes=n_passes + 1,
-                bags=bags,
-                scores=held_out[chosen],
-                shares=search.shares,
-                share_scores=held_out[best],
-            )
+        chosen = self.best(values)
+        solution = self.solution(number, self.choices[chosen])
+        return solution, held_out[chosen], held_out[of_share]
+
+    def solution(self, number: int, choice: Choice) -> ShareSolution:
+        """The model of a target on all bags."""
+        target = choice.sign * self.targets[number]
+        found = self.followed(target[self.bags], self.weights[self.bags], [choice.number])
+        direction, objective, n_passes = found.directions[0], found.objectives[0], found.n_passes
+        if self._improved:
+            pull = proportions_of(targets_of(target, self.weights) * self.weights)
+            start = direction[None], np.array([choice.share])
+            last = ascend(self.source, self.metric, *start, pull, _STEPS)
+            direction, objective, n_passes = last.directions[0], last.values[0], last.n_passes
+        scores = superquantiles(self.source, direction[None], [choice.pooling])[0, :, 0]
+        centre, scale = _centre_and_scale(scores, self.weights)
+        return ShareSolution(
+            coef=choice.sign * direction / scale,
+            intercept=-choice.sign * centre / scale,
+            choice=choice,
+            objective=float(objective),
+            n_passes=n_passes + 1,
         )
-    return solutions
 
 
-def _without_missing(places: np.ndarray) -> np.ndarray:
-    return places[places >= 0]
-
-
-def _worth(scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def worth(scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Correlation of the targets with the ranks in each row of the scores of bags."""
     used = weights > 0
     centred = targets_of(targets[used], weights[used])
