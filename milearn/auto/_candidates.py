@@ -339,7 +339,7 @@ class FittedShares:
         scores, columns = self.instance_scores(bags), []
         for column, each in zip(scores.T, self.solutions, strict=True):
             sign, pooling = each.choice.sign, each.choice.pooling
-            highest = means_of_highest(sign * column[:, None], bags.offsets, [pooling])
+            highest = means_of_highest(sign * column[None], bags.offsets, [pooling])
             columns.append(sign * highest[0])
         return np.hstack(columns)
 

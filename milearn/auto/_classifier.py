@@ -36,6 +36,9 @@ class MIClassifier(Automatic, BagClassifier):
     * "instance": MI-SVM (:class:`~milearn.svm.MISVC`), for data where the class depends on one
       instance, with an RBF kernel, or linear for text;
     * "linear": MI-SVM with a linear kernel, for data where rare instances decide; not for text;
+    * "share": a linear score of instances whose mean over the highest scores of a bag decides
+      (:class:`~milearn.discriminant_analysis.ShareDiscriminant`), for data where one class has more
+      instances of some kind; not for text;
     * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
       each feature;
     * "logistic": logistic regression on the means of bags, for text.
@@ -117,6 +120,7 @@ class MIClassifier(Automatic, BagClassifier):
     MIRegressor : The corresponding regressor.
     milearn.svm.BagSVC : The model "average", with settings.
     milearn.svm.MISVC : The models "instance" and "linear", with settings.
+    milearn.discriminant_analysis.ShareDiscriminant : The model "share".
     milearn.preprocessing.BagStatistics : The features of "trees".
 
     Notes
@@ -125,7 +129,9 @@ class MIClassifier(Automatic, BagClassifier):
     :class:`~milearn.svm.BagSVC`, with C = 10. The other models use z-scores that are clipped at 3.
     "instance" has an RBF kernel and C = 10. "linear" has C = 10 divided by the mean squared norm of
     the instances, so its meaning does not depend on the number of features. "trees" are 100 trees
-    with at least two bags per leaf; the log odds are those of their mean vote. Data are treated as
+    with at least two bags per leaf; the log odds are those of their mean vote. "share" is scored on
+    all inner folds at once; its share, pooling and orientation for a fold are those that are best
+    on the other folds. Data are treated as
     text if at most one entry in twenty is not zero. The models for text use cosines between the
     means and between the extremes of bags, and a linear MISVC on rows of unit length, each with C =
     1; "logistic" with C = 10 and "trees" use statistics of unit length. Kernels do not depend on
@@ -146,9 +152,9 @@ class MIClassifier(Automatic, BagClassifier):
     have been tested. More than 2**25 numbers in float16, in float32 or in a memory map are not
     converted to float64 in memory: instances are scaled when they are read, and models that need
     all of them are left out with a warning. Bags of a Dask cluster
-    (:class:`~milearn.distributed.DistributedBags`) have the models "linear" and "trees" only, and
-    text "logistic", "instance" and "trees". Their scaled instances are kept on the workers during
-    the fit.
+    (:class:`~milearn.distributed.DistributedBags`) have the models "linear", "trees" and "share"
+    only, and text "logistic", "instance" and "trees". Their scaled instances are kept on the
+    workers during the fit.
 
     ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
     With three or more classes, each class is calibrated against the rest, and the probabilities are
@@ -170,7 +176,7 @@ class MIClassifier(Automatic, BagClassifier):
     >>> bags, y = make_bags(n_bags=60, random_state=0)
     >>> model = MIClassifier(random_state=0).fit(bags[:40], y[:40])
     >>> sorted(model.scores_)
-    ['average', 'combined', 'instance', 'linear', 'trees']
+    ['average', 'combined', 'instance', 'linear', 'share', 'trees']
     >>> model.predict_proba(bags[40:]).shape
     (20, 2)
     """

@@ -32,6 +32,8 @@ class MIRegressor(Automatic, BagRegressor):
     * "linear": :class:`~milearn.svm.MISVR` with a linear kernel, whose value of a bag is that of
       its highest instance; not for text;
     * "ridge": ridge regression on the means of bags; not for text;
+    * "share": a linear value of instances whose mean over the highest values of a bag predicts
+      (:class:`~milearn.discriminant_analysis.ShareRegressor`); not for text;
     * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
       each feature; not for text.
 
@@ -78,6 +80,7 @@ class MIRegressor(Automatic, BagRegressor):
     milearn.svm.BagSVR : The model "average", with settings.
     milearn.svm.CoupledMISVR : The model "instance", with settings.
     milearn.svm.MISVR : The model "linear", with settings.
+    milearn.discriminant_analysis.ShareRegressor : The model "share".
 
     Notes
     -----
@@ -86,7 +89,7 @@ class MIRegressor(Automatic, BagRegressor):
     inner folds and large data are handled as in :class:`MIClassifier`. The penalty of "ridge" is
     selected by generalised cross-validation. Trees consider all statistics at each split if these
     are at most a million values, otherwise as many of them, at least their square root. Bags of a
-    Dask cluster have the models "ridge", "linear" and "trees" only, and text "instance".
+    Dask cluster have the models "ridge", "linear", "trees" and "share" only, and text "instance".
 
     Examples
     --------

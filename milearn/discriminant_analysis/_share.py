@@ -99,7 +99,7 @@ class _ShareModel(_TwoLevels):
         scores = self._columns(self._instance_scores(bags))
         pooled = np.stack(
             [
-                means_of_highest(column[:, None], bags.offsets, [pooling])[0, :, 0]
+                means_of_highest(column[None], bags.offsets, [pooling])[0, :, 0]
                 for column, pooling in zip(scores.T, np.atleast_1d(self.pooling_), strict=True)
             ],
             axis=1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
@@ -17,8 +18,10 @@ from .._bags.canonical import canonical_csr
 from .._bags.rows_on_disk import compute_dtype, is_read_in_blocks
 from .._bags.segments import StoredRuns, gather_rows, segment_max, segment_min
 from .._fit.validation import STORED_FLOATS, validate_bags
+from .._solvers.discriminant.superquantile import counts_of, means_of_highest
 
 _NAMES = ("min", "max", "mean", "std", "sum", "count", "median")
+_TAIL = re.compile(r"(top|bottom) (\d+(?:\.\d+)?)%")
 
 
 class BagStatistics(TransformerMixin, BaseEstimator):
@@ -27,7 +30,8 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     The statistics are computed separately for each feature of a bag with the instances
     :math:`x_1, \dots, x_n`: minimum and maximum, the mean :math:`m = \frac{1}{n} \sum_j x_j`, the
     standard deviation :math:`\sqrt{\frac{1}{n} \sum_j (x_j - m)^2}`, the sum, quantiles with linear
-    interpolation between order statistics (as :func:`numpy.quantile`), and the number of instances.
+    interpolation between order statistics (as :func:`numpy.quantile`), the number of instances, and
+    the mean of the :math:`\max(1, \lceil q n \rceil)` highest or lowest values for a share q.
     The result is a matrix with one row per bag. With ``SVC`` this is a baseline for
     multiple-instance methods.
 
@@ -35,7 +39,8 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     ----------
     statistics : sequence of str and float, default=("min", "max")
         Any of "min", "max", "mean", "std", "sum", "count" and "median"; a number between 0 and 1
-        is a quantile. A single statistic can be passed without a sequence.
+        is a quantile, and "top 5%" or "bottom 0.1%" the mean of this share of the highest or lowest
+        values. A single statistic can be passed without a sequence.
     sparse_output : bool, default=False
         Return a CSR matrix, which is recommended for text: if a feature is zero in all instances
         of a bag, all of its statistics are zero. By default, a dense array is returned.
@@ -168,7 +173,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
 
 
 def _checked_statistics(statistics: Any) -> tuple[Any, ...]:
-    known = f"{', '.join(repr(name) for name in _NAMES)} or a quantile between 0 and 1"
+    known = f"{', '.join(map(repr, _NAMES))}, 'top 5%', 'bottom 5%' or a quantile between 0 and 1"
     alone = isinstance(statistics, (str, Real))
     if not alone and not isinstance(statistics, (Sequence, np.ndarray)):
         raise ValueError(f"statistics={statistics!r} is not a sequence: use some of {known}.")
@@ -180,12 +185,20 @@ def _checked_statistics(statistics: Any) -> tuple[Any, ...]:
         quantile = isinstance(name, Real) and not isinstance(name, bool)
         if quantile and 0 <= float(name) <= 1:
             name = float(name)
-        elif not isinstance(name, str) or name not in _NAMES:
+        elif not isinstance(name, str) or not (name in _NAMES or _tail(name)):
             raise ValueError(f"statistics contains {name!r}, which is unknown: use {known}.")
         if name in checked:
             raise ValueError(f"statistics contains {name!r} twice: use each statistic once.")
         checked.append(name)
     return tuple(checked)
+
+
+def _tail(name: str) -> tuple[bool, float] | None:
+    """Whether the highest values are averaged, and the share of them; None for other statistics."""
+    found = _TAIL.fullmatch(name)
+    if found is None or float(found[2]) > 100:
+        return None
+    return found[1] == "top", float(found[2]) / 100
 
 
 def _rows_of_block(block: Block, statistics: tuple[Any, ...]) -> Any:
@@ -210,6 +223,8 @@ def _statistic(runs: _Dense | _Stored, name: Any) -> np.ndarray:
     """A statistic of runs of values, by their sums, extremes and quantiles."""
     if name in ("min", "max"):
         return runs.extreme(name)
+    if isinstance(name, str) and (tail := _tail(name)):
+        return runs.tail(*tail)
     sums: Any = _sums(runs, runs.values) if name in ("sum", "mean", "std") else 0.0
     if name == "sum":
         return sums
@@ -249,6 +264,11 @@ class _Dense:
             out[same] = np.quantile(blocks, quantile, axis=1)
         return out
 
+    def tail(self, highest: bool, share: float) -> np.ndarray:
+        sign = 1.0 if highest else -1.0
+        means = means_of_highest(sign * self.values.T, self.bags.offsets, [share])[0]
+        return (sign * means).astype(self.bags.dtype, copy=False)
+
 
 class _Stored(StoredRuns):
     """Statistics of the stored entries of CSR instances."""
@@ -264,6 +284,16 @@ class _Stored(StoredRuns):
     def squares(self, means: np.ndarray) -> np.ndarray:
         deviations = self.values - means[self.run]
         return _sums(self, deviations * deviations) + self.zeros * means * means
+
+    def tail(self, highest: bool, share: float) -> np.ndarray:
+        ranked = self.values[np.lexsort((self.values, self.run))]
+        below = np.add.reduceat(ranked < 0, self.starts, dtype=np.intp)
+        counts = counts_of(self.sizes, share)
+        lowest = self.sizes - counts if highest else counts
+        # Stored entries among the lowest values: the implicit zeros follow the negative ones.
+        place = np.where(lowest < below, lowest, np.maximum(below, lowest - self.zeros))
+        is_low = np.arange(len(ranked)) - self.starts[self.run] < place[self.run]
+        return _sums(self, np.where(is_low != highest, ranked, 0.0)) / counts
 
     def quantile(self, quantile: float) -> np.ndarray:
         ranked = self.values[np.lexsort((self.values, self.run))]

@@ -68,7 +68,7 @@ def test_the_paradigm_follows_the_data(average, instance):
         (instance, "instance", "average"),
     ):
         totals = {way: each["accuracy"] + each["roc_auc"] for way, each in model.scores_.items()}
-        assert list(totals)[:4] == ["linear", "trees", "average", "instance"]
+        assert list(totals)[:5] == ["linear", "trees", "share", "average", "instance"]
         assert totals[good] > totals[bad]
         alone = {name: total for name, total in totals.items() if name != "combined"}
         best = max(alone, key=alone.get)
@@ -203,7 +203,7 @@ def test_three_classes():
     stated = model.predict_proba(bags)
     np.testing.assert_allclose(stated.sum(axis=1), 1.0)
     np.testing.assert_array_equal(stated.argmax(axis=1), model.decision_function(bags).argmax(1))
-    assert set(model.scores_) == {"average", "combined", "instance", "linear", "trees"}
+    assert set(model.scores_) == {"average", "combined", "instance", "linear", "share", "trees"}
     # Three classes have no orientation.
     assert model.pos_label_ is None
 
@@ -330,7 +330,7 @@ def test_large_data_change_the_plan_and_say_so():
     assert len(model.skipped_) == 4
     assert model.skipped_[0].startswith("kernels set_median, mind, mind_rows, miles_rows")
     assert np.isfinite(model.predict_proba(bags)).all()
-    assert list(model.scores_)[:3] == ["linear", "trees", "average"]
+    assert list(model.scores_)[:4] == ["linear", "trees", "share", "average"]
     assert model.scores_["average"]["roc_auc"] > 0.4
 
 
@@ -392,8 +392,9 @@ def test_verbose_tells_each_step(capsys):
     bags, y = shifted_bags(20)
     MIClassifier(verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
-    # Four scalings, the last fit; trees, the average, two models with two orientations, by folds.
-    assert len(lines) == 23
+    # Four scalings, the last fit; trees, shares, the average, two models with two orientations, by
+    # folds.
+    assert len(lines) == 26
     assert all(line.startswith("[MIClassifier] ") for line in lines)
     assert lines[-1].endswith("fitted on all bags")
 

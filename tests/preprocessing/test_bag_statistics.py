@@ -10,6 +10,7 @@ from milearn import Bags
 from milearn.preprocessing import BagStatistics
 
 ALL = ("min", "max", "mean", "std", "sum", "count", "median", 0.0, 0.1, 0.25, 0.7, 1.0)
+ALL += ("top 5%", "top 40%", "top 100%", "bottom 0.5%", "bottom 70%")
 
 
 def naive(bags: Bags, statistics=ALL) -> np.ndarray:
@@ -22,6 +23,10 @@ def naive(bags: Bags, statistics=ALL) -> np.ndarray:
         for name in statistics:
             if name == "count":
                 parts.append([len(block)])
+            elif isinstance(name, str) and name.endswith("%"):
+                ordered, (side, share) = np.sort(block, axis=0), name[:-1].split()
+                count = max(1, int(np.ceil(float(share) / 100 * len(block))))
+                parts.append((ordered[-count:] if side == "top" else ordered[:count]).mean(axis=0))
             elif isinstance(name, str):
                 parts.append(getattr(np, name)(block, axis=0))
             else:
@@ -118,7 +123,8 @@ def test_names():
         model.get_feature_names_out(["b", "a"])
 
 
-KNOWN = "'min', 'max', 'mean', 'std', 'sum', 'count', 'median' or a quantile between 0 and 1."
+KNOWN = "'min', 'max', 'mean', 'std', 'sum', 'count', 'median', "
+KNOWN += "'top 5%', 'bottom 5%' or a quantile between 0 and 1."
 
 
 @pytest.mark.parametrize(

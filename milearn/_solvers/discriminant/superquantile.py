@@ -32,11 +32,14 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
+from sklearn.utils import gen_batches
 
 from ..._bags.blocks import Block, PassSource
 
 # Directions whose scores are computed at once.
 _AT_ONCE = 64
+# Instances whose scores are compared at once.
+_ROWS_AT_ONCE = 2**14
 # Points between the last direction and the next one that are tried if the next one is lower.
 _SHORTER = (0.5, 0.25, 0.1)
 # Rounding of q n before it is rounded up.
@@ -50,11 +53,13 @@ def counts_of(sizes: Any, shares: Any) -> np.ndarray:
 
 
 def _of_equal_size(offsets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Bags of each size, and the rows of their instances, shape (n_bags, size)."""
+    """Bags of each size, some at once, and the rows of their instances, shape (n_bags, size)."""
     sizes = np.diff(offsets)
     for size in np.unique(sizes):
-        bags = np.flatnonzero(sizes == size)
-        yield bags, offsets[bags][:, None] + np.arange(size)
+        same = np.flatnonzero(sizes == size)
+        for some in gen_batches(len(same), max(1, _ROWS_AT_ONCE // max(1, int(size)))):
+            bags = same[some]
+            yield bags, offsets[bags][:, None] + np.arange(size)
 
 
 def superquantiles(source: PassSource, directions: np.ndarray, shares: Any) -> np.ndarray:
@@ -75,9 +80,15 @@ def _superquantiles(block: Block, directions: np.ndarray, shares: np.ndarray) ->
     found = np.empty((len(shares), len(block.offsets) - 1, len(directions)))
     for first in range(0, len(directions), _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
-        scores = block.scores(directions[some].T, precise=True)
-        found[:, :, some] = means_of_highest(scores, block.offsets, shares)
+        found[:, :, some] = means_of_highest(
+            _scores(block, directions[some]), block.offsets, shares
+        )
     return found
+
+
+def _scores(block: Block, directions: np.ndarray) -> np.ndarray:
+    """Scores of the instances of a block, shape (n_directions, n_instances)."""
+    return np.ascontiguousarray(block.scores(directions.T, precise=True).T)
 
 
 def means_of_highest(scores: np.ndarray, offsets: np.ndarray, shares: Any) -> np.ndarray:
@@ -85,13 +96,14 @@ def means_of_highest(scores: np.ndarray, offsets: np.ndarray, shares: Any) -> np
 
     Parameters
     ----------
-    scores : ndarray of shape (n_instances, n_directions)
+    scores : ndarray of shape (n_directions, n_instances)
     offsets : ndarray of shape (n_bags + 1,)
     shares : array-like of shape (n_shares,)
     """
-    found = np.empty((len(shares), len(offsets) - 1, scores.shape[1]))
+    found = np.empty((len(shares), len(offsets) - 1, len(scores)))
     for bags, rows in _of_equal_size(offsets):
-        found[:, bags] = _highest_means(scores[rows], counts_of(rows.shape[1], shares))
+        means = _highest_means(scores[:, rows], counts_of(rows.shape[1], shares))
+        found[:, bags] = np.swapaxes(means, 1, 2)
     return found
 
 
@@ -106,30 +118,30 @@ def rows_of_highest(scores: np.ndarray, offsets: np.ndarray, share: float) -> np
 
 
 def _highest_means(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Means of the highest scores of bags of one size, shape (n_counts, n_bags, n_directions)."""
+    """Means of the highest scores along the last axis, shape (n_counts, ...)."""
     each, place = np.unique(counts, return_inverse=True)
-    ordered = np.partition(-scores, [count - 1 for count in each], axis=1)
-    sums = np.add.reduceat(ordered, [0, *each[:-1]], axis=1)[:, : len(each)]
-    # Rows after the last count belong to no segment of it.
+    ordered = np.partition(-scores, [count - 1 for count in each])
+    sums = np.add.reduceat(ordered, [0, *each[:-1]], axis=-1)
+    # Scores after the last count belong to no segment of it.
     last = each[-2] if len(each) > 1 else 0
-    sums[:, -1] = ordered[:, last : each[-1]].sum(axis=1)
-    means = -np.cumsum(sums, axis=1) / each[:, None]
-    return np.asarray(np.moveaxis(means, 1, 0)[place])
+    sums[..., -1] = ordered[..., last : each[-1]].sum(axis=-1)
+    means = -np.cumsum(sums, axis=-1) / each
+    return np.asarray(np.moveaxis(means, -1, 0)[place])
 
 
-def _selected(scores: np.ndarray, count: int) -> np.ndarray:
-    """Weights of the instances in T_i, for scores (n_bags, size, n_directions) of one size.
+def _selected(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Weights of the instances in T_i, for scores (n_directions, n_bags, size) of bags of one size.
 
-    Instances with the lowest selected score share what is left.
+    Instances with the lowest selected score share what is left. Each direction has its count.
     """
-    size = scores.shape[1]
-    if count == size:
-        return np.full(scores.shape, 1.0 / size)
-    lowest = np.partition(scores, size - count, axis=1)[:, size - count, None]
+    places = scores.shape[-1] - counts
+    ordered = np.partition(scores, np.unique(places))
+    lowest = ordered[np.arange(len(counts)), :, places][..., None]
     above, tied = scores > lowest, scores == lowest
-    left = count - np.count_nonzero(above, axis=1, keepdims=True)
+    counts = counts[:, None, None]
+    left = counts - np.count_nonzero(above, axis=-1, keepdims=True)
     return np.asarray(
-        (above + tied * (left / np.count_nonzero(tied, axis=1, keepdims=True))) / count
+        (above + tied * (left / np.count_nonzero(tied, axis=-1, keepdims=True))) / counts
     )
 
 
@@ -137,20 +149,15 @@ def _step_of_block(
     block: Block, directions: np.ndarray, shares: np.ndarray, pull: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """sum_i c_i S_q(w; i) and sum_i c_i T_i(w) of the bags of a block, for pairs of w and q."""
-    scores, own = block.scores(directions.T, precise=True), pull[block.bags]
+    scores, own = _scores(block, directions), pull[block.bags]
     weights = np.zeros(scores.shape)
-    columns = [(share, np.flatnonzero(shares == share)) for share in np.unique(shares)]
     for bags, rows in _of_equal_size(block.offsets):
         # Bags of weight zero take no part.
-        rows, factors = rows[own[bags] != 0], own[bags][own[bags] != 0, None, None]
-        given = scores[rows]
-        selected = np.empty(given.shape)
-        for share, column in columns:
-            count = int(counts_of(rows.shape[1], share))
-            selected[:, :, column] = _selected(given[:, :, column], count)
-        weights[rows] = factors * selected
-    values = np.einsum("ij,ij->j", scores, weights)
-    return values, np.asarray((block.instances.T @ weights).T)
+        rows, factors = rows[own[bags] != 0], own[bags][own[bags] != 0, None]
+        counts = counts_of(rows.shape[1], shares)
+        weights[:, rows] = factors * _selected(scores[:, rows], counts)
+    values = np.einsum("ij,ij->i", scores, weights)
+    return values, np.asarray(weights @ block.instances)
 
 
 @dataclass(frozen=True)
@@ -207,6 +214,10 @@ def ascend(
         values, sums = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
         return values - points @ centre, sums - centre
 
+    def enough(value: Any) -> Any:
+        """Less than this is rounding."""
+        return value + 1e-12 * np.abs(value)
+
     current = metric.normalised(directions)
     values, gradients = evaluated(current, shares)
     n_passes, moving = 1, np.ones(len(current), dtype=bool)
@@ -215,7 +226,7 @@ def ascend(
         found, at_target = evaluated(target[moving], shares[moving])
         n_passes += 1
         taken = np.flatnonzero(moving)
-        higher = found > values[moving]
+        higher = found > enough(values[moving])
         good, rest = taken[higher], taken[~higher]
         current[good], values[good], gradients[good] = (
             target[good],
@@ -232,7 +243,7 @@ def ascend(
             tried = tried.reshape(len(_SHORTER), -1)
             best = tried.argmax(axis=0)
             for number, row in enumerate(rest):
-                if tried[best[number], number] > values[row]:
+                if tried[best[number], number] > enough(values[row]):
                     place = best[number] * len(rest) + number
                     current[row], values[row] = points[place], tried[best[number], number]
                     gradients[row], moving[row] = at_points[place], True
