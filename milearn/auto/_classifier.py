@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -61,10 +62,11 @@ class MIClassifier(Automatic, BagClassifier):
         "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
         predicted. The probabilities do not depend on it.
     time_limit : float, default=None
-        Wall time in seconds that the fit should take. Each model is scored on one inner fold, cheap
-        ones first, before any is scored on a second one. Steps that would exceed the limit are
-        skipped and listed in ``skipped_``: scalings, inner folds and models. The smallest possible
-        fit is always run. Without a limit, steps are only skipped because of the size of the data.
+        Wall time in seconds that the fit should take, the last fit on all bags included. Each model
+        is scored on one inner fold, cheap ones first, before any is scored on a second one. The
+        time of a model is first measured on samples of many bags. Steps that would exceed the limit
+        are skipped and listed in ``skipped_``: scalings, inner folds and models. The first model is
+        always fitted. Without a limit, steps are only skipped because of the size of the data.
     pos_label : label, default=None
         The positive class of two for the models "instance" and "linear" and for ``witness``: one
         instance of this class makes a bag positive. By default, both classes are tried.
@@ -232,6 +234,7 @@ class MIClassifier(Automatic, BagClassifier):
         self
             The fitted estimator.
         """
+        start = time.perf_counter()
         bags, noted = self._validate_fit(X)
         bags = prepared(bags, self._size_limits)
         labels = validate_labels(self, y, bags)
@@ -245,7 +248,7 @@ class MIClassifier(Automatic, BagClassifier):
         folds = class_folds(merged, codes, rng)
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)
-        run = Search(self, task, merged, codes, n_columns, seed, folds)
+        run = Search(self, task, merged, codes, n_columns, seed, folds, start)
         judged = run.judged(self._candidates(run, given))
         assumed = best_candidate(judged, (LINEAR, INSTANCE)) or given
         negative = assumed.without

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -144,6 +145,7 @@ class MIRegressor(Automatic, BagRegressor):
         self
             The fitted estimator.
         """
+        start = time.perf_counter()
         bags, noted = self._validate_fit(X)
         bags = prepared(bags, self._size_limits)
         targets = validate_labels(self, y, bags, numeric=True)
@@ -158,7 +160,7 @@ class MIRegressor(Automatic, BagRegressor):
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)
-        run = Search(self, task, merged, scaled, 1, seed, folds)
+        run = Search(self, task, merged, scaled, 1, seed, folds, start)
         judged = run.judged(self._candidates(run))
         self._replace_fitted(
             {
@@ -173,7 +175,7 @@ class MIRegressor(Automatic, BagRegressor):
 
     def _candidates(self, run: Search) -> list[CandidateName]:
         """The candidates, cheap ones first; one without inner folds."""
-        names = [] if run.size.text else [RIDGE, LINEAR, TREES, SHARE]
+        names = [] if run.size.text else [LINEAR, RIDGE, TREES, SHARE]
         names += [AVERAGE] if run.size.kernels else []
         names += [INSTANCE] if run.size.instance_kernel else []
         if not run.folds:

@@ -6,7 +6,10 @@ Inner folds depend on the bags, but not on their order.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -78,8 +81,8 @@ _PENALTIES = tuple(10.0**power for power in range(-2, 6))
 # kernels, and four for trees with a copy in folds.
 _PER_FEATURE = 36
 
-# Ratio of the times of a fit on all training bags and on a subset of them.
-_WHOLE_FIT = 1.5
+# Samples of the bags on which the time of a model is measured, as inverse shares, and fewest bags.
+_SAMPLES, _FEWEST_BAGS = (64, 16, 4), 64
 
 
 class Automatic(CallbackSupport):
@@ -120,6 +123,8 @@ class Search:
         Columns of scores.
     seed : int
     folds : list of (train, test)
+    start : float
+        When the fit began, by ``time.perf_counter``.
 
     Attributes
     ----------
@@ -143,6 +148,7 @@ class Search:
         n_columns: int,
         seed: int,
         folds: Folds,
+        start: float,
     ) -> None:
         self.name, self.task = type(estimator).__name__, task
         self.time_limit, self.n_jobs = estimator.time_limit, estimator.n_jobs
@@ -156,12 +162,14 @@ class Search:
         self.judge = value_judge(self.data) if regression else class_judge(self.data, scoring)
         self._check_memory()
         self.skipped = list(self.size.notes)
-        self.start, self.stopped = time.perf_counter(), False
+        self.start, self.stopped = start, False
         self._prepared: dict[CandidateName, Candidate] = {}
         self.scored: Scored = {}
         self.dropped: set[CandidateName] = set()
         # Seconds of the last fold of each candidate.
         self._took: dict[CandidateName, float] = {}
+        # Seconds of a fit on all bags in those of a first fold, as measured on samples.
+        self._last: dict[CandidateName, float] = {}
         # Scores of classes by kernel, see InstanceCandidate.
         self._shared: dict[str, dict[Any, np.ndarray]] = {}
 
@@ -187,6 +195,8 @@ class Search:
         Measures are multiplied by ``unit``.
         """
         parts, functions, calibrations = members(judged), [], []
+        names = ", ".join(str(each.candidate) for each in parts)
+        self._say(f"the last fit of {names} on all bags starts")
         for each in parts:
             functions.append(self.candidate(each.candidate).whole())
             calibrations.append(each.calibration)
@@ -217,9 +227,12 @@ class Search:
 
     def _step(self, what: str) -> None:
         """Report a completed step."""
+        self._say(what)
+        self.stopped = self.task.step() or self.stopped
+
+    def _say(self, what: str) -> None:
         if self.verbose:
             print(f"[{self.name}] {self._elapsed:.1f} s: {what}", flush=True)
-        self.stopped = self.task.step() or self.stopped
 
     def _allows(self, seconds: float) -> bool:
         """Whether at least ``seconds`` remain, and no callback requested to stop."""
@@ -403,6 +416,69 @@ class Search:
         calibration = not_calibrated(self.data.n_columns)
         return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in names}
 
+    def _fits(self, name: CandidateName) -> bool:
+        """Whether there is time for the first fold of a candidate, and the fits on all bags.
+
+        A new model is measured on larger and larger samples of many bags, until a larger sample
+        would take too long.
+        """
+        first = not self.scored
+        like = [each for each in self.scored if each.name == name.name]
+        if self.time_limit is None or first or like or self.merged.bags.is_remote:
+            took = sum(self._took[each] + self._last_fit(each) for each in like[:1])
+            return self._allows(took + self._last_fits())
+        n_bags = len(self.merged.bags)
+        # Each class, or part of the values, has the same share of a sample as of all bags.
+        ordered = np.argsort(self.data.targets, kind="stable")
+        for part in _SAMPLES:
+            if n_bags < part * _FEWEST_BAGS or not self._allows(self._last_fits()):
+                continue
+            places = np.linspace(0, n_bags - 1, n_bags // part).round().astype(np.intp)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fold, whole = self._on_sample(np.sort(ordered[places])).seconds_of(name)
+            self._last[name] = whole / fold
+            self._say(f"{name} takes {fold + whole:.1f} s for one bag of {part}")
+            if self._allows(part * (fold + whole) + self._last_fits()):
+                return True
+            if not self._allows(4 * (fold + whole) + self._last_fits()):
+                return False
+        return self._allows(self._last_fits())
+
+    def seconds_of(self, name: CandidateName) -> np.ndarray:
+        """Seconds of the first fold of a candidate, prepared for it, and of the last fit."""
+        times = [self._elapsed]
+        candidate = self.candidate(name)
+        for step in (lambda: candidate.fold(*self.folds[0]), candidate.whole):
+            step()
+            times.append(self._elapsed)
+        return np.diff(times)
+
+    def _on_sample(self, rows: np.ndarray) -> Search:
+        """This search on a sample of the bags, which says and leaves out nothing."""
+        found, data, every = copy(self), self.data, np.arange(len(rows))
+        for name in ("_scaled", "_featured"):
+            vars(found).pop(name, None)
+        found.merged = replace(
+            self.merged,
+            bags=self.merged.bags[rows],
+            positions=self.merged.positions[rows],
+            weights=self.merged.weights[rows],
+            order=every,
+            distinct_positions=every,
+            inverse=every,
+            groups=None,
+        )
+        found.data = replace(data, targets=data.targets[rows], weights=data.weights[rows])
+        found.folds = [
+            (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))
+            for train, test in self.folds
+        ]
+        found.task = FitTask(None, None, {})
+        found.verbose, found.time_limit, found.n_jobs = False, None, 1
+        found.skipped, found._prepared, found._shared = [], {}, {}
+        return found
+
     def _is_wanted(self, candidate: CandidateName) -> bool:
         """Whether to score a candidate: "instance" only as "linear" leaves it open."""
         linear = {name: scores for name, scores in self.scored.items() if name.name == LINEAR}
@@ -423,11 +499,13 @@ class Search:
             for name in names
             if name not in self.dropped
             and len(self.scored.get(name, [])) == number
-            and self._allows(self._took.get(name, 0.0) + self._last_fits())
+            and (self._allows(self._took[name] + self._last_fits()) if number else self._fits(name))
         ]
         due = due or ([] if self.scored else names[:1])
         begun = self._elapsed
         # Prepared here: a candidate uses joblib itself, which would wait for this call.
+        for name in due:
+            self._say(f"{name} on fold {number + 1} of {len(self.folds)} starts")
         steps = [self.candidate(name).fold for name in due]
         fits = Parallel(n_jobs=1 if self._one_by_one else self.n_jobs)(
             delayed(step)(*self.folds[number]) for step in steps
@@ -435,13 +513,17 @@ class Search:
         for name, scores in zip(due, fits, strict=True):
             self._took[name] = (self._elapsed - begun) / len(due)
             self._step(f"{name} scored on fold {number + 1} of {len(self.folds)}")
-            last_fits = _WHOLE_FIT * self._took[name] + self._last_fits()
-            if number or not self.scored or self._allows(last_fits):
+            if number or not self.scored or self._allows(self._last_fit(name) + self._last_fits()):
                 self.scored.setdefault(name, []).append(scores)
 
     def _last_fits(self) -> float:
         """Seconds for the fits on all bags that follow."""
-        return _WHOLE_FIT * sum(self._took[name] for name in self.scored.keys() - self.dropped)
+        return sum(self._last_fit(name) for name in self.scored.keys() - self.dropped)
+
+    def _last_fit(self, name: CandidateName) -> float:
+        """Seconds for the fit of a scored model on all bags."""
+        share = len(self.folds[0][0]) / len(self.data.targets)
+        return self._took[name] * self._last.get(name, 1 / share)
 
     def _report(self, names: list[CandidateName]) -> None:
         """Record what the time, or a callback, left out."""

@@ -237,13 +237,13 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     -----
     The problem is not convex. The directions :math:`\Sigma^{-1}(x - m)` of up to 400 instances,
     Fisher's discriminant of the instances and eigenvectors of the difference of the covariances of
-    the classes are screened, and the best four for each share are improved by six steps to
+    the classes are screened, and the best two for each share are improved by four steps to
     :math:`\Sigma^{-1}` times the gradient. A step that lowers the objective is shortened or not
     taken. The result is a local maximum, which is the maximum for q = 1.
 
     Scores of held-out bags are calibrated by logistic regression. Instances are read in passes and
     may be in a memory map or on the workers of a Dask cluster. Above 10,000 instances per feature,
-    or 2**25 values, the share and the direction are found on a sample of the bags, followed by six
+    or 2**25 values, the share and the direction are found on a sample of the bags, followed by four
     steps on all of them. Above 1,500 features, w is sought in the span of 100 instances. The result
     does not depend on the order of bags and instances. A sample weight of two is equivalent to a
     duplicate.

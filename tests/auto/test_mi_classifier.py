@@ -392,9 +392,13 @@ def test_verbose_tells_each_step(capsys):
     bags, y = shifted_bags(20)
     MIClassifier(verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
-    # Four scalings, the last fit; trees, shares, the average, two models with two orientations, by
-    # folds.
-    assert len(lines) == 26
+    # Trees, shares, the average, two models with two orientations, by folds; four scalings, the
+    # last fit.
+    scored = [line for line in lines if "scored on fold" in line]
+    started = [line for line in lines if line.endswith("starts")]
+    assert len(scored) == 21
+    assert len(started) == len(scored) + 1
+    assert len(lines) == len(scored) + len(started) + 5
     assert all(line.startswith("[MIClassifier] ") for line in lines)
     assert lines[-1].endswith("fitted on all bags")
 

@@ -20,6 +20,7 @@ from milearn.auto._judgement import (
     clearly_worse,
     judge_candidates,
 )
+from milearn.auto._run import Search
 from milearn.datasets import make_bags
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
@@ -252,6 +253,31 @@ def test_trees_on_statistics_of_the_scaled_bags():
 # -- time ------------------------------------------------------------------------------------------
 
 
+def test_the_time_of_a_model_is_measured_on_samples(monkeypatch):
+    measured = []
+
+    def seconds_of(run, name):
+        measured.append((name.name, len(run.merged.bags), len(run.folds)))
+        return np.array([400.0, 400.0]) if name.name == "trees" else np.array([0.1, 0.1])
+
+    monkeypatch.setattr(Search, "seconds_of", seconds_of)
+    bags, y = make_bags(n_bags=1040, n_features=2, bag_size=(1, 2), random_state=0)
+    with pytest.warns(UserWarning, match="time_limit=1000.0 left out 'trees': raise it"):
+        model = MIClassifier(time_limit=1e3, random_state=0).fit(bags, y)
+    assert set(model.scores_) >= {"linear", "share", "average"}
+    assert "'trees' (time_limit=1000.0 s)" in model.skipped_
+    # Of the smallest sample, four times the seconds would be too long.
+    assert measured[0] == ("trees", 65, 2)
+    assert {name for name, *_ in measured[1:]} == {"share", "average", "instance"}
+
+
+def test_seconds_are_those_of_a_fold_and_of_the_last_fit(capsys):
+    bags, y = make_bags(n_bags=260, n_features=2, bag_size=(1, 2), random_state=0)
+    MIClassifier(time_limit=1e3, verbose=True, random_state=0).fit(bags, y)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "for one bag of" in line]
+    assert [line.split("'")[1] for line in lines] == ["trees", "share", "average", "instance"]
+
+
 def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     bags, y = make_bags(n_bags=40, random_state=0)
     MIClassifier(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
@@ -261,4 +287,5 @@ def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     assert numbers[:6] == [1] * 6
     assert numbers == sorted(numbers)
     assert numbers[-1] == 5
-    assert "'linear' scored on fold 1" in lines[0]
+    assert "'linear' on fold 1 of 5 starts" in lines[0]
+    assert "'linear' scored on fold 1" in lines[1]

@@ -51,7 +51,7 @@ _VALUES = 2**25
 _CUTS = 64
 # Best candidates of each share that are followed, and the steps of all of them. The best one of
 # each share goes on to the last step.
-_STARTS, _FIRST_STEPS, _STEPS = 4, 2, 6
+_STARTS, _FIRST_STEPS, _STEPS = 2, 1, 4
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from sklearn.utils import gen_batches
 from ..._bags.blocks import Block, PassSource
 
 # Directions whose scores are computed at once.
-_AT_ONCE = 64
+_AT_ONCE = 16
 # Instances whose scores are compared at once.
 _ROWS_AT_ONCE = 2**14
 # Points between the last direction and the next one that are tried if the next one is lower.
