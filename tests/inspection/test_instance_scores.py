@@ -137,7 +137,7 @@ def test_what_cannot_be_drawn_is_one_sentence(data, model, options, message):
 
 def test_models_without_instance_scores_say_so(data):
     X, y = data
-    with pytest.raises(TypeError, match="SVC has no method instance_decision_function"):
+    with pytest.raises(TypeError, match="SVC does not score instances"):
         InstanceScoresDisplay.from_estimator(make_pipeline(BagStatistics(), SVC()).fit(X, y), X)
     with pytest.raises(ValueError, match="such as BagStatistics, makes one row of a bag"):
         InstanceScoresDisplay.from_estimator(
