@@ -23,6 +23,7 @@ from .annotations import (
 )
 from .arrow import arrow_table, has_lists, need_module, read_nested
 from .canonical import (
+    as_array,
     as_floats,
     block_diagonal,
     canonical_csr,
@@ -34,6 +35,7 @@ from .canonical import (
     id_array,
     is_missing,
     listed,
+    refuse_anndata,
     stack_blocks,
     stack_matrices,
 )
@@ -322,7 +324,7 @@ def whole_number(name: str, value: Any) -> int:
 
 def _one(values: Any, position: int, channels_last: bool) -> np.ndarray:
     try:
-        array = np.asarray(values)
+        array = as_array(values, f"Series {position}")
     except ValueError as error:
         raise ValueError(
             f"Series {position} has channels of different lengths: pad them or cut them first."
@@ -358,7 +360,7 @@ def _pixels(image: Any, position: int, patch: tuple[int, int]) -> np.ndarray:
             "numpy.asarray(PIL.Image.open(path))."
         )
     try:
-        pixels = np.asarray(image)
+        pixels = as_array(image, f"Image {position}")
     except ValueError as error:
         raise ValueError(f"Image {position} has rows of different lengths.") from error
     shape = pixels.shape
@@ -479,8 +481,9 @@ class BagConstructors(RawConstructors):
             their number of features, or blocks of ``instance_data`` that do not fit; the message
             names the bags.
         TypeError
-            For a block that is a string or itself :class:`Bags`.
+            For a block that is a string, itself :class:`Bags`, or no array.
         """
+        refuse_anndata(blocks, "The sequence of bags")
         blocks = list(blocks)
         for position, block in enumerate(blocks):
             if isinstance(block, BagConstructors):
@@ -633,6 +636,7 @@ default=None
         (array([2, 1]), array([1, 0]))
         """
         if not hasattr(df, "columns"):
+            refuse_anndata(df, "The data frame")
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
         columns = bag_columns(bag_data)
         if has_list_cells(df):
