@@ -35,8 +35,8 @@ def refuse_anndata(data: Any, what: str) -> None:
     """Raise a TypeError for an object with a matrix ``X`` and a table ``obs`` of its rows."""
     if not hasattr(data, "columns") and hasattr(data, "X") and hasattr(data, "obs"):
         raise TypeError(
-            f"{what} is {type(data).__name__}: pass its matrix and the donor of each cell, "
-            "Bags.from_ids(adata.X, adata.obs['donor'])."
+            f"{what} is {type(data).__name__}: use Bags.from_anndata(adata, sample_key), where "
+            "sample_key names the column of obs with the bag of each row."
         )
 
 
