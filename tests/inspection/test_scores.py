@@ -105,7 +105,7 @@ def test_scores_of_a_calibrated_classifier_are_means_of_its_models(data):
     frozen = CalibratedClassifierCV(FrozenEstimator(model.fit(X, names))).fit(X, names)
     np.testing.assert_array_equal(instance_scores(frozen, X), instance_scores(model, X))
     three = np.arange(24) % 3
-    calibrated = CalibratedClassifierCV(MISVC(kernel="linear"), cv=2).fit(X, three)
+    calibrated = CalibratedClassifierCV(LeastSquaresBags(), cv=2).fit(X, three)
     columns = [instance_scores(calibrated, X, class_label=label) for label in range(3)]
     predicted = calibrated.predict(X)[X.bag_index]
     np.testing.assert_array_equal(instance_scores(calibrated, X), np.choose(predicted, columns))
