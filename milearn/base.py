@@ -189,6 +189,9 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
+        Positive values indicate ``classes_[1]``, also if ``pos_label`` is ``classes_[0]``.
+        :func:`milearn.inspection.instance_scores` gives them the sign of the positive class.
+
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
@@ -220,6 +223,8 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
     @over_blocks()
     def predict_instances(self, X: Any) -> np.ndarray:
         """Class of each instance, in the order of ``X.instances``.
+
+        It is what :meth:`predict` returns for a bag of this instance alone.
 
         Parameters
         ----------
@@ -266,6 +271,8 @@ class BagValues(_TwoLevels):
     @over_blocks()
     def predict_instances(self, X: Any) -> np.ndarray:
         """Value of each instance, in the order of ``X.instances``.
+
+        It is what :meth:`predict` returns for a bag of this instance alone.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .canonical import is_missing
+from .canonical import as_array, is_missing
 from .segments import segment_index
 
 _EXAMPLES = {
@@ -32,7 +32,7 @@ def canonical_data(
         if not isinstance(name, str) or not name:
             raise TypeError(f"{kind} has the key {name!r}: name every array by a string.")
         if kind == "bag_data" and not sparse.issparse(values):
-            values = _filled(name, np.asarray(values), what)
+            values = _filled(name, as_array(values, f"{kind}[{name!r}]"), what)
         array = canonical_array(name, values, kind)
         if array.ndim == 0 or len(array) != n:
             raise ValueError(
@@ -46,7 +46,7 @@ def canonical_data(
 def canonical_array(name: str, values: Any, kind: str = "instance_data") -> np.ndarray:
     if sparse.issparse(values):
         raise TypeError(f"{kind}[{name!r}] is sparse: pass a dense array.")
-    array = np.asarray(values)
+    array = as_array(values, f"{kind}[{name!r}]")
     if array.dtype.kind in "OT":
         entries = array.ravel().tolist()
         if not all(isinstance(entry, str) for entry in entries):

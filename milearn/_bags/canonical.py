@@ -27,12 +27,46 @@ _DIMENSION_ADVICE = {
 }
 
 
+# What NumPy reads as a whole. All else that has items it would take one by one.
+_INTERFACES = ("__array__", "__array_interface__", "__array_struct__", "columns")
+
+
+def refuse_anndata(data: Any, what: str) -> None:
+    """Raise a TypeError for an object with a matrix ``X`` and a table ``obs`` of its rows."""
+    if not hasattr(data, "columns") and hasattr(data, "X") and hasattr(data, "obs"):
+        raise TypeError(
+            f"{what} is {type(data).__name__}: use Bags.from_anndata(adata, sample_key), where "
+            "sample_key names the column of obs with the bag of each row."
+        )
+
+
+def check_array_like(data: Any, what: str) -> None:
+    """Raise a TypeError for an object that NumPy would convert item by item.
+
+    This takes hours for some objects. Arrays, data frames, sparse matrices and sequences pass, and
+    so do objects without items, of which NumPy makes arrays without dimensions.
+    """
+    refuse_anndata(data, what)
+    known = sparse.issparse(data) or isinstance(data, Sequence)
+    if hasattr(data, "__getitem__") and not (known or any(hasattr(data, n) for n in _INTERFACES)):
+        raise TypeError(
+            f"{what} is {type(data).__name__}, which is no array, data frame or sparse matrix: "
+            "convert it to one of them first."
+        )
+
+
+def as_array(data: Any, what: str) -> np.ndarray:
+    """An array of something that passes :func:`check_array_like`."""
+    check_array_like(data, what)
+    return np.asarray(data)
+
+
 def canonical_matrix(instances: Any) -> Any:
     if sparse.issparse(instances):
         return canonical_csr(instances)
     if isinstance(instances, (str, bytes)):
         raise TypeError("instances is a string: pass a 2-D array of numbers.")
-    matrix = np.asarray(instances)
+    matrix = as_array(instances, "instances")
     if matrix.ndim != 2:
         raise ValueError(
             f"instances has {matrix.ndim} dimension(s): pass a matrix with one row per instance."
@@ -92,7 +126,7 @@ def canonical_csr(matrix: Any) -> sparse.csr_array:
 
 
 def canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
-    values = np.asarray(offsets)
+    values = as_array(offsets, "offsets")
     if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
         raise ValueError(
             "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and "
@@ -126,7 +160,7 @@ def empty_bag(position: int) -> str:
 def canonical_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array | None:
     if graph is None:
         return None
-    matrix = graph if sparse.issparse(graph) else np.asarray(graph)
+    matrix = graph if sparse.issparse(graph) else as_array(graph, name)
     if matrix.ndim != 2 or matrix.shape != (n, n):
         raise ValueError(
             f"{name} has shape {matrix.shape} but there are {n} {what}: it must be ({n}, {n})."
@@ -163,7 +197,7 @@ def canonical_block(block: Any, position: int) -> Any:
         raise TypeError(f"Bag {position} is a string: pass 2-D blocks of numbers. {TEXT_ADVICE}")
     if not sparse.issparse(block):
         try:
-            block = np.asarray(block)
+            block = as_array(block, f"Bag {position}")
         except ValueError as error:
             if first_text(block) is not None:
                 raise ValueError(_holds_strings(position)) from error

@@ -23,6 +23,7 @@ from .annotations import (
 )
 from .arrow import arrow_table, has_lists, need_module, read_nested
 from .canonical import (
+    as_array,
     as_floats,
     block_diagonal,
     canonical_csr,
@@ -34,10 +35,11 @@ from .canonical import (
     id_array,
     is_missing,
     listed,
+    refuse_anndata,
     stack_blocks,
     stack_matrices,
 )
-from .rows_on_disk import holds_text
+from .rows_on_disk import holds_text, is_mapped
 from .segments import group_by_id, offsets_of
 
 # A blank line, or the end of a sentence with the first letter of the next one.
@@ -322,7 +324,7 @@ def whole_number(name: str, value: Any) -> int:
 
 def _one(values: Any, position: int, channels_last: bool) -> np.ndarray:
     try:
-        array = np.asarray(values)
+        array = as_array(values, f"Series {position}")
     except ValueError as error:
         raise ValueError(
             f"Series {position} has channels of different lengths: pad them or cut them first."
@@ -358,7 +360,7 @@ def _pixels(image: Any, position: int, patch: tuple[int, int]) -> np.ndarray:
             "numpy.asarray(PIL.Image.open(path))."
         )
     try:
-        pixels = np.asarray(image)
+        pixels = as_array(image, f"Image {position}")
     except ValueError as error:
         raise ValueError(f"Image {position} has rows of different lengths.") from error
     shape = pixels.shape
@@ -479,8 +481,9 @@ class BagConstructors(RawConstructors):
             their number of features, or blocks of ``instance_data`` that do not fit; the message
             names the bags.
         TypeError
-            For a block that is a string or itself :class:`Bags`.
+            For a block that is a string, itself :class:`Bags`, or no array.
         """
+        refuse_anndata(blocks, "The sequence of bags")
         blocks = list(blocks)
         for position, block in enumerate(blocks):
             if isinstance(block, BagConstructors):
@@ -557,13 +560,26 @@ default=None
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
-        bags = cls(
-            matrix[rows],
-            offsets,
-            feature_names=feature_names,
-            instance_data=taken_rows(canonical_data(instance_data, matrix.shape[0]), rows),
-            bag_data=constant_data(bag_data, rows, offsets, names),
-        )
+        columns = constant_data(bag_data, rows, offsets, names)
+        bags: Any
+        if rows is order and is_mapped(matrix):
+            # Runs of rows are merged, so that rows in a file are not read.
+            starts = np.flatnonzero(np.diff(codes, prepend=-1))
+            bags = cls(
+                matrix,
+                np.append(starts, len(codes)),
+                feature_names=feature_names,
+                instance_data=instance_data,
+            )
+            bags = bags.merge(codes[starts], source=None).with_bag_data(columns)
+        else:
+            bags = cls(
+                matrix[rows],
+                offsets,
+                feature_names=feature_names,
+                instance_data=taken_rows(canonical_data(instance_data, matrix.shape[0]), rows),
+                bag_data=columns,
+            )
         if not return_ids:
             return bags
         return bags, id_array(names)
@@ -633,6 +649,7 @@ default=None
         (array([2, 1]), array([1, 0]))
         """
         if not hasattr(df, "columns"):
+            refuse_anndata(df, "The data frame")
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
         columns = bag_columns(bag_data)
         if has_list_cells(df):
@@ -665,12 +682,8 @@ default=None
             instance_data=data,
             bag_data=of_bags,
         )
-        labels = None
-        if label is not None:
-            values = df[label].to_numpy()
-            names, codes, order, offsets = group_by_id(keys)
-            labels = entry_of_groups(values, codes, order[offsets[:-1]], names, "labels")
-        return _given(bags, label is not None, labels, return_ids, ids)
+        labels = None if label is None else labels_of(df[label], keys)
+        return given(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
     def from_arrow(
@@ -765,7 +778,7 @@ default=None
             bag_data=None if bag_data is None else bag_columns(bag_data),
             empty=empty,
         )
-        return _given(cls(**parts), label is not None, labels, return_ids, ids)
+        return given(cls(**parts), label is not None, labels, return_ids, ids)
 
     @classmethod
     def singletons(
@@ -861,7 +874,13 @@ default=None
         )
 
 
-def _given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
+def labels_of(column: Any, keys: Sequence[Any]) -> np.ndarray:
+    """The label of each bag in a column with one entry per instance, or an error."""
+    names, codes, order, offsets = group_by_id(keys)
+    return entry_of_groups(column.to_numpy(), codes, order[offsets[:-1]], names, "labels")
+
+
+def given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
     """The bags, or a tuple with labels and identifiers if these are requested."""
     out = (bags, *([labels] if with_labels else []), *([ids] if with_ids else []))
     return bags if len(out) == 1 else out

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .annotated import AnnotatedBags
 from .annotations import canonical_data, taken_rows
 from .arrow import BagExports, bags_html
 from .blocks import BLOCK_BYTES, ArraySource
@@ -38,7 +39,7 @@ _ADVICE = (
 )
 
 
-class Bags(BagConstructors, BagMerging, BagExports):
+class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks

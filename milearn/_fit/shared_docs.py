@@ -73,7 +73,8 @@ n_jobs : int, default=None
 
 pos_label : label, default=None
     The positive class: one positive instance makes a bag positive. By default, ``classes_[1]``,
-    with a warning if the classes are strings.
+    with a warning if the classes are strings. Decision values, instance scores and ``coef_`` belong
+    to ``classes_[1]`` in both cases.
     With three or more classes each class is positive in turn (one-vs-rest).
 
 random_state : int, RandomState instance or None, default=None
@@ -90,7 +91,8 @@ classes_ : ndarray of shape (n_classes,)
     The class labels, sorted.
 
 coef_ : ndarray of shape {}
-    Weights; set only for the linear kernel.
+    Weights; set only for the linear kernel. A single row of a classifier belongs to
+    ``classes_[1]``, whatever ``pos_label`` is.
 
 converged_ : {}
     Whether the procedure converged within ``max_iter`` steps.

@@ -19,7 +19,14 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, is_missing
+from .._bags.canonical import (
+    CATEGORY_ADVICE,
+    TEXT_ADVICE,
+    check_array_like,
+    first_text,
+    frame_names,
+    is_missing,
+)
 from .._bags.remote import RemoteBags, check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
 from .warn import warn_user
@@ -54,7 +61,7 @@ def as_bags(X: Any) -> Any:
     Raises
     ------
     TypeError
-        For a string or bytes.
+        For a string or bytes, or an object that is no array, data frame, sparse matrix or sequence.
     ValueError
         For blocks that do not fit together; the message names the bag.
     """
@@ -65,6 +72,7 @@ def as_bags(X: Any) -> Any:
             f"X is a string ({str(X)[:40]!r}): pass bags; to read them from a file use "
             "milearn.datasets.load_bags."
         )
+    check_array_like(X, "X")
     if sparse.issparse(X) or hasattr(X, "columns"):
         return None
     if hasattr(X, "to_numpy"):

@@ -308,6 +308,8 @@ class SingleInstance(BagEstimator):
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
+        Positive values indicate ``classes_[1]``, also if ``pos_label`` is ``classes_[0]``.
+
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
@@ -341,8 +343,8 @@ class SingleInstance(BagEstimator):
     def predict_instances(self, X: Any) -> np.ndarray:
         """Class or value of each instance, in the order of ``X.instances``.
 
-        With ``pooling="max"`` and two classes, a bag is positive if and only if one of its
-        instances is.
+        It is what :meth:`predict` returns for a bag of this instance alone. With ``pooling="max"``
+        and two classes, a bag is positive if and only if one of its instances is.
 
         Parameters
         ----------

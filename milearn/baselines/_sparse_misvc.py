@@ -98,8 +98,9 @@ class SparseMISVC(BaselineClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        The weights w of the features; only set for ``kernel="linear"``. Scores are then computed
-        from them and not from ``dual_coef_``, which would cancel for large features.
+        The weights w of the features, of ``classes_[1]`` for two classes; only set for
+        ``kernel="linear"``. Scores are then computed from them and not from ``dual_coef_``, which
+        would cancel for large features.
     gamma_ : float
         Resolved value of ``gamma``.
     {n_components_}

@@ -348,7 +348,7 @@ class M3IC(CallbackSupport, BagClusterer):
         )
 
     def predict_instances(self, X: Any) -> np.ndarray:
-        """Cluster of each instance on its own.
+        """Cluster of each instance, as :meth:`predict` returns it for a bag of it alone.
 
         Parameters
         ----------

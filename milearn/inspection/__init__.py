@@ -10,7 +10,7 @@ from ._displays import (
     permutation_importance,
 )
 from ._instance_scores import InstanceScoresDisplay
-from ._scores import final_step, instance_scores
+from ._scores import cross_val_instance_scores, final_step, instance_scores
 from ._witness import WitnessDisplay
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "RegularizationPathDisplay",
     "StartsDisplay",
     "WitnessDisplay",
+    "cross_val_instance_scores",
     "final_step",
     "instance_scores",
     "permutation_importance",

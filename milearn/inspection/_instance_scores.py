@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .._bags import Bags
 from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below, local_bags, scored_instances
 
 _MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
 _MAX_POINTS = 2000  # if a map has more points, they are smaller
+_PANELS_IN_A_ROW = 4
 _MAX_EMPTY = 16  # maximum number of grid cells per instance for a plot as a grid
 
 
@@ -20,7 +22,8 @@ class InstanceScoresDisplay(Display):
 
     The plot has bars in the order of the instances, with the :term:`witness` in another colour, or
     is a map if the instances have coordinates: a heat map if they are on a grid, otherwise coloured
-    points. It is recommended to use :meth:`from_estimator`.
+    points. Of a merged bag, such as a patient with several slides, each part has a map of its own.
+    It is recommended to use :meth:`from_estimator`.
 
     Parameters
     ----------
@@ -33,6 +36,9 @@ class InstanceScoresDisplay(Display):
     patch_size : float, default=None
         Side of the patches, in units of the coordinates, which are then their upper left corners.
         If None, the coordinates are centres.
+    parts : array-like of shape (n_instances,), default=None
+        Part of the bag from which each instance comes, such as the slide. A map has one panel for
+        each part, with the same colours. By default, the bag has one part.
     threshold : float, default=0.0
         Score above which an instance indicates the class; None for regression.
     score_name : str, default="score"
@@ -41,7 +47,7 @@ class InstanceScoresDisplay(Display):
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes of the display.
+        Axes of the display, which contain the panels of several parts.
     figure_ : matplotlib Figure
         Figure of the display.
     bars_ : matplotlib BarContainer or None
@@ -49,9 +55,13 @@ class InstanceScoresDisplay(Display):
         consecutive ones by their highest score.
     image_ : matplotlib AxesImage or None
         The heat map; cells without an instance are masked. To see a picture below it, use
-        ``display.image_.set_alpha(0.5)`` and ``display.ax_.imshow(picture, zorder=-1)``.
+        ``display.image_.set_alpha(0.5)`` and ``display.ax_.imshow(picture, zorder=-1)``. None for
+        several parts.
     points_ : matplotlib PathCollection or None
-        The points of a map whose instances are not on a grid.
+        The points of a map whose instances are not on a grid. None for several parts.
+    maps_ : list of AxesImage or PathCollection
+        The map of each part, in the order of their sorted names; ``maps_[0].axes`` is its panel.
+        Empty without a map.
     line_ : matplotlib Line2D or None
         The threshold.
     colorbar_ : matplotlib Colorbar or None
@@ -76,6 +86,7 @@ class InstanceScoresDisplay(Display):
     witness: int | None = None
     coordinates: Any = None
     patch_size: float | None = None
+    parts: Any = None
     threshold: float | None = 0.0
     score_name: str = "score"
 
@@ -93,6 +104,12 @@ class InstanceScoresDisplay(Display):
                     f"coordinates must have shape ({shape[0]}, 2), a column and a row for each "
                     f"instance of the bag, got {self.coordinates.shape}."
                 )
+        self.parts = np.zeros(shape) if self.parts is None else np.asarray(self.parts)
+        if self.parts.shape != shape:
+            raise ValueError(
+                f"parts must have shape ({shape[0]},), the part of each instance, got "
+                f"{self.parts.shape}."
+            )
         if self.witness is None:
             self.witness = int(np.argmax(self.scores))
 
@@ -106,6 +123,7 @@ class InstanceScoresDisplay(Display):
         class_label: Any = None,
         coordinates: Any = None,
         patch_size: float | None = None,
+        parts: Any = None,
         kind: str = "auto",
         cmap: Any = None,
         limit: float | None = None,
@@ -130,6 +148,10 @@ class InstanceScoresDisplay(Display):
         patch_size : float, default=None
             Side of the patches, if the coordinates are their upper left corners; None if they are
             centres.
+        parts : str or array-like of shape (n_instances of the bag,), default=None
+            Part of the bag from which each instance comes, or the name of an entry of
+            ``X.instance_data``. By default, "bag" if it exists, which :meth:`milearn.Bags.merge`
+            adds: the map of a patient then has a panel for each slide.
         kind : {"auto", "bars", "map"}, default="auto"
             Type of the plot; "auto" is a map if there are coordinates.
         cmap : str or matplotlib Colormap, default=None
@@ -148,18 +170,14 @@ class InstanceScoresDisplay(Display):
         position = range(len(bags))[bag]
         one = bags[[position]]
         found = scored_instances(estimator, one, class_label)
-        if isinstance(coordinates, str):
-            if coordinates not in one.instance_data:
-                raise ValueError(
-                    f"coordinates={coordinates!r} is not an entry of X.instance_data, which has "
-                    f"{sorted(one.instance_data) or 'none'}."
-                )
-            coordinates = one.instance_data[coordinates]
+        if parts is None and "bag" in one.instance_data:
+            parts = "bag"
         return cls(
             scores=found.scores,
             witness=int(found.witnesses[0]),
-            coordinates=coordinates,
+            coordinates=_entry(one, "coordinates", coordinates),
             patch_size=patch_size,
+            parts=_entry(one, "parts", parts),
             threshold=found.threshold,
             score_name=found.name,
         ).plot(ax, kind=kind, cmap=cmap, limit=limit)
@@ -204,11 +222,11 @@ class InstanceScoresDisplay(Display):
                 "regressions do not have."
             )
         self.bars_ = self.image_ = self.points_ = self.line_ = self.colorbar_ = None
-        width = min(10.5, max(7.0, 0.7 * len(self.scores) + 1.2))
-        self._open(ax, None if as_map else (width, 4.0))
+        self.maps_: list[Any] = []
         if as_map:
-            self._plot_map(cmap, limit)
+            self._plot_map(ax, cmap, limit)
         else:
+            self._open(ax, (min(10.5, max(7.0, 0.7 * len(self.scores) + 1.2)), 4.0))
             self._plot_bars()
         return self
 
@@ -238,8 +256,8 @@ class InstanceScoresDisplay(Display):
         ax.xaxis.get_major_locator().set_params(integer=True)
         self._label("instance of the bag", self.score_name)
 
-    def _plot_map(self, cmap: Any, limit: float | None) -> None:
-        ax, centres = self.ax_, self.coordinates + 0.5 * (self.patch_size or 0.0)
+    def _plot_map(self, ax: Any, cmap: Any, limit: float | None) -> None:
+        centres = self.coordinates + 0.5 * (self.patch_size or 0.0)
         low, high, colors = float(self.scores.min()), float(self.scores.max()), "viridis"
         extend = "neither"
         if self.threshold is not None:
@@ -248,27 +266,70 @@ class InstanceScoresDisplay(Display):
             low, high, colors = self.threshold - reach, self.threshold + reach, "RdBu_r"
             extend = "both" if furthest > reach else "neither"
         style = {"cmap": cmap or colors, "vmin": low, "vmax": high}
-        grid = _as_grid(centres, self.scores, self.patch_size)
-        if grid is not None:
-            values, extent = grid
-            drawn = self.image_ = ax.imshow(values, extent=extent, interpolation="nearest", **style)
-        else:
-            share = min(1.0, _MAX_POINTS / len(centres))
-            style |= {"s": max(1.0, 36.0 * share), "edgecolors": LINE, "linewidths": 0.4 * share}
-            drawn = self.points_ = ax.scatter(*centres.T, c=self.scores, **style)
-            ax.set_aspect("equal")
-            ax.invert_yaxis()
-        place = centres[self.witness]
+        names, codes = np.unique(self.parts, return_inverse=True)
+        panels = self._panels(ax, len(names))
+        for number, (name, panel) in enumerate(zip(names, panels, strict=True)):
+            rows = np.flatnonzero(codes == number)
+            self.maps_.append(self._map(panel, centres[rows], self.scores[rows], style))
+            if number + _PANELS_IN_A_ROW >= len(names):
+                panel.set_xlabel("column")
+            if number % _PANELS_IN_A_ROW == 0:
+                panel.set_ylabel("row")
+            if len(names) > 1:
+                panel.set_title(str(name), fontsize="medium")
+        if len(names) == 1:
+            (drawn,) = self.maps_
+            self.image_ = drawn if hasattr(drawn, "get_extent") else None
+            self.points_ = None if self.image_ is drawn else drawn
+        place, panel = centres[self.witness], panels[codes[self.witness]]
         ring = {"marker": "o", "markerfacecolor": "none", "markersize": 12, "linestyle": "none"}
         # White around black is visible on dark and light cells.
-        ax.plot(*place, markeredgecolor="white", markeredgewidth=4.0, **ring)
-        ax.plot(*place, markeredgecolor="black", markeredgewidth=1.8, label="witness", **ring)
-        legend_below(ax)
-        ax.set_xlabel("column")
-        ax.set_ylabel("row")
+        panel.plot(*place, markeredgecolor="white", markeredgewidth=4.0, **ring)
+        panel.plot(*place, markeredgecolor="black", markeredgewidth=1.8, label="witness", **ring)
+        legend_below(panel)
         self.colorbar_ = self.figure_.colorbar(
-            drawn, ax=ax, label=self.score_name, shrink=0.85, extend=extend
+            self.maps_[0], ax=panels, label=self.score_name, shrink=0.85, extend=extend
         )
+
+    def _panels(self, ax: Any, n: int) -> list[Any]:
+        """The axes of each of ``n`` parts, in the place of the given ones or in a new figure."""
+        if n == 1:
+            return [self._open(ax, None)]
+        columns = min(n, _PANELS_IN_A_ROW)
+        shape = -(-n // columns), columns
+        place = self._open(ax, (2.6 * shape[1] + 1.2, 2.8 * shape[0] + 0.6)).get_subplotspec()
+        if place is None:
+            raise ValueError(
+                f"The map has {n} parts, which need axes of a grid: pass one of plt.subplots as ax."
+            )
+        self.ax_.set_axis_off()
+        grid = place.subgridspec(*shape)
+        return [self.figure_.add_subplot(grid[divmod(each, columns)]) for each in range(n)]
+
+    def _map(self, ax: Any, centres: np.ndarray, scores: np.ndarray, style: dict[str, Any]) -> Any:
+        """Scores as a picture, or as points if they are not on a grid."""
+        grid = _as_grid(centres, scores, self.patch_size)
+        if grid is not None:
+            values, extent = grid
+            return ax.imshow(values, extent=extent, interpolation="nearest", **style)
+        share = min(1.0, _MAX_POINTS / len(centres))
+        line = {"edgecolors": LINE, "linewidths": 0.4 * share}
+        points = ax.scatter(*centres.T, c=scores, s=max(1.0, 36.0 * share), **line, **style)
+        ax.set_aspect("equal")
+        ax.invert_yaxis()
+        return points
+
+
+def _entry(bags: Bags, what: str, given: Any) -> Any:
+    """An array of the instances, or the entry of ``instance_data`` of this name."""
+    if not isinstance(given, str):
+        return given
+    if given not in bags.instance_data:
+        raise ValueError(
+            f"{what}={given!r} is not an entry of X.instance_data, which has "
+            f"{sorted(bags.instance_data) or 'none'}."
+        )
+    return bags.instance_data[given]
 
 
 def _as_grid(
@@ -288,7 +349,7 @@ def _as_grid(
     columns, rows = cells
     shape = (int(rows.max()) + 1, int(columns.max()) + 1)
     n = len(scores)
-    if n < 2 or shape[0] * shape[1] > _MAX_EMPTY * n:
+    if (n < 2 and size is None) or shape[0] * shape[1] > _MAX_EMPTY * n:
         return None
     values = np.ma.masked_all(shape)
     if len(np.unique(rows * shape[1] + columns)) < n:

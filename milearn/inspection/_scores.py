@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_classifier, is_clusterer
+from sklearn.base import BaseEstimator, clone, is_classifier, is_clusterer
+from sklearn.model_selection import cross_val_predict
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 from .._bags import Bags
 from .._bags.segments import segment_argmax
 from .._fit.validation import as_bags, check_bags
-from ..base import highest_class
 
 
 class InstanceScores(NamedTuple):
@@ -21,6 +23,7 @@ class InstanceScores(NamedTuple):
     name: str
     threshold: float | None
     label_name: str = "class"
+    class_label: Any = None
 
 
 def local_bags(X: Any) -> Bags:
@@ -94,27 +97,37 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     return _last_step(estimator, _bags(X))
 
 
-def instance_scores(estimator: Any, X: Any, *, class_label: Any = None) -> np.ndarray:
+def instance_scores(
+    estimator: Any, X: Any, *, class_label: Any = None, return_positions: bool = False
+) -> Any:
     """Scores of all instances by any fitted estimator, high for the positive class.
 
     Parameters
     ----------
     estimator : fitted estimator
         A classifier, regressor, clusterer or survival model of bags, a pipeline whose transformers
-        keep the instances, or a search over one of them.
+        keep the instances, a search over one of them, or a
+        :class:`~sklearn.calibration.CalibratedClassifierCV`.
     X : bags, see :class:`milearn.Bags`
         Bags whose instances to score.
     class_label : label, default=None
         Class of the scores. By default, the positive class of two classes, which is ``pos_label``
         where an estimator has it and ``classes_[1]`` otherwise, and for three or more classes the
         predicted class of each bag.
+    return_positions : bool, default=False
+        Also return the position of each instance in its bag, counted from 0.
 
     Returns
     -------
-    ndarray of shape (n_instances,)
+    scores : ndarray of shape (n_instances,)
         In the order of ``X.instances``. For a classifier they are those of
-        ``instance_decision_function`` with the sign of the class; for a regressor values; for
-        :class:`~milearn.survival.MICoxPH` risks.
+        ``instance_decision_function``, with the opposite sign if the class is ``classes_[0]`` of
+        two. They are values of a regressor, risks of :class:`~milearn.survival.MICoxPH`, and scores
+        before the thresholds of :class:`~milearn.svm.OrdinalMISVC` with three or more classes.
+        Scores of a calibrated classifier are means over its fitted classifiers, which are not
+        calibrated.
+    positions : ndarray of int of shape (n_instances,)
+        Only with ``return_positions=True``. ``positions[witness(X)]`` are those of the witnesses.
 
     Raises
     ------
@@ -122,6 +135,16 @@ def instance_scores(estimator: Any, X: Any, *, class_label: Any = None) -> np.nd
         If the last step does not score instances.
     ValueError
         If a step makes one row of a bag, or for an unknown ``class_label``.
+
+    See Also
+    --------
+    cross_val_instance_scores : Scores by models that were fitted without the bag.
+
+    Notes
+    -----
+    Only this function and the displays have the sign of ``pos_label``. ``decision_function``,
+    ``instance_decision_function`` and ``coef_`` belong to ``classes_[1]`` whatever ``pos_label``
+    is, as everywhere in scikit-learn.
 
     Examples
     --------
@@ -136,7 +159,127 @@ def instance_scores(estimator: Any, X: Any, *, class_label: Any = None) -> np.nd
     >>> instance_scores(model, X).shape == (X.n_instances,)
     True
     """
-    return scored_instances(estimator, local_bags(X), class_label).scores
+    bags = local_bags(X)
+    scores = scored_instances(estimator, bags, class_label).scores
+    if not return_positions:
+        return scores
+    return scores, np.arange(bags.n_instances) - bags.offsets[bags.bag_index]
+
+
+class _InstanceScores(BaseEstimator):
+    """An estimator whose predictions are the instance scores of bags, and their class."""
+
+    def __init__(self, estimator: Any, class_label: Any) -> None:
+        self.estimator = estimator
+        self.class_label = class_label
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)
+
+    def get_metadata_routing(self) -> Any:
+        return get_routing_for_object(self.estimator)
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> _InstanceScores:
+        self.fitted_ = clone(self.estimator).fit(X, y, **params)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        found = scored_instances(self.fitted_, X, self.class_label)
+        out = np.empty(len(X), dtype=object)
+        for bag, scores in enumerate(np.split(found.scores, X.offsets[1:-1])):
+            out[bag] = scores, found.class_label
+        return out
+
+
+def cross_val_instance_scores(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    groups: Any = None,
+    cv: Any = None,
+    class_label: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    params: Any = None,
+    pre_dispatch: Any = "2*n_jobs",
+) -> np.ndarray:
+    """Scores of all instances by models that were fitted without the bag of the instance.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It is cloned for each fold; see :func:`instance_scores` for what it may be.
+    X : bags, see :class:`milearn.Bags`
+        Bags whose instances to score.
+    y : array-like of shape (n_bags,), default=None
+        Labels, values or outcomes of the bags.
+    groups : array-like of shape (n_bags,), default=None
+        Passed to the splitter, such as the patient of each bag.
+    cv : int, splitter or iterable, default=None
+        As for :func:`~sklearn.model_selection.cross_val_predict`: each bag must be tested once. By
+        default, five folds.
+    class_label : label, default=None
+        Class of the scores, as for :func:`instance_scores`.
+    n_jobs : int, default=None
+        Number of folds that are fitted in parallel. None means 1 unless in a
+        :func:`joblib.parallel_config` context, -1 means using all processors.
+    verbose : int, default=0
+        Whether to print messages of the folds.
+    params : dict, default=None
+        Parameters of ``fit``, such as ``sample_weight``, or metadata that are routed.
+    pre_dispatch : int or str, default="2*n_jobs"
+        Number of folds that are dispatched in advance.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+        In the order of ``X.instances``.
+
+    Raises
+    ------
+    TypeError
+        If the estimator does not score instances.
+    ValueError
+        If a bag is not tested once, if a step makes one row of a bag, for an unknown
+        ``class_label``, or if the positive class differs between folds.
+
+    See Also
+    --------
+    instance_scores : Scores by one fitted model.
+    sklearn.model_selection.cross_val_predict : Predictions for bags.
+
+    Notes
+    -----
+    Each fold has its own model, so that scores of bags from different folds may differ in scale.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.inspection import cross_val_instance_scores
+    >>> from milearn.svm import MISVC
+    >>> X, y = make_bags(n_bags=40, random_state=0)
+    >>> cross_val_instance_scores(MISVC(), X, y, cv=4).shape == (X.n_instances,)
+    True
+    """
+    found = cross_val_predict(
+        _InstanceScores(estimator, class_label),
+        local_bags(X),
+        y,
+        groups=groups,
+        cv=cv,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        params=params,
+        pre_dispatch=pre_dispatch,
+    )
+    scores, labels = zip(*found, strict=True)
+    if len(set(labels)) > 1:
+        raise ValueError(
+            f"The folds have different positive classes, {' and '.join(map(str, set(labels)))}: "
+            "name the class of the scores by class_label=."
+        )
+    return np.concatenate(scores)
 
 
 def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> InstanceScores:
@@ -145,7 +288,8 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
     Parameters
     ----------
     estimator : fitted estimator
-        It may be a pipeline whose transformers keep the instances, or a search over one.
+        It may be a pipeline whose transformers keep the instances, a search over one, or a
+        calibrated classifier.
     bags : Bags
         Bags to score.
     class_label : label, default=None
@@ -153,51 +297,66 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
         predicted class of each bag for more.
     """
     model, rows = _last_step(estimator, bags)
-    inner = _bags(rows)
-    name = "instance_decision_function"
-    # Values of regressors and risks of survival models.
-    valued = not (hasattr(model, name) or is_classifier(model) or is_clusterer(model))
-    name = "predict_instances" if valued else name
-    method = getattr(model, name, None)
-    if method is None:
-        raise TypeError(
-            f"{type(model).__name__} has no method {name}, so there are no instance scores to "
-            "draw: take an estimator that scores instances, such as MIClassifier."
-        )
-    scores = np.asarray(method(inner), dtype=np.float64)
+    folds = getattr(model, "calibrated_classifiers_", None)
+    fitted = [_last_step(each.estimator, rows) for each in folds] if folds else [(model, rows)]
+    name = _method_of(fitted[0][0], class_label)
+    found = [np.asarray(getattr(each, name)(seen), dtype=np.float64) for each, seen in fitted]
+    scores = np.mean(found, axis=0)
     if scores.shape[0] != bags.n_instances:
         raise ValueError(
             f"{type(estimator).__name__} scores {scores.shape[0]} rows where X has "
             f"{bags.n_instances} instances: a step before the last one, such as BagStatistics, "
             "makes one row of a bag. Take a model of instances."
         )
-    if valued:
-        return InstanceScores(scores, np.asarray(model.witness(inner)), "instance value", None)
+    if name in ("predict_instances", "instance_latent_function"):
+        return InstanceScores(scores, segment_argmax(scores, bags.offsets), "instance value", None)
+    classes = _classes_of(model)
     label_name = "cluster" if is_clusterer(model) else "class"
+    if name == "predict_proba_instances" and len(classes) == 2:
+        scores = scores[:, 1] - 0.5
     if scores.ndim == 1:
         # The witness is the highest instance for the positive class, and so is its score.
-        positive = int(getattr(model, "_positive_sign", 1) > 0)
+        positive = int(any(getattr(each, "_positive_sign", 1) > 0 for each, _ in fitted))
         column = positive if class_label is None else class_column(model, class_label)
-        name = "score"
-        classes = getattr(model, "classes_", None)
-        if classes is not None and np.asarray(classes).dtype.kind in "OSU":
-            name = f"score of {classes[column]!s}"
-        witnesses = np.asarray(model.witness(inner))
-        return InstanceScores((2 * column - 1) * scores, witnesses, name, 0.0, label_name)
+        label = classes[column]
+        name = f"score of {label!s}" if classes.dtype.kind in "OSU" else "score"
+        witnesses = segment_argmax((2 * positive - 1) * scores, bags.offsets)
+        return InstanceScores((2 * column - 1) * scores, witnesses, name, 0.0, label_name, label)
     if class_label is None:
-        columns = highest_class(np.asarray(model.decision_function(inner)))
+        columns = np.searchsorted(classes, model.predict(rows))
     else:
         columns = np.full(len(bags), class_column(model, class_label))
     chosen = scores[np.arange(len(scores)), columns[bags.bag_index]]
     return InstanceScores(chosen, segment_argmax(chosen, bags.offsets), "score", 0.0, label_name)
 
 
-def class_column(model: Any, class_label: Any) -> int:
-    """Position of a class; clusters are numbered from zero."""
+def _method_of(model: Any, class_label: Any) -> str:
+    """The method of a model that scores instances."""
+    names = ["instance_decision_function", "predict_proba_instances"]
+    if class_label is None and len(getattr(model, "classes_", ())) > 2:
+        # Ordered classes: the sum over the thresholds below the lowest class is empty.
+        names.insert(0, "instance_latent_function")
+    if not (is_classifier(model) or is_clusterer(model)):
+        names.append("predict_instances")  # values of regressors and risks of survival models
+    for name in names:
+        if hasattr(model, name):
+            return name
+    raise TypeError(
+        f"{type(model).__name__} does not score instances: take an estimator that does, such as "
+        "MIClassifier."
+    )
+
+
+def _classes_of(model: Any) -> np.ndarray:
+    """Sorted classes; clusters are numbered from zero."""
     classes = getattr(model, "classes_", None)
-    if classes is None:
-        classes = np.arange(len(model.coef_))
-    found = np.flatnonzero(np.asarray(classes) == class_label)
+    return np.arange(len(model.coef_)) if classes is None else np.asarray(classes)
+
+
+def class_column(model: Any, class_label: Any) -> int:
+    """Position of a class or cluster."""
+    classes = _classes_of(model)
+    found = np.flatnonzero(classes == class_label)
     if len(found) == 0:
         known = ", ".join(map(str, classes))
         raise ValueError(
@@ -225,8 +384,9 @@ def _last_step(estimator: Any, rows: Any = None) -> tuple[Any, Any]:
             if rows is not None and len(estimator.steps) > 1:
                 rows = estimator[:-1].transform(rows)
             estimator = estimator[-1]
-        elif hasattr(estimator, "estimator_") and not hasattr(
-            estimator, "instance_decision_function"
+        elif hasattr(estimator, "estimator_") and not (
+            # The models of an ensemble, and of instances that SingleInstance pools.
+            hasattr(estimator, "estimators_") or hasattr(estimator, "predict_instances")
         ):
             estimator = estimator.estimator_
         else:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+from functools import partial
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
@@ -137,7 +139,7 @@ def test_what_cannot_be_drawn_is_one_sentence(data, model, options, message):
 
 def test_models_without_instance_scores_say_so(data):
     X, y = data
-    with pytest.raises(TypeError, match="SVC has no method instance_decision_function"):
+    with pytest.raises(TypeError, match="SVC does not score instances"):
         InstanceScoresDisplay.from_estimator(make_pipeline(BagStatistics(), SVC()).fit(X, y), X)
     with pytest.raises(ValueError, match="such as BagStatistics, makes one row of a bag"):
         InstanceScoresDisplay.from_estimator(
@@ -203,3 +205,41 @@ def test_scores_are_those_of_the_positive_class_with_its_name():
     assert other.ax_.get_ylabel() == "score of normal"
     with pytest.raises(ValueError, match="is not a class of the model"):
         InstanceScoresDisplay.from_estimator(model, X, class_label="a stranger")
+
+
+def test_a_merged_bag_has_a_heat_map_for_each_of_its_parts(model):
+    X, *_ = two_level_bags(n_bags=6, seed=1, size=4)
+    places = np.tile([[0, 0], [256, 0], [0, 256], [256, 256]], (6, 1))
+    slides = Bags(X.instances, X.offsets, instance_data={"coords": places, "slide": X.bag_index})
+    patients = slides.merge(["b", "a", "b", "a", "b", "b"], ids=list("qrstuv"))
+    map_of = partial(
+        InstanceScoresDisplay.from_estimator, model, coordinates="coords", patch_size=256
+    )
+    display = map_of(patients, bag=0)
+    assert [each.axes.get_title() for each in display.maps_] == ["q", "s", "u", "v"]
+    scores = model.instance_decision_function(slides[[0, 2, 4, 5]]).reshape(4, 2, 2)
+    np.testing.assert_array_equal([each.get_array() for each in display.maps_], scores)
+    assert display.image_ is display.points_ is None
+    assert len({each.get_clim() for each in display.maps_}) == 1
+    rings = [len(each.axes.lines) for each in display.maps_]
+    assert rings == [2 * (part == display.witness // 4) for part in range(4)]
+    named = map_of(patients, bag=1, parts="slide")
+    assert [each.axes.get_title() for each in named.maps_] == ["1", "3"]
+    whole = map_of(slides, bag=5)
+    assert whole.maps_ == [whole.image_]
+    assert map_of(patients, bag=1, kind="bars").maps_ == []
+    with pytest.raises(ValueError, match=r"parts='stain' is not an entry of X.instance_data"):
+        map_of(patients, parts="stain")
+    with pytest.raises(ValueError, match=r"parts must have shape \(16,\), the part of each"):
+        map_of(patients, parts=[0, 1])
+    with pytest.raises(
+        ValueError, match="The map has 4 parts, which need axes of a grid: pass one"
+    ):
+        map_of(patients, ax=plt.figure().add_axes((0, 0, 1, 1)))
+
+
+def test_one_tile_needs_its_size():
+    for size in (None, 256):
+        display = InstanceScoresDisplay(scores=[1.0], coordinates=[[0, 0]], patch_size=size).plot()
+        assert (display.image_ is None) == (size is None)
+    assert list(display.image_.get_extent()) == [0.0, 256.0, 256.0, 0.0]
