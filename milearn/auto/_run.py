@@ -6,7 +6,6 @@ Inner folds depend on the bags, but not on their order.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -434,9 +433,7 @@ class Search:
             if n_bags < part * _FEWEST_BAGS or not self._allows(self._last_fits()):
                 continue
             places = np.linspace(0, n_bags - 1, n_bags // part).round().astype(np.intp)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                fold, whole = self._on_sample(np.sort(ordered[places])).seconds_of(name)
+            fold, whole = self._on_sample(np.sort(ordered[places])).seconds_of(name)
             self._last[name] = whole / fold
             self._say(f"{name} takes {fold + whole:.1f} s for one bag of {part}")
             if self._allows(part * (fold + whole) + self._last_fits()):
