@@ -1,7 +1,7 @@
-"""The pictures of README, landing page, "Getting started" and the results of rare instances.
+"""The pictures of README, landing page, "Getting started", shares and results of rare instances.
 
-``python docs/picture.py`` writes witness.png, slides.png, start-*.png and needles*.png in
-docs/_static. Names of pictures draw only those: ``python docs/picture.py needles needles-map``.
+``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png and
+needles*.png in docs/_static. Names draw only those: ``python docs/picture.py needles needles-map``.
 The last two are drawn from the tables of docs/results.
 """
 
@@ -116,16 +116,31 @@ def slide(rng: Any, tissues: Any, direction: Any) -> tuple[Any, Any, Any]:
     return features.astype(np.float32), places, changed
 
 
-def draw_start() -> None:
-    """What the lines of "Getting started" draw, as they stand there."""
+def names_of(page: str) -> dict[str, Any]:
+    """Names that the lines of a page define."""
     names: dict[str, Any] = {}
-    text = (DOCS / "start.rst").read_text(encoding="utf-8")
+    text = (DOCS / page).read_text(encoding="utf-8")
     for example in doctest.DocTestParser().get_examples(text):
         if not example.options.get(doctest.SKIP):
             exec(example.source, names)
+    return names
+
+
+def draw_start() -> None:
+    """What the lines of "Getting started" draw, as they stand there."""
+    names = names_of("start.rst")
     for name, display in (("scores", names["one"]), ("witnesses", names["many"])):
         display.figure_.set_size_inches(6.4, 3.2)
         display.figure_.savefig(TARGET / f"start-{name}.png", dpi=120, metadata={"Software": None})
+
+
+def draw_shares() -> None:
+    """What the lines of the guide to shares draw."""
+    names = names_of("guide/shares.rst")
+    for name in ("shares", "bags", "instances"):
+        figure = names["display" if name == "shares" else name].figure_
+        figure.set_size_inches(6.4, 3.2)
+        figure.savefig(TARGET / f"shares-{name}.png", dpi=120, metadata={"Software": None})
 
 
 def kept(name: str) -> list[Table]:
@@ -180,6 +195,7 @@ PICTURES = {
     "witness": draw,
     "slides": draw_slides,
     "start": draw_start,
+    "shares": draw_shares,
     "needles": draw_needles,
     "needles-map": draw_needles_map,
 }

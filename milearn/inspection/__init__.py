@@ -11,6 +11,7 @@ from ._displays import (
 )
 from ._instance_scores import InstanceScoresDisplay
 from ._scores import cross_val_instance_scores, final_step, instance_scores
+from ._share import ShareDisplay
 from ._witness import WitnessDisplay
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ObjectiveDisplay",
     "PermutationImportanceDisplay",
     "RegularizationPathDisplay",
+    "ShareDisplay",
     "StartsDisplay",
     "WitnessDisplay",
     "cross_val_instance_scores",
