@@ -10,6 +10,7 @@ have in common, plus noise in every feature. What makes a bag positive depends o
 * ``mix``: three tissues are more frequent. No instance decides; the mean does.
 * ``both``: both of these.
 * ``shares``: both classes have such instances, and positive bags have more of them.
+  The shift of the bag leaves them out.
 
 The module was committed before any method was run on it. ``GUIDE_SEEDS`` are the draws by which
 defaults may be chosen. ``KEPT_SEEDS`` are run once, when nothing is open any more, and nothing is
@@ -227,7 +228,8 @@ def _part(
             means[chosen] = centre
         means += rng.standard_normal((size, N_DIRECTIONS)) @ directions
         means += NOISE * rng.standard_normal((size, cell.n_features))
-        means += STAIN * rng.standard_normal(cell.n_features)
+        stained = ~chosen if cell.kind == "shares" else slice(None)
+        means[stained] += STAIN * rng.standard_normal(cell.n_features)
         blocks.append(means.astype(np.float32))
         deciding.append(chosen)
         ratios.append((tilted - even) @ np.log(np.maximum(proportions, 1e-300)))
