@@ -1,8 +1,9 @@
 """``needles``: hundreds of frozen features, and few instances that decide, or none.
 
 Slides, digit bags of 28 x 28 pixels and reviews, each by several draws; see
-:mod:`benchmarks.common.slides` for the recipe and for the seeds that guide and judge. Plain rivals
-and nets see the same bags. The oracle knows the recipe and takes part in no rank.
+:mod:`benchmarks.common.slides` for the recipe and for the seeds that guide and judge. In slides
+with shares and in cells, both classes have deciding instances (:mod:`benchmarks.common.shares`).
+Plain rivals and nets see the same bags. Oracles know the recipe and take part in no rank.
 """
 
 from __future__ import annotations
@@ -20,24 +21,28 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from milearn import MISVC
+from milearn.discriminant_analysis import ShareDiscriminant
+from milearn.embedding import FisherVector
 from milearn.model_selection import rank_methods
 from milearn.preprocessing import ClippedScaler
 
 from ..common.memory import Stopwatch
-from ..common.methods import METHODS
+from ..common.methods import METHODS, tuned_logistic
 from ..common.needles import DIGITS, REVIEWS, splits_of, why_not
 from ..common.nets import NETS, has_nets, make_nets
 from ..common.output import Table, add_common_options, add_recorded, duration, say, show
 from ..common.protocol import recorded, run, scores_of
 from ..common.records import RecordFile, digest, record_of
 from ..common.reports import finish, say_states
+from ..common.shares import ORACLES, WORLDS, is_world
 from ..common.slides import CORE, GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell, half_of_seed
 
-HELP = "frozen features and few deciding instances: slides, digits, reviews; networks and means"
+HELP = "few deciding instances, or a share: slides, cells, digits, reviews; networks and means"
 
 ORACLE = "oracle"
 # The linear model of the table, which screens its starts, from the means of bags instead.
 SCREENED, MEANS = "misvc-linear", "misvc-means"
+SHARE, FISHER = "share", "fisher-logistic"
 NAMES = (
     *("default", "misvc-linear", "all-blrt"),
     *("plain-logistic", "plain-extremes", "plain-trees"),
@@ -46,8 +51,17 @@ TITLES = {
     **{name: METHODS[name].title for name in NAMES},
     **NETS,
     MEANS: "MISVC, linear, start from means",
+    SHARE: "ShareDiscriminant",
+    FISHER: "FisherVector, LogisticRegression",
     ORACLE: "oracle",
+    **ORACLES,
 }
+# Methods where some instances decide or none, and where a share does.
+FEW = (*NAMES, "gated-attention", "dsmil", ORACLE)
+FOR_SHARES = (
+    *("default", SHARE, SCREENED, FISHER, "plain-trees", "plain-logistic"),
+    *(*NETS, *ORACLES),
+)
 # Share of deciding instances and size of the bags: with fewer instances a bag would have less than
 # one that decides. The largest draws have 650 MB in float32.
 MAP_SHARES = {0.1: 300, 0.02: 300, 0.005: 300, 0.001: 1000, 0.0002: 5000}
@@ -60,9 +74,9 @@ MAP = tuple(
     if n_bags * size * n_features <= MAP_VALUES
 )
 SEEDS = {"guide": GUIDE_SEEDS, "kept": KEPT_SEEDS}
-FAST = tuple(
-    Cell(kind, 40, 20, 16, share).name
-    for kind, share in (("witness", 0.3), ("witness", 0.1), ("mix", 0.0), ("both", 0.1))
+FAST = (
+    *("witness-40x20x16-30%", "witness-40x20x16-10%", "mix-40x20x16", "both-40x20x16-10%"),
+    "shares-40x20x16-30%-10%",
 )
 
 
@@ -98,9 +112,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[""],
         metavar="NAME",
-        help="names of data sets or their beginnings (witness-100x, mix, digits, reviews), core "
-        "(two fifths of all), map (down to .02 %%, 50 to 1,000 bags, 32 to 512 features), or "
-        "any other cell (witness-100x350x128-2%%); default: all",
+        help="names of data sets or their beginnings (witness-100x, mix, shares, cells, digits), "
+        "core (two fifths of those without shares), map (down to .02 %%, 50 to 1,000 bags, 32 to "
+        "512 features), or any other cell (witness-100x350x128-2%%); default: all",
     )
     parser.add_argument(
         "--methods", nargs="+", choices=list(TITLES), default=None, metavar="NAME", help="rows"
@@ -117,17 +131,16 @@ def main(args: argparse.Namespace) -> int:
     if args.fast:
         seeds = seeds[:1]
         say("--fast: tiny slides, a look and not a result.\n")
-    methods = args.methods or [*NAMES, *NETS, ORACLE]
-    if not args.recorded and not has_nets() and set(methods) & set(NETS):
-        say("The nets are left out: torchmil is not installed (pip install 'milearn[nets]').")
-        methods = [name for name in methods if name not in NETS]
     tasks = [
         NeedleTask(dataset, method, seed)
         for seed in seeds
         for dataset in datasets
-        for method in methods
-        if method != ORACLE or dataset not in (*DIGITS, *REVIEWS)
+        for method in args.methods or (FOR_SHARES if is_world(dataset) else FEW)
+        if method in _oracles(dataset) or not method.startswith(ORACLE)
     ]
+    if not args.recorded and not has_nets() and any(task.method in NETS for task in tasks):
+        say("The nets are left out: torchmil is not installed (pip install 'milearn[nets]').")
+        tasks = [task for task in tasks if task.method not in NETS]
     with RecordFile(args.out / "needles.jsonl", fresh=args.fresh) as file:
         if args.recorded:
             records, complete = recorded(tasks, file), True
@@ -135,16 +148,20 @@ def main(args: argparse.Namespace) -> int:
             records, complete = run(tasks, file, jobs=args.jobs, label="needles", function=run_task)
     halves = sorted({half_of_seed(seed) for seed in seeds})
     say(f"Draws {', '.join(map(str, seeds))} ({' and '.join(halves)}).")
-    results = Results(tasks, records)
+    results = Results([task for task in tasks if not is_world(task.dataset)], records)
     if args.data == ["map"]:
         show_map(results)
-    else:
+    elif results.datasets:
         show_cells(results)
         for name in ("share", "n_bags", "size", "n_features"):
             show_by(results, name)
         show_ranks(results)
         show_goals(results)
     show_starts(results)
+    shares = Results([task for task in tasks if is_world(task.dataset)], records)
+    if shares.datasets:
+        show_cells(shares, ", where both classes have deciding instances")
+        show_goals_of_shares(shares)
     say_states(records, TITLES)
     status = finish(records, complete, file, len(tasks))
     print(f"time:    {time.perf_counter() - start:.0f} s")
@@ -159,7 +176,7 @@ def datasets_of(wanted: Sequence[str]) -> list[str]:
     SystemExit
         For what is neither.
     """
-    every = [*(cell.name for cell in GRID), *DIGITS, *REVIEWS]
+    every = [*(cell.name for cell in GRID), *WORLDS, *DIGITS, *REVIEWS]
     found: dict[str, None] = {}
     for beginning in wanted:
         names = [name for name in every if name.startswith(beginning)]
@@ -192,12 +209,23 @@ def _kinds(names: Iterable[str]) -> list[str]:
 # -- one task --------------------------------------------------------------------------------------
 
 
+def _oracles(dataset: str) -> tuple[str, ...]:
+    """The oracles of a data set."""
+    if is_world(dataset):
+        return tuple(ORACLES)
+    return () if dataset in (*DIGITS, *REVIEWS) else (ORACLE,)
+
+
 def models_of(method: str) -> list[BaseEstimator]:
-    """The model of a method, or several whose AUCs are averaged; none for the oracle."""
-    if method == ORACLE:
+    """The model of a method, or several whose AUCs are averaged; none for an oracle."""
+    if method.startswith(ORACLE):
         return []
     if method == MEANS:
         return [make_pipeline(ClippedScaler(), MISVC(kernel="linear", init="mean"))]
+    if method == SHARE:
+        return [make_pipeline(ClippedScaler(), ShareDiscriminant())]
+    if method == FISHER:
+        return [make_pipeline(ClippedScaler(), FisherVector(random_state=0), tuned_logistic())]
     return make_nets(method) if method in NETS else [METHODS[method].build(text=False)]
 
 
@@ -216,10 +244,10 @@ def _result(task: NeedleTask) -> dict[str, Any]:
     found: dict[str, list[float]] = {}
     splits = splits_of(task.dataset, task.seed)
     for split in splits:
-        if task.method == ORACLE:
+        if task.method.startswith(ORACLE):
             if split.oracle is None:
                 raise ValueError("No recipe is known.")
-            scores = split.oracle()
+            scores = split.oracle(task.method)
             found.setdefault("auc", []).append(float(roc_auc_score(split.y_test, scores)))
             continue
         for model in models_of(task.method):
@@ -268,8 +296,8 @@ class Results:
 
     @property
     def rivals(self) -> list[str]:
-        """Methods without the oracle."""
-        return [name for name in self.methods if name != ORACLE]
+        """Methods without oracles."""
+        return [name for name in self.methods if not name.startswith(ORACLE)]
 
     @property
     def complete(self) -> list[str]:
@@ -297,7 +325,7 @@ class Results:
         return cells
 
 
-def show_cells(results: Results) -> None:
+def show_cells(results: Results, note: str = "") -> None:
     """One row per data set."""
     rows = [[name, *results.row([name], results.methods)] for name in results.datasets]
     times = []
@@ -306,7 +334,7 @@ def show_cells(results: Results) -> None:
         known = [value for value in seconds if value is not None]
         times.append(duration(float(np.median(known))) if known else "-")
     rows.append(["fit, CPU time, median", *times])
-    title = "AUC x 100 on new bags, mean over draws"
+    title = f"AUC x 100 on new bags, mean over draws{note}"
     show(Table(["data", *(TITLES[name] for name in results.methods)], rows, title=title))
 
 
@@ -459,6 +487,27 @@ def show_goals(results: Results) -> None:
                 f"Where the mix decides, MIClassifier is at most a point behind "
                 f"{TITLES['plain-logistic']} in {near} of {len(mixes)} cells."
             )
+
+
+def show_goals_of_shares(results: Results) -> None:
+    """The same where a share decides."""
+    worlds, methods = results.complete, set(results.methods)
+    slides = [name for name in worlds if name.startswith("shares-")]
+    for name in ("default", SHARE, "oracle-share"):
+        if slides and name in methods:
+            mean = np.mean([_known(results, world, name) for world in slides])
+            say(f"Mean AUC over {len(slides)} slides with shares, {TITLES[name]}: {mean:.3f}.")
+    nets = [name for name in NETS if name in methods]
+    for name, others, behind, words in (
+        ("default", nets, -0.03, "at least three points ahead of every net"),
+        (SHARE, ["oracle-share"], 0.05, "at most five points behind the oracle of the share"),
+    ):
+        if worlds and others and {name, *others} <= methods:
+            number = sum(
+                all(_ahead(results, world, name, other, behind) for other in others)
+                for world in worlds
+            )
+            say(f"{TITLES[name]} is {words} in {number} of {len(worlds)} worlds with shares.")
 
 
 def _known(results: Results, dataset: str, method: str, name: str = "auc") -> float:

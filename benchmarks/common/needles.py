@@ -1,4 +1,4 @@
-"""The data sets of ``needles``: slides, digit bags of 28 x 28 pixels, and reviews of sentences.
+"""The data sets of ``needles``: slides, cells, digit bags of 28 x 28 pixels, reviews of sentences.
 
 Each is drawn or split by a seed, and the seeds of :mod:`.slides` decide whether a draw guides or
 judges. The digits of both halves are from the same 4,000 training and 1,000 test images, and the
@@ -18,6 +18,7 @@ from milearn import Bags
 from milearn.model_selection import StratifiedBagKFold
 
 from .data import find_data_dir
+from .shares import CELLS_NAME, draw_cells, is_world, oracle_of_shares
 from .slides import Cell, draw_slides, oracle_scores
 
 DIGITS = tuple(f"digits28-{n_bags}" for n_bags in (50, 100, 200, 400))
@@ -31,13 +32,16 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class Split:
-    """Training bags and test bags, and what scores test bags by the recipe where there is one."""
+    """Training bags and test bags, and what scores test bags by the recipe where there is one.
+
+    ``oracle`` gets the name of the oracle.
+    """
 
     train: Bags
     y: np.ndarray
     test: Bags
     y_test: np.ndarray
-    oracle: Callable[[], np.ndarray] | None = None
+    oracle: Callable[[str], np.ndarray] | None = None
 
 
 def why_not(name: str) -> str | None:
@@ -49,7 +53,7 @@ def why_not(name: str) -> str | None:
         folder = find_data_dir()
         if folder is None or not (folder / "frozen" / "reviews.npz").is_file():
             return "there is no file frozen/reviews.npz in the data folder"
-    else:
+    elif name != CELLS_NAME:
         Cell.named(name)
     return None
 
@@ -61,9 +65,13 @@ def splits_of(name: str, seed: int) -> tuple[Split, ...]:
         return (_digits(int(name.partition("-")[2]), seed),)
     if name in REVIEWS:
         return _reviews(name.partition("-")[2], seed)
-    slides = draw_slides(Cell.named(name), seed)
+    slides = draw_cells(seed) if name == CELLS_NAME else draw_slides(Cell.named(name), seed)
     train, test = slides.train, slides.test
-    return (Split(train.bags, train.y, test.bags, test.y, lambda: oracle_scores(slides)),)
+
+    def oracle(method: str) -> np.ndarray:
+        return oracle_of_shares(slides, method) if is_world(name) else oracle_scores(slides)
+
+    return (Split(train.bags, train.y, test.bags, test.y, oracle),)
 
 
 # -- digits ----------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ have in common, plus noise in every feature. What makes a bag positive depends o
   centre of their own near one of the tissues. No other instance tells.
 * ``mix``: three tissues are more frequent. No instance decides; the mean does.
 * ``both``: both of these.
+* ``shares``: both classes have such instances, and positive bags have more of them.
+  The shift of the bag leaves them out.
 
 The module was committed before any method was run on it. ``GUIDE_SEEDS`` are the draws by which
 defaults may be chosen. ``KEPT_SEEDS`` are run once, when nothing is open any more, and nothing is
@@ -29,9 +31,10 @@ from milearn import Bags
 GUIDE_SEEDS = (0, 1, 2)
 KEPT_SEEDS = (100, 101, 102)
 
-KINDS = ("witness", "mix", "both")
+KINDS = ("witness", "mix", "both", "shares")
 
-_NAME = re.compile(rf"({'|'.join(KINDS)})-(\d+)x(\d+)x(\d+)(?:-([\d.]+)%)?")
+_SHARE = r"(?:-([\d.]+)%)?"
+_NAME = re.compile(rf"({'|'.join(KINDS)})-(\d+)x(\d+)x(\d+){_SHARE}{_SHARE}")
 
 N_TISSUES = 12
 # Near this tissue are the instances that decide.
@@ -40,7 +43,7 @@ NEAR = 4
 FREQUENT, WEIGHT = 3, 4.0
 N_DIRECTIONS = 32
 COMMON_SCALE, NOISE, STAIN, DISTANCE = 2.0, 0.7, 0.5, 0.35
-SIZE_SPREAD, SHARE_SPREAD = 0.5, 0.7
+SIZE_SPREAD, SHARE_SPREAD, SPREAD_OF_SHARES = 0.5, 0.7, 0.5
 
 # Values of the training bags, and of the test bags, that a cell may have: 400 MB in float32.
 MAX_VALUES = 1e8
@@ -61,7 +64,7 @@ class Cell:
 
     Attributes
     ----------
-    kind : {"witness", "mix", "both"}
+    kind : {"witness", "mix", "both", "shares"}
     n_bags : int
         Training bags; half of them are positive.
     size : int
@@ -69,6 +72,8 @@ class Cell:
     n_features : int
     share : float
         Median share of deciding instances in a positive bag; 0 where the mix decides.
+    negative : float
+        The same for a negative bag; 0 but for ``shares``.
     """
 
     kind: str
@@ -76,12 +81,17 @@ class Cell:
     size: int
     n_features: int
     share: float
+    negative: float = 0.0
 
     @property
     def name(self) -> str:
-        """``witness-100x300x128-2%``: kind, bags, instances of each, features, share."""
+        """``witness-100x300x128-2%``: kind, bags, instances of each, features, share.
+
+        For ``shares``, the share in negative bags follows.
+        """
         shown = f"{self.kind}-{self.n_bags}x{self.size}x{self.n_features}"
-        return f"{shown}-{100 * self.share:g}%" if self.share else shown
+        shares = {"mix": (), "shares": (self.share, self.negative)}.get(self.kind, (self.share,))
+        return "-".join([shown, *(f"{100 * share:g}%" for share in shares)])
 
     @classmethod
     def named(cls, name: str) -> Cell:
@@ -97,10 +107,15 @@ class Cell:
             raise ValueError(
                 f"{name!r} is not a cell: write {KINDS[0]}-100x300x128-2%, for example."
             )
-        kind, n_bags, size, n_features, share = found.groups()
-        cell = cls(kind, int(n_bags), int(size), int(n_features), float(share or 0) / 100)
+        kind, n_bags, size, n_features, *shares = found.groups()
+        share, negative = (float(each or 0) / 100 for each in shares)
+        cell = cls(kind, int(n_bags), int(size), int(n_features), share, negative)
         if (cell.share > 0) != (kind != "mix"):
             raise ValueError(f"{name!r}: all kinds but mix have a share of deciding instances.")
+        if (shares[1] is not None) != (kind == "shares"):
+            raise ValueError(
+                f"{name!r}: shares need a second share, of negative bags; others do not."
+            )
         return cell
 
     @property
@@ -195,9 +210,10 @@ def _part(
     rng: np.random.RandomState,
 ) -> Part:
     y = np.arange(n_bags) % 2
+    spread = SPREAD_OF_SHARES if cell.kind == "shares" else SHARE_SPREAD
     even = np.ones(N_TISSUES)
     tilted = even.copy()
-    if cell.kind != "witness":
+    if cell.kind in ("mix", "both"):
         tilted[:FREQUENT] = WEIGHT
     blocks, deciding, ratios = [], [], []
     for label in y:
@@ -205,13 +221,15 @@ def _part(
         proportions = rng.dirichlet(tilted if label else even)
         means = tissues[rng.choice(N_TISSUES, size, p=proportions)]
         chosen = np.zeros(size, dtype=bool)
-        if label and cell.kind != "mix":
-            count = max(1, round(rng.lognormal(0, SHARE_SPREAD) * cell.share * size))
+        share = cell.share if label else cell.negative
+        if share:
+            count = max(label, round(rng.lognormal(0, spread) * share * size))
             chosen[rng.choice(size, min(size, count), replace=False)] = True
             means[chosen] = centre
         means += rng.standard_normal((size, N_DIRECTIONS)) @ directions
         means += NOISE * rng.standard_normal((size, cell.n_features))
-        means += STAIN * rng.standard_normal(cell.n_features)
+        stained = ~chosen if cell.kind == "shares" else slice(None)
+        means[stained] += STAIN * rng.standard_normal(cell.n_features)
         blocks.append(means.astype(np.float32))
         deciding.append(chosen)
         ratios.append((tilted - even) @ np.log(np.maximum(proportions, 1e-300)))
@@ -229,15 +247,8 @@ def oracle_scores(slides: Slides) -> np.ndarray:
     parts = (slides.train, slides.test)
     if slides.cell.kind == "mix":
         return slides.test.log_ratios
-    rows = slides.train.bags.instances
-    mean = rows.mean(axis=0, dtype=np.float64)
-    covariance = (rows.T @ rows).astype(np.float64) / len(rows) - np.outer(mean, mean)
-    # Less than the noise of a single feature by far.
-    covariance += 1e-6 * np.eye(len(mean))
-    direction = np.linalg.solve(covariance, slides.centre - mean).astype(np.float32)
     highest = [
-        np.maximum.reduceat(part.bags.instances @ direction, part.bags.offsets[:-1])
-        for part in parts
+        np.maximum.reduceat(instance_scores(slides, part), part.bags.offsets[:-1]) for part in parts
     ]
     if slides.cell.kind == "witness":
         return highest[1]
@@ -247,3 +258,14 @@ def oracle_scores(slides: Slides) -> np.ndarray:
     scale = train.std(axis=0)
     model = LogisticRegression().fit(train / scale, slides.train.y)
     return model.decision_function(test / scale)
+
+
+def instance_scores(slides: Slides, part: Part) -> np.ndarray:
+    """Inner products of instances with S^-1 (centre - mean), see :func:`oracle_scores`."""
+    rows = slides.train.bags.instances
+    mean = rows.mean(axis=0, dtype=np.float64)
+    covariance = (rows.T @ rows).astype(np.float64) / len(rows) - np.outer(mean, mean)
+    # Less than the noise of a single feature by far.
+    covariance += 1e-6 * np.eye(len(mean))
+    direction = np.linalg.solve(covariance, slides.centre - mean).astype(np.float32)
+    return part.bags.instances @ direction

@@ -45,7 +45,11 @@ LINES = {
         8,
     ),
     "stored-folds": ("--help", "published folds", None),
-    "needles": ("--fast --methods misvc-linear plain-logistic oracle", "mean rank by AUC", 12),
+    "needles": (
+        "--fast --methods misvc-linear plain-logistic oracle oracle-share",
+        "slides with shares, oracle",
+        15,
+    ),
     "calibration": ("--fast", "R2 on new bags", None),
     "survival": ("--help", "scikit-survival", None),
     "automatic": ("--recorded --help", "further sets", None),
