@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from inspect import signature
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn import Bags
+from milearn import Bags, MIRegressor
 from milearn.base import highest_class
 from milearn.baselines import MILES, SingleInstance
 from milearn.cluster import BAMIC
 from milearn.embedding import BagOfWords
 from milearn.preprocessing import InstanceTransformer
-from milearn.svm import MISVC
+from milearn.svm import MISVC, MISVR
 
 
 def test_the_first_of_classes_that_are_equal_up_to_rounding():
@@ -104,3 +105,14 @@ def test_matrices_that_are_meant_give_no_warning():
         InstanceTransformer().fit(large).transform(slide)
         for X in (small, small.instances):  # a second fit replaces the size
             model.fit(X, [0, 1] * 4).predict(slide)
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [(MISVR(), "predict"), (MISVC(), "decision_function"), (MIRegressor(), "predict_instances")],
+)
+def test_arguments_of_prediction_that_do_not_exist(model, method):
+    message = rf"^{type(model).__name__}: {method} has no 'return_std'\.$"
+    with pytest.raises(TypeError, match=message):
+        getattr(model, method)([np.eye(2)], return_std=True)
+    assert list(signature(getattr(model, method)).parameters) == ["X"]

@@ -227,6 +227,8 @@ class RawConstructors:
         cls,
         documents: Iterable[Any],
         split: str | Callable[[str], Iterable[str]] | None = "sentences",
+        *,
+        instance_data: Mapping[str, Any] | None = None,
     ) -> Self:
         """Bags from texts: a document is a bag, and its sentences or paragraphs are the instances.
 
@@ -244,6 +246,9 @@ class RawConstructors:
             or at a full stop, question mark or exclamation mark before white space that is not
             followed by a lower-case letter; abbreviations before names end them too. A callable
             takes a document and returns its parts.
+        instance_data : mapping of str to sequence of n_documents array-like, default=None
+            Further arrays of the parts, such as counts: for each document one entry per part,
+            those without a character included.
 
         Returns
         -------
@@ -255,7 +260,8 @@ class RawConstructors:
         Raises
         ------
         ValueError
-            For a document without a part, which is named, or an unknown ``split``.
+            For a document without a part, which is named, an unknown ``split``, or
+            ``instance_data`` that does not fit.
         TypeError
             For a document or a part that is not a string.
 
@@ -291,23 +297,23 @@ class RawConstructors:
             )
         texts: list[str] = []
         starts: list[int] = []
-        sizes: list[int] = []
+        ends = [0]
         for position, document in enumerate(documents):
-            before = len(texts)
             for start, part in _parts(document, position, split):
-                stripped = part.strip()
-                if stripped:
-                    texts.append(str(stripped))
-                    starts.append(start + len(part) - len(part.lstrip()))
-            sizes.append(len(texts) - before)
-            if not sizes[-1]:
+                texts.append(str(part.strip()))
+                starts.append(start + len(part) - len(part.lstrip()))
+            if not any(texts[ends[-1] :]):
                 raise ValueError(f"Document {position} has no text: leave it out.")
-        if not sizes:
+            ends.append(len(texts))
+        if len(ends) == 1:
             raise ValueError("No documents were given: pass at least one.")
-        data = {"start": np.array(starts)} if isinstance(split, str) else None
+        data = {"start": np.array(starts)} if isinstance(split, str) else {}
+        data |= data_of_blocks(instance_data, np.array(ends)) or {}
+        kept = np.array(texts, dtype=object) != ""
+        offsets = offsets_of(np.add.reduceat(kept, ends[:-1], dtype=np.intp))
+        texts, data = [text for text in texts if text], taken_rows(data, kept)
         rows, names = np.zeros((len(texts), 1)), ["text"]
-        made = cls(rows, offsets_of(sizes), feature_names=names, instance_data=data)
-        return bags_of_texts(made, texts)
+        return bags_of_texts(cls(rows, offsets, feature_names=names, instance_data=data), texts)
 
 
 # -- time series ---------------------------------------------------------------------------------

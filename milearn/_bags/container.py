@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -34,9 +35,26 @@ from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, un
 from .segments import gather_rows, segment_index
 
 _ADVICE = (
-    "Bags cannot be turned into one array because bags differ in size: use bags.instances for "
-    "the matrix of all instances, or milearn.preprocessing.BagStatistics() for one row per bag."
+    "Bags cannot be turned into one array: apply a transformer to their instances, as in "
+    "milearn.preprocessing.InstanceTransformer(StandardScaler()), take one row per bag by "
+    "milearn.preprocessing.BagStatistics(), or use bags.instances, the matrix of all instances."
 )
+# What to do instead of functions and meta-estimators of scikit-learn that need a matrix.
+_IMPORTANCE = "use milearn.inspection.permutation_importance, which permutes features of instances."
+_RESAMPLE = "draw bags by sklearn.utils.resample(X, y), and average the scores of the fits."
+_INSTEAD = dict.fromkeys(("permutation_importance", "SequentialFeatureSelector"), _IMPORTANCE)
+_INSTEAD |= dict.fromkeys(("BaggingClassifier", "BaggingRegressor"), _RESAMPLE)
+
+
+def _advice() -> str:
+    """What to do instead of an array, for the caller if it belongs to scikit-learn."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("sklearn."):
+        caller = type(frame.f_locals.get("self")).__name__
+        for name in {frame.f_code.co_name, caller} & _INSTEAD.keys():
+            return f"scikit-learn's {name} needs rows of a matrix: {_INSTEAD[name]}"
+        frame = frame.f_back
+    return _ADVICE
 
 
 class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
@@ -507,7 +525,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     # -- protocols of NumPy, pickle and scikit-learn ----------------------------------------
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        raise TypeError(_ADVICE)
+        raise TypeError(_advice())
 
     def __array_function__(
         self, func: Callable, types: Any, args: tuple, kwargs: dict[str, Any]
@@ -524,7 +542,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
             return self.shape
         if func is np.ndim:
             return self.ndim
-        raise TypeError(f"numpy.{func.__name__} does not take Bags. {_ADVICE}")
+        raise TypeError(f"numpy.{func.__name__} does not take Bags. {_advice()}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: packed(part) for name, part in self._parts.items()}

@@ -164,7 +164,9 @@ def over_blocks(*, gives_rows: bool = False) -> Callable[[Method], Method]:
 
     def decorated(method: Method) -> Method:
         @wraps(method)
-        def of_any(self: Any, X: Any) -> Any:
+        def of_any(self: Any, X: Any, **others: Any) -> Any:
+            if others:
+                raise TypeError(f"{type(self).__name__}: {method.__name__} has no {min(others)!r}.")
             if not isinstance(X, RemoteBags):
                 return method(self, X)
             check_is_fitted(self)

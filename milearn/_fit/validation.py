@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from scipy import sparse
@@ -36,6 +38,7 @@ _FLOATS = (np.float64, np.float32)
 STORED_FLOATS = (np.float64, np.float32, np.float16)
 # Bits of infinity and of the sign of a float16.
 _HALF_INFINITY, _HALF_SIGN = 0x7C00, 0x8000
+_WARNED_OF_NAMES: WeakSet[Any] = WeakSet()  # estimators that have warned of feature names
 
 
 # -- input -------------------------------------------------------------------------------------
@@ -233,7 +236,8 @@ def validate_bags(
             if estimator is None:
                 matrix = check_array(X, **options)
             else:
-                matrix = validate_data(estimator, X, reset=reset, **options)
+                checked = estimator if frame_names(X) else _without_names(estimator, None, reset)
+                matrix = validate_data(checked, X, reset=reset, **options)
         return Bags.singletons(matrix, feature_names=frame_names(X))
     if bags.is_remote:
         check_takes_remote(estimator)
@@ -356,17 +360,26 @@ def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
                 f"{_short(names)}, fitted with {_short(fitted_names)}."
             )
         return
-    validate_data(estimator, bags, reset=reset, skip_check_array=True)
-    if names is None:
-        return
-    if reset:
+    validate_data(_without_names(estimator, names, reset), bags, reset=reset, skip_check_array=True)
+    if names is not None and reset:
         estimator.feature_names_in_ = names
-    else:
-        warnings.warn(
-            f"X has feature names, but {type(estimator).__name__} was fitted without feature names",
-            UserWarning,
-            stacklevel=4,
-        )
+
+
+def _without_names(estimator: Any, names: np.ndarray | None, reset: bool) -> Any:
+    """The estimator, or one without feature names if it or ``X`` has none.
+
+    scikit-learn would warn of this at each prediction. Each estimator warns once.
+    """
+    if reset or (names is None) is not hasattr(estimator, "feature_names_in_"):
+        return estimator
+    if estimator not in _WARNED_OF_NAMES:
+        _WARNED_OF_NAMES.add(estimator)
+        has, was = ("does not have valid", "with") if names is None else ("has", "without")
+        name = type(estimator).__name__
+        warn_user(f"X {has} feature names, but {name} was fitted {was} feature names", UserWarning)
+    unnamed = copy(estimator)
+    vars(unnamed).pop("feature_names_in_", None)
+    return unnamed
 
 
 def _short(names: np.ndarray) -> str:

@@ -1071,7 +1071,7 @@ class SiteTest:
         return (
             f"The site {relation} the class: balanced accuracy {self.score:.3f} from the site "
             f"alone, {self.null_score:.3f} with permuted labels, p = {self.p_value:.3g}."
-        )
+        ) + " It is lower if classes are balanced within sites." * (self.score < self.null_score)
 
 
 def site_label_test(
@@ -1105,8 +1105,8 @@ def site_label_test(
     Raises
     ------
     ValueError
-        If there are fewer than two classes, a site is missing, the lengths differ, or
-        ``n_permutations`` is below 1.
+        If there are fewer than two classes, a site is missing, the lengths differ, ``y`` holds
+        outcomes of survival analysis, or ``n_permutations`` is below 1.
 
     See Also
     --------
@@ -1124,6 +1124,8 @@ def site_label_test(
     """
     n_permutations = check_count("n_permutations", n_permutations, 1)
     check_consistent_length(y, sites)
+    if has_outcomes(y):
+        raise ValueError("y holds outcomes of survival: compare their times by a log-rank test.")
     labels = column_or_1d(np.asarray(y))
     known = ~missing_labels(labels)
     classes, codes = np.unique(np.array(labels[known].tolist()), return_inverse=True)
@@ -1132,12 +1134,8 @@ def site_label_test(
     groups = group_codes(np.asarray(sites)[known])
     rng = check_random_state(random_state)
     score = _site_accuracy(groups, codes, len(classes))
-    permuted = np.array(
-        [
-            _site_accuracy(groups, rng.permutation(codes), len(classes))
-            for _ in range(n_permutations)
-        ]
-    )
+    draws = (rng.permutation(codes) for _ in range(n_permutations))
+    permuted = np.array([_site_accuracy(groups, draw, len(classes)) for draw in draws])
     # Sums of the same accuracies in a different order differ in the last digit.
     higher = np.count_nonzero(permuted >= score - 1e-12)
     return SiteTest(

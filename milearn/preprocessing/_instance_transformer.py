@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._bags import Bags
 from .._bags.blocks import Block
+from .._bags.canonical import column_key
 from .._bags.distinct import instance_ranks
 from .._bags.rows_on_disk import converted, holds_text, is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags, validate_sample_weight
@@ -258,6 +259,8 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     in float32 for float16 instances. MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted
     in blocks; for other transformers all instances are converted to float32.
 
+    The columns of a ``ColumnTransformer`` may be lists of names of features of the bags.
+
     The texts of :meth:`milearn.Bags.from_documents` are passed to vectorisers, and to pipelines and
     feature unions that begin with one, as a list of strings, and to other transformers as a matrix
     of one column.
@@ -352,6 +355,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             labels = labels[bags.bag_index]
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
+        _use_positions(fitted, bags.feature_names)
         if _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
             fitted = bags.source().fold(fit_block, fitted)
         else:
@@ -490,6 +494,15 @@ def _reads_blocks(bags: Bags) -> bool:
 def _input_of(inner: Any, matrix: Any) -> Any:
     """The instances, or their texts as a list for vectorisers."""
     return matrix[:, 0].tolist() if matrix.dtype == object and takes_texts(inner) else matrix
+
+
+def _use_positions(inner: Any, names: np.ndarray | None) -> None:
+    """Replace names of columns by their positions, which scikit-learn needs for a matrix."""
+    if isinstance(inner, Pipeline) and inner.steps:
+        _use_positions(inner.steps[0][1], names)
+    elif isinstance(inner, ColumnTransformer) and names is not None:
+        given = inner.transformers
+        inner.transformers = [(*p, column_key(k, names) if np.ndim(k) else k) for *p, k in given]
 
 
 _SCALINGS = ("standard", "minmax", "quantile")

@@ -158,3 +158,21 @@ def test_the_vectoriser_is_fitted_inside_of_the_folds():
     assert display.witness == 1  # "Good end."
     mean = make_pipeline(InstanceTransformer(TfidfVectorizer()), BagStatistics(("mean",)))
     assert mean.fit_transform(bags).shape[0] == 12
+
+
+def test_data_of_parts_follow_them():
+    counts = {"count": [[3, 1, 2], [5]], "place": [np.eye(3), [[0, 0, 9]]]}
+    bags = Bags.from_documents([["a", " ", "b"], ["c"]], split=None, instance_data=counts)
+    assert bags.sizes.tolist() == [2, 1]
+    assert bags.instance_data["count"].tolist() == [3, 2, 5]
+    assert bags.instance_data["place"].tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 9]]
+    both = Bags.from_documents(["a\n\nb"], split="paragraphs", instance_data={"count": [[3, 1]]})
+    assert {name: entry.tolist() for name, entry in both.instance_data.items()} == {
+        "start": [0, 3],
+        "count": [3, 1],
+    }
+    message = (
+        r"^instance_data\['count'\] has shape \(1,\) at bag 0, which has 2 instances: give one"
+    )
+    with pytest.raises(ValueError, match=message):
+        Bags.from_documents([["a", " "]], split=None, instance_data={"count": [[3]]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -290,6 +291,26 @@ def test_names_on_one_side_only_warn_as_in_scikit_learn():
     validate_bags(estimator, plain)
     with pytest.warns(UserWarning, match="^X has feature names, but Anything was fitted without"):
         validate_bags(estimator, named, reset=False)
+    # Once for each estimator: a server would fill its log.
+    for again in (named, named):
+        validate_bags(estimator, again, reset=False)
+
+
+def test_names_that_lack_are_warned_of_once_by_bags_and_matrices():
+    named = Bags.from_list(BLOCKS, feature_names=["a", "b"])
+    estimator = Anything()
+    validate_bags(estimator, named)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for X in (Bags.from_list(BLOCKS), [np.ones((3, 2))], np.ones((3, 2)), [[1.0, 2.0]]):
+            validate_bags(estimator, X, reset=False)
+    assert [str(each.message) for each in caught] == [
+        "X does not have valid feature names, but Anything was fitted with feature names"
+    ]
+    assert [Path(each.filename).name for each in caught] == [Path(__file__).name]
+    for X in (np.ones((3, 3)), [np.ones((3, 3))]):
+        refuses(lambda X=X: validate_bags(estimator, X, reset=False), "X has 3 features, but")
+    assert estimator.feature_names_in_.tolist() == ["a", "b"]
 
 
 # -- labels and weights --------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from sklearn.model_selection import cross_validate
 
 from milearn import Bags
 from milearn.model_selection import SiteKFold, StratifiedBagKFold, site_label_test
+from milearn.survival import survival_outcomes
 
 
 def draw(seed, n_sites=12, n_bags=60, n_classes=2):
@@ -195,3 +196,17 @@ def test_bags_without_a_label_do_not_count_in_the_test():
         site_label_test(np.zeros(20), site)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         site_label_test(y, site[1:])
+
+
+def test_balanced_sites_have_their_reason():
+    found = site_label_test(np.tile([0, 1], 20), np.repeat(np.arange(4), 10), random_state=0)
+    assert found.score == 0.0
+    assert found.p_value == 1.0
+    assert str(found).endswith("p = 1. It is lower if classes are balanced within sites.")
+
+
+def test_outcomes_are_no_classes():
+    y = survival_outcomes([True, False, True], [3.0, 4.0, 5.0])
+    message = r"^y holds outcomes of survival: compare their times by a log-rank test\.$"
+    with pytest.raises(ValueError, match=message):
+        site_label_test(y, [0, 1, 1])

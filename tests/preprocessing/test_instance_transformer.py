@@ -205,3 +205,28 @@ NO_TRANSFORMER = "is not a transformer: pass an instance with fit and transform,
 def test_what_is_refused(bags, inner, given, error, sentence):
     with pytest.raises(error, match=sentence):
         InstanceTransformer(inner).fit(bags, **given)
+
+
+@pytest.mark.parametrize("wrap", [make_pipeline, lambda inner: inner])
+def test_columns_by_names_of_features(wrap):
+    names = ["area", "red", "blue"]
+    bags = Bags(np.arange(12.0).reshape(4, 3), [0, 3, 4], feature_names=names)
+    parts = [
+        ("scaled", StandardScaler(), ["blue", "area"]),
+        ("kept", "passthrough", slice(1, 2)),
+        ("binned", FunctionTransformer(np.negative, feature_names_out="one-to-one"), [1]),
+    ]
+    by_name = InstanceTransformer(wrap(ColumnTransformer(parts))).fit(bags)
+    parts[0] = ("scaled", StandardScaler(), [2, 0])
+    by_position = InstanceTransformer(wrap(ColumnTransformer(parts))).fit(bags)
+    found = by_name.transform(bags)
+    np.testing.assert_array_equal(found.instances, by_position.transform(bags).instances)
+    assert found.feature_names.tolist() == [
+        "scaled__blue",
+        "scaled__area",
+        "kept__red",
+        "binned__red",
+    ]
+    unknown = InstanceTransformer(wrap(ColumnTransformer([("a", StandardScaler(), ["green"])])))
+    with pytest.raises(IndexError, match=r"^The bags have no feature named 'green'\.$"):
+        unknown.fit(bags)

@@ -132,9 +132,12 @@ def _some_files(path: Path) -> dict[str, Path]:
     found = _files(path)
     if not found:
         inside = ", ".join(folder.name for folder in _folders_of_bags(path)[:8])
+        remedy = f"pass one of its folders: {inside}." if inside else "check it."
+        if not inside and (ends := sorted(file.suffix for file in path.glob("*.[ct]sv"))):
+            remedy = f"{ends.count(ends[0])} files end in {ends[0]}: read them with pandas, and "
+            remedy += "pass Bags.from_frame one frame of all rows with a column for the bag."
         raise BagFileError(
-            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; "
-            + (f"pass one of its folders: {inside}." if inside else "check it.")
+            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; {remedy}"
         )
     return found
 

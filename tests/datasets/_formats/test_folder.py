@@ -497,6 +497,13 @@ def test_empty_files_are_dropped_with_their_rows_and_named(tmp_path, shape):
         ("none", {}, FileNotFoundError, "no such folder"),
         ("x.csv", {}, FileNotFoundError, "read it by load_bags"),
         ("void", {}, BagFileError, "no file of a bag .* check it"),
+        (
+            "tables",
+            {},
+            BagFileError,
+            r"in this folder; 2 files end in \.tsv: read them with pandas, and pass "
+            r"Bags\.from_frame one frame of all rows with a column for the bag\.$",
+        ),
         (".", {}, BagFileError, "pass one of its folders: conch, uni"),
         ("twice", {}, BagFileError, r"'a\.npy' and 'a\.npz' are two files for one bag"),
         ("uni", {"empty": "keep"}, ValueError, "choose 'raise' or 'drop'"),
@@ -509,13 +516,15 @@ def test_empty_files_are_dropped_with_their_rows_and_named(tmp_path, shape):
 def test_folders_and_options_that_are_refused(tmp_path, monkeypatch, folder, options, error, match):
     monkeypatch.chdir(tmp_path)
     Path("x.csv").write_text("bag\n")
-    for name in ("uni", "conch", "void", "deep/twice"):
+    for name in ("uni", "conch", "void", "deep/twice", "deep/tables"):
         Path(name).mkdir(parents=True)
+    for name in ("a", "b"):
+        Path(f"deep/tables/{name}.tsv").write_text("x\n1\n")
     for name in ("uni", "conch", "deep/twice"):
         np.save(Path(name, "a.npy"), np.ones((1, 2)))
     np.savez(Path("deep/twice/a.npz"), features=np.ones((1, 2)))
     with pytest.raises(error, match=match):
-        load_bag_folder("deep/twice" if folder == "twice" else folder, **options)
+        load_bag_folder(f"deep/{folder}" if folder in ("twice", "tables") else folder, **options)
 
 
 @pytest.mark.parametrize(("suffix", "library"), [(".h5", "h5py"), (".pt", "torch")])
