@@ -1,6 +1,7 @@
 """Splitters for bags, comparison of estimators, and evaluation with all bags in the graph."""
 
 from ._compare import Comparison, Ranks, compare, rank_methods
+from ._permutation import label_permutation_test
 from ._splitters import (
     BagShuffleSplit,
     RepeatedStratifiedBagKFold,
@@ -22,6 +23,7 @@ __all__ = [
     "SiteTest",
     "StratifiedBagKFold",
     "compare",
+    "label_permutation_test",
     "rank_methods",
     "site_label_test",
     "transductive_cross_val_score",

@@ -485,8 +485,8 @@ def compare(
     raises, scored = isinstance(error_score, str), _text(scoring)
     with Parallel(n_jobs=n_jobs, return_as="generator_unordered") as parallel:
         for name, given in datasets.items():
-            data, waiting = _data_of(name, given), []
-            splits = _splits(data, cv, all(is_classifier(each) for each in estimators.values()))
+            data, waiting = data_of(name, given), []
+            splits = splits_of(data, cv, all(is_classifier(each) for each in estimators.values()))
             warn_of_shared_groups(data[2], splits, f"datasets[{name!r}]")
             of_data = joblib.hash(data)
             # Fold by fold, so that interrupted results can be compared.
@@ -530,7 +530,7 @@ def compare(
 Data = tuple[Any, np.ndarray, Any]  # X, y and groups
 
 
-def _data_of(name: str, given: Any) -> Data:
+def data_of(name: str, given: Any) -> Data:
     if callable(given):
         given = given()
     if hasattr(given, "data") and hasattr(given, "target"):
@@ -546,7 +546,7 @@ def _data_of(name: str, given: Any) -> Data:
     return X, np.asarray(y), None if groups is None else np.asarray(groups)
 
 
-def _splits(data: Data, cv: Any, classify: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+def splits_of(data: Data, cv: Any, classify: bool) -> list[tuple[np.ndarray, np.ndarray]]:
     X, y, groups = data
     if isinstance(cv, (int, np.integer)):
         if classify:
@@ -585,7 +585,7 @@ def _run(
             y,
             cv=[split],
             scoring=scoring,
-            params=_fit_params(estimator, groups),
+            params=fit_params(estimator, groups),
             error_score="raise",
         )
     except Exception as error:
@@ -602,7 +602,7 @@ def _run(
     return record | scores | seconds | {"error": None}
 
 
-def _fit_params(estimator: Any, groups: Any) -> dict[str, Any] | None:
+def fit_params(estimator: Any, groups: Any) -> dict[str, Any] | None:
     if groups is None:
         return None
     if get_config()["enable_metadata_routing"]:

@@ -189,9 +189,7 @@ def transductive_grid_search(
     means = scores.mean(axis=1)
     # Means of the same scores in a different order differ in the last digit. Ignore this.
     best = int(np.argmax(means >= means.max() - 1e-12))
-    model = None
-    if refit:
-        model = clone(estimator).set_params(**params[best]).fit(X, y)
+    model = clone(estimator).set_params(**params[best]).fit(X, y) if refit else None
     return Bunch(
         best_params=params[best],
         best_score=float(means[best]),

@@ -1,0 +1,217 @@
+"""Permuted labels: what is exchanged, what is fitted once, and the same result for any n_jobs."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import ClassVar
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from milearn import Bags
+from milearn.embedding import BagOfWords
+from milearn.metrics import bag_kernel
+from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold, label_permutation_test
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+
+MEANS = make_pipeline(BagStatistics(("mean",)), LogisticRegression())
+
+
+def draw(n_bags=40, shift=2.0, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % 2
+    sizes = rng.integers(2, 5, size=n_bags)
+    X = Bags(rng.normal(size=(sizes.sum(), 2)), np.append(0, np.cumsum(sizes)))
+    return X.with_instances(X.instances + shift * y[X.bag_index][:, np.newaxis]), y
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Keeps the labels of all fits."""
+
+    fits: ClassVar[list] = []
+
+    def fit(self, X, y):
+        type(self).fits.append(np.array(y))
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+class CountedScaler(TransformerMixin, BaseEstimator):
+    n_fits = 0
+
+    def fit(self, X, y=None):
+        assert y is None
+        type(self).n_fits += 1
+        return self
+
+    def transform(self, X):
+        return X
+
+
+@pytest.fixture(autouse=True)
+def _nothing_recorded():
+    Recorder.fits, CountedScaler.n_fits = [], 0
+
+
+def test_equals_fits_from_scratch():
+    X, y = draw(shift=0.4)
+    cv = StratifiedKFold(4)
+    model = make_pipeline(
+        InstanceTransformer(StandardScaler()), BagOfWords(4, random_state=0), LogisticRegression()
+    )
+    found = label_permutation_test(
+        model, X, y, cv=cv, scoring="roc_auc", n_permutations=5, random_state=0
+    )
+    splits = list(cv.split(X, y))
+    assert found.score == cross_val_score(model, X, y, cv=splits, scoring="roc_auc").mean()
+    # The same permutations, each of the labels of every test set.
+    rng = np.random.RandomState(0)
+    for expected in found.permutation_scores:
+        labels = y.copy()
+        for _, test in splits:
+            labels[test] = y[rng.permutation(test)]
+        refitted = cross_val_score(model, X, labels, cv=splits, scoring="roc_auc").mean()
+        assert refitted == pytest.approx(expected, abs=1e-12)
+    higher = np.count_nonzero(found.permutation_scores >= found.score - 1e-12)
+    assert found.p_value == pytest.approx((1 + higher) / 6)
+    assert found.smallest_p_value == 1 / 6
+
+
+def test_a_signal_has_the_smallest_p_value_and_noise_has_none():
+    X, y = draw()
+    assert label_permutation_test(MEANS, X, y, n_permutations=19, random_state=0).p_value == 0.05
+    half = BagShuffleSplit(1, test_size=0.5, random_state=0)
+    found = label_permutation_test(MEANS, X, y, cv=half, random_state=0)
+    assert found.p_value == found.smallest_p_value == 0.01
+    values = X.instances[X.offsets[:-1], 0]
+    ridge = make_pipeline(BagStatistics(("mean",)), Ridge())
+    assert label_permutation_test(ridge, X, values, cv=3, n_permutations=19).p_value == 0.05
+    constant = label_permutation_test(DummyClassifier(), X, y, n_permutations=9)
+    assert constant.p_value == 1.0  # equal scores count
+
+
+def test_labels_stay_in_their_test_sets():
+    X, y = draw(n_bags=12)
+    splits = list(StratifiedBagKFold(3).split(X, y))
+    label_permutation_test(Recorder(), X, y, cv=splits, n_permutations=4, random_state=0)
+    assert len(Recorder.fits) == 3 * 5
+    fits = np.array(Recorder.fits).reshape(3, 5, -1)
+    for (train, _), of_split in zip(splits, fits, strict=True):
+        np.testing.assert_array_equal(of_split[0], y[train])
+        assert (of_split[1:] != y[train]).any(axis=1).all()
+        for _, test in splits:
+            inside = np.isin(train, test)
+            assert (of_split[:, inside].sum(axis=1) == y[train][inside].sum()).all()
+
+
+def test_groups_exchange_their_labels_as_a_whole():
+    group = np.repeat(np.arange(8), [1, 2, 3, 1, 2, 3, 2, 2])
+    X, _ = draw(n_bags=16)
+    y = np.array(["no", "yes"])[group % 2]
+    splits = list(StratifiedBagKFold(2).split(X, y, group))
+    given = {"groups": group, "cv": splits, "random_state": 0}
+    label_permutation_test(Recorder(), X, y, n_permutations=6, **given)
+    fits = iter(Recorder.fits)
+    for (train, _), _ in product(splits, range(7)):
+        labels = next(fits)
+        for code in np.unique(group[train]):
+            assert len(set(labels[group[train] == code])) == 1
+
+
+def test_within_groups():
+    X, y = draw(n_bags=24)
+    pair = np.arange(24) // 2
+    given = {"groups": pair, "permute": "within", "random_state": 0}
+    label_permutation_test(Recorder(), X, y, cv=StratifiedBagKFold(3), n_permutations=3, **given)
+    for labels in Recorder.fits:
+        assert (labels.reshape(-1, 2).sum(axis=1) == 1).all()
+    assert label_permutation_test(MEANS, X, y, n_permutations=19, **given).p_value == 0.05
+
+
+def test_what_does_not_use_labels_is_fitted_once_per_fold():
+    X, y = draw(n_bags=12)
+    scaled = make_pipeline(CountedScaler(), BagStatistics(("mean",)), Recorder())
+    label_permutation_test(scaled, X, y, cv=3, n_permutations=4)
+    assert (CountedScaler.n_fits, len(Recorder.fits)) == (3, 15)
+    # One split: its training labels are never permuted.
+    half = StratifiedBagKFold(2).split(X, y)
+    label_permutation_test(scaled, X, y, cv=[next(half)], n_permutations=4)
+    assert (CountedScaler.n_fits, len(Recorder.fits)) == (4, 16)
+
+
+@pytest.mark.parametrize("wrap", [lambda part: part, lambda part: make_pipeline(part)])
+def test_a_step_that_uses_labels_is_fitted_to_each_permutation(wrap):
+    y = np.arange(40) % 2
+    rows = np.random.default_rng(0).normal(size=(40, 200))
+    model = make_pipeline(wrap(SelectKBest(k=3)), LogisticRegression())
+    found = label_permutation_test(model, rows, y, cv=StratifiedKFold(2), n_permutations=19)
+    assert found.p_value > 0.05
+    assert found.permutation_scores.std() > 0
+
+
+def test_kernels_between_bags():
+    X, y = draw()
+    kernel = bag_kernel(X, X)
+    for cv in (3, BagShuffleSplit(1, test_size=0.5, random_state=0)):
+        given = {"cv": cv, "n_permutations": 19, "random_state": 0}
+        found = label_permutation_test(SVC(kernel="precomputed"), kernel, y, **given)
+        assert found.p_value == 0.05
+
+
+class Drawn(Recorder):
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def predict(self, X):
+        return np.random.RandomState(self.random_state).choice(self.classes_, size=len(X))
+
+
+def test_the_result_does_not_depend_on_jobs():
+    X, y = draw(n_bags=16)
+    model, found = make_pipeline(BagStatistics(("mean",)), Drawn()), []
+    for n_jobs in (1, 2):
+        with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
+            found.append(label_permutation_test(model, X, y, n_permutations=5, random_state=3))
+    assert found[0].score == found[1].score
+    np.testing.assert_array_equal(*(each.permutation_scores for each in found))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"permute": "all"}, r"^permute='all' is unknown: use 'between' or 'within'\.$"),
+        ({"n_permutations": 0}, "^n_permutations must be a whole number of at least 1, got 0"),
+        (
+            {"cv": ShuffleSplit(3, random_state=0)},
+            r"^The test sets of cv overlap: pass a splitter such as KFold\.$",
+        ),
+        (
+            {"groups": np.arange(12) // 2},
+            "^The group of bag 1 has two labels or test sets: pass permute='within', or a cv that",
+        ),
+        (
+            {"groups": np.arange(12) % 4, "cv": list(KFold(2).split(range(12)))},
+            "^The group of bag 6 has two labels or test sets: pass permute='within', or a cv that",
+        ),
+        (
+            {"groups": np.arange(12) % 4, "permute": "within"},
+            r"^No permutation changes a label: use fewer folds, or another permute\.$",
+        ),
+    ],
+)
+def test_what_is_refused(given, message):
+    X, y = draw(n_bags=12)
+    with pytest.raises(ValueError, match=message):
+        label_permutation_test(MEANS, X, y, **({"cv": 2} | given))
