@@ -97,7 +97,10 @@ def test_a_signal_has_the_smallest_p_value_and_noise_has_none():
     assert found.p_value == found.smallest_p_value == 0.01
     values = X.instances[X.offsets[:-1], 0]
     ridge = make_pipeline(BagStatistics(("mean",)), Ridge())
-    assert label_permutation_test(ridge, X, values, cv=3, n_permutations=19).p_value == 0.05
+    assert (
+        label_permutation_test(ridge, X, values, cv=3, n_permutations=19, random_state=0).p_value
+        == 0.05
+    )
     constant = label_permutation_test(DummyClassifier(), X, y, n_permutations=9)
     assert constant.p_value == 1.0  # equal scores count
 
@@ -156,7 +159,9 @@ def test_a_step_that_uses_labels_is_fitted_to_each_permutation(wrap):
     y = np.arange(40) % 2
     rows = np.random.default_rng(0).normal(size=(40, 200))
     model = make_pipeline(wrap(SelectKBest(k=3)), LogisticRegression())
-    found = label_permutation_test(model, rows, y, cv=StratifiedKFold(2), n_permutations=19)
+    found = label_permutation_test(
+        model, rows, y, cv=StratifiedKFold(2), n_permutations=19, random_state=0
+    )
     assert found.p_value > 0.05
     assert found.permutation_scores.std() > 0
 
