@@ -32,7 +32,7 @@ STOPPED = ["plain-minmax", "instancemisvc-rbf", "sdpmil-rbf"]
 
 # Commands with their options; what has to be printed; and how many records are written.
 LINES = {
-    "quick": (f"--fast --methods {' '.join(FEW)}", "digits-tiny: 24 bags", 8),
+    "quick": (f"--fast --jobs 1 --methods {' '.join(FEW)}", "digits-tiny: 24 bags", 8),
     "speed": (
         "--rounds 1 --datasets musk1 --kernels none --no-peers",
         "LPBoost",
