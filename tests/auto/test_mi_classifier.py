@@ -26,6 +26,10 @@ from tests.auto.test_ways import Only
 from tests.common.few_trees import FEW_TREES, MIClassifier
 
 
+class AllFolds(MIClassifier):
+    _size_limits = SizeLimits(trees=10)
+
+
 def shifted_bags(n_bags=40, seed=0, size=6):
     """All instances of a positive bag lie a little higher: no single one tells."""
     rng = np.random.default_rng(seed)
@@ -58,7 +62,7 @@ def average():
 @pytest.fixture(scope="module")
 def instance():
     bags, y = witness_bags()
-    return auto.MIClassifier(random_state=0).fit(bags, y), bags, y
+    return AllFolds(random_state=0).fit(bags, y), bags, y
 
 
 # -- the choice ------------------------------------------------------------------------------------
@@ -120,7 +124,7 @@ def test_the_scores_are_those_of_bags_left_out():
     # Labels at random: scores of bags that were learnt from would be perfect.
     bags, _ = shifted_bags(40)
     y = np.random.default_rng(0).permutation(np.arange(40) % 2)
-    model = MIClassifier(random_state=0).fit(bags, y)
+    model = AllFolds(random_state=0).fit(bags, y)
     assert all(each["roc_auc"] < 0.75 for each in model.scores_.values())
     inside = model.predict_proba(bags)[:, 1]
     assert np.abs(inside - 0.5).max() < 0.45
@@ -377,7 +381,7 @@ def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
 def test_a_budget_leaves_out_what_it_tells(instance):
     without, bags, y = instance
     with pytest.warns(UserWarning, match=r"time_limit=1e-09 left out 'linear' .*'average'"):
-        model = auto.MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
+        model = AllFolds(time_limit=1e-9, random_state=0).fit(bags, y)
     assert model.paradigm_ == "linear"
     assert list(model.scores_) == ["linear"]
     said = " ".join(model.skipped_)
@@ -385,14 +389,14 @@ def test_a_budget_leaves_out_what_it_tells(instance):
     assert "'instance'" in said
     assert "'average'" in said
     assert "time_limit=1e-09 s" in said
-    enough = auto.MIClassifier(time_limit=1e9, random_state=0).fit(bags, y)
+    enough = AllFolds(time_limit=1e9, random_state=0).fit(bags, y)
     assert enough.skipped_ == []
     np.testing.assert_allclose(enough.predict_proba(bags), without.predict_proba(bags))
 
 
 def test_verbose_tells_each_step(capsys):
     bags, y = shifted_bags(20)
-    MIClassifier(verbose=True, random_state=0).fit(bags, y)
+    auto.MIClassifier(verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
     # Trees, shares, the average, two models with two orientations, by folds; four scalings, the
     # last fit.

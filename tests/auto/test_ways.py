@@ -267,7 +267,7 @@ def test_the_time_of_a_model_is_measured_on_samples(monkeypatch):
     monkeypatch.setattr(Search, "seconds_of", seconds_of)
     bags, y = make_bags(n_bags=1040, n_features=2, bag_size=(1, 2), random_state=0)
     with pytest.warns(UserWarning, match="time_limit=1000.0 left out 'trees': raise it"):
-        model = MIClassifier(time_limit=1e3, random_state=0).fit(bags, y)
+        model = auto.MIClassifier(time_limit=1e3, random_state=0).fit(bags, y)
     assert set(model.scores_) >= {"linear", "share", "average"}
     assert "'trees' (time_limit=1000.0 s)" in model.skipped_
     # Of the smallest sample, four times the seconds would be too long.
