@@ -23,11 +23,7 @@ from milearn.model_selection._inner import checked_groups, class_folds, value_fo
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
 from tests.auto.test_ways import Only
-from tests.common.few_trees import FEW_TREES, MIClassifier
-
-
-class AllFolds(MIClassifier):
-    _size_limits = SizeLimits(trees=10)
+from tests.common.few_trees import FEW_TREES, AllFolds, MIClassifier
 
 
 def shifted_bags(n_bags=40, seed=0, size=6):
@@ -196,22 +192,6 @@ def test_balanced_accuracy_moves_the_threshold_and_not_the_probabilities():
     stated = [model.predict_proba(new) for model in models.values()]
     np.testing.assert_allclose(stated[0], stated[1])
     np.testing.assert_allclose(stated[0], stated[2])
-
-
-def test_three_classes():
-    rng = np.random.default_rng(0)
-    y = np.arange(15) % 3
-    instances = rng.normal(size=(45, 3))
-    instances[np.arange(15) * 3, y] += 4.0
-    bags = Bags(instances, np.arange(16) * 3)
-    model = MIClassifier(random_state=0).fit(bags, np.array(["a", "b", "c"])[y])
-    assert model.score(bags, model.classes_[y]) > 0.9
-    stated = model.predict_proba(bags)
-    np.testing.assert_allclose(stated.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(stated.argmax(axis=1), model.decision_function(bags).argmax(1))
-    assert set(model.scores_) == {"average", "combined", "instance", "linear", "share", "trees"}
-    # Three classes have no orientation.
-    assert model.pos_label_ is None
 
 
 # -- few bags, equal bags, groups ------------------------------------------------------------------

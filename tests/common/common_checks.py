@@ -78,9 +78,9 @@ _LAST = ("multiclass", "regression", "survival", "unsupervised")
 
 # Checks of bags that depend on settings: kind of input and tasks on which they run. What a class
 # does in one way for all of its settings is left to the defaults: containers, refused input, jobs,
-# the positive class, one problem for each class, fits after others (which
-# check_refit_with_other_settings has, between settings). What holds for dense instances holds for sparse
-# ones, as check_sparse_equals_dense compares fit and prediction.
+# the positive class, one problem for each class, fits after others (those between settings are in
+# check_refit_with_other_settings). What holds for dense instances holds for sparse ones, as
+# check_sparse_equals_dense compares fit and prediction.
 BAGS_OF_SETTINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "check_order_of_instances": ("noisy", _FIRST),
     "check_order_of_bags": ("noisy", _FIRST),

@@ -17,6 +17,12 @@ class MIClassifier(auto.MIClassifier):
     _size_limits = FEW_TREES
 
 
+class AllFolds(auto.MIClassifier):
+    """The classifier with forests of ten trees."""
+
+    _size_limits = SizeLimits(trees=10)
+
+
 class MIRegressor(auto.MIRegressor):
     """The regressor with forests of ten trees, scored on few folds."""
 
