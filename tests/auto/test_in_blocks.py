@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
 
 # Any data are large; the kernels of pairs are left out by their cost, without a warning.
-LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, rbf_instances=0, trees=10)
+LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, rbf_instances=0, trees=10, test_bags=8)
 
 
 class Classifier(MIClassifier):
@@ -26,14 +27,14 @@ class Regressor(MIRegressor):
 
 
 class AlwaysFloat64(MIClassifier):
-    _size_limits = SizeLimits(pair_cost=0.0, rbf_instances=0, trees=10)
+    _size_limits = replace(LIMITS, float64_numbers=2**25)
 
 
 class ComparesAll(MIClassifier):
-    _size_limits = SizeLimits(float64_numbers=0, trees=10)
+    _size_limits = SizeLimits(float64_numbers=0, trees=10, test_bags=8)
 
 
-def halves(n_bags=60, n_features=6, seed=0):
+def halves(n_bags=36, n_features=6, seed=0):
     bags, y = make_bags(n_bags, n_features, bag_size=(3, 9), flip_y=0.1, random_state=seed)
     return bags.with_instances(bags.instances.astype(np.float16)), y
 
@@ -46,7 +47,7 @@ def mapped(bags, folder):
 @pytest.fixture(scope="module")
 def exact():
     bags, y = halves()
-    return AlwaysFloat64(random_state=0).fit(bags[:40], y[:40])
+    return AlwaysFloat64(random_state=0).fit(bags[:24], y[:24])
 
 
 @pytest.mark.parametrize("kind", ["map", "float32"])
@@ -55,7 +56,7 @@ def test_models_are_those_of_float64(kind, exact, tmp_path):
     stored = mapped(bags, tmp_path) if kind == "map" else bags
     if kind == "float32":
         stored = bags.with_instances(bags.instances.astype(np.float32))
-    found = Classifier(random_state=0).fit(stored[:40], y[:40])
+    found = Classifier(random_state=0).fit(stored[:24], y[:24])
     assert sorted(found.scores_) == sorted(exact.scores_)
     assert found.paradigm_ == exact.paradigm_
     np.testing.assert_allclose(found.predict_proba(stored), exact.predict_proba(bags), atol=1e-3)
@@ -93,13 +94,18 @@ def test_predictions_in_parts_are_those_of_all_bags(storage, exact, monkeypatch)
 
 
 def test_the_peak_is_that_of_blocks(tmp_path):
-    rng, n_bags, size, width = np.random.default_rng(0), 20, 2_000, 32
-    X = rng.standard_normal((n_bags * size, width), dtype=np.float32).astype(np.float16)
+    class OneFold(Regressor):
+        _size_limits = replace(LIMITS, test_bags=1)
+
+    rng, n_bags, size, width = np.random.default_rng(0), 10, 4_000, 32
+    X, y = rng.standard_normal((n_bags * size, width), dtype=np.float32), rng.normal(size=n_bags)
+    # What is easily learnt takes few steps.
+    X = (X + np.repeat(y, size)[:, None]).astype(np.float16)
     bags = mapped(Bags(X, np.arange(0, len(X) + 1, size)), tmp_path)
     del X
     tracemalloc.start()
     try:
-        Regressor(random_state=0).fit(bags, rng.normal(size=n_bags)).predict(bags[:2])
+        OneFold(random_state=0).fit(bags, y).predict(bags[:2])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

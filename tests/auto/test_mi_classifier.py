@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sklearn
@@ -21,7 +23,7 @@ from milearn.model_selection._inner import checked_groups, class_folds, value_fo
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
 from tests.auto.test_ways import Only
-from tests.common.few_trees import MIClassifier
+from tests.common.few_trees import FEW_TREES, AllFolds, MIClassifier
 
 
 def shifted_bags(n_bags=40, seed=0, size=6):
@@ -56,7 +58,7 @@ def average():
 @pytest.fixture(scope="module")
 def instance():
     bags, y = witness_bags()
-    return MIClassifier(random_state=0).fit(bags, y), bags, y
+    return AllFolds(random_state=0).fit(bags, y), bags, y
 
 
 # -- the choice ------------------------------------------------------------------------------------
@@ -116,9 +118,9 @@ def test_scores_of_a_fold_are_those_of_an_svc_on_parts_of_one_matrix():
 
 def test_the_scores_are_those_of_bags_left_out():
     # Labels at random: scores of bags that were learnt from would be perfect.
-    bags, _ = shifted_bags(60)
-    y = np.random.default_rng(0).permutation(np.arange(60) % 2)
-    model = MIClassifier(random_state=0).fit(bags, y)
+    bags, _ = shifted_bags(40)
+    y = np.random.default_rng(0).permutation(np.arange(40) % 2)
+    model = AllFolds(random_state=0).fit(bags, y)
     assert all(each["roc_auc"] < 0.75 for each in model.scores_.values())
     inside = model.predict_proba(bags)[:, 1]
     assert np.abs(inside - 0.5).max() < 0.45
@@ -136,13 +138,13 @@ def test_decisions_are_log_odds(average):
 
 def test_probabilities_of_new_bags_are_calibrated():
     # Overlapping classes, so that certain statements would be wrong ones.
-    bags, y = shifted_bags(180, seed=3, size=2)
-    model = MIClassifier(random_state=0).fit(bags[:100], y[:100])
-    stated = model.predict_proba(bags[100:])[:, 1]
-    assert brier_score_loss(y[100:], stated) < 0.2  # 0.25 says nothing
-    assert abs(stated.mean() - y[100:].mean()) < 0.1
+    bags, y = shifted_bags(140, seed=3, size=2)
+    model = MIClassifier(random_state=0).fit(bags[:60], y[:60])
+    stated = model.predict_proba(bags[60:])[:, 1]
+    assert brier_score_loss(y[60:], stated) < 0.2  # 0.25 says nothing
+    assert abs(stated.mean() - y[60:].mean()) < 0.1
     sure = np.abs(stated - 0.5) > 0.3
-    right = (stated[sure] > 0.5) == (y[100:][sure] == 1)
+    right = (stated[sure] > 0.5) == (y[60:][sure] == 1)
     assert right.mean() > 0.8
 
 
@@ -192,22 +194,6 @@ def test_balanced_accuracy_moves_the_threshold_and_not_the_probabilities():
     np.testing.assert_allclose(stated[0], stated[2])
 
 
-def test_three_classes():
-    rng = np.random.default_rng(0)
-    y = np.arange(21) % 3
-    instances = rng.normal(size=(63, 3))
-    instances[np.arange(21) * 3, y] += 4.0
-    bags = Bags(instances, np.arange(22) * 3)
-    model = MIClassifier(random_state=0).fit(bags, np.array(["a", "b", "c"])[y])
-    assert model.score(bags, model.classes_[y]) > 0.9
-    stated = model.predict_proba(bags)
-    np.testing.assert_allclose(stated.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(stated.argmax(axis=1), model.decision_function(bags).argmax(1))
-    assert set(model.scores_) == {"average", "combined", "instance", "linear", "share", "trees"}
-    # Three classes have no orientation.
-    assert model.pos_label_ is None
-
-
 # -- few bags, equal bags, groups ------------------------------------------------------------------
 
 
@@ -235,11 +221,11 @@ def test_values_whose_squares_overflow_are_refused():
 
 
 def test_repeated_bags_do_not_stand_on_both_sides_of_a_fold():
-    bags, _ = shifted_bags(30)
-    y = np.random.default_rng(1).permutation(np.arange(30) % 2)
+    bags, _ = shifted_bags(20)
+    y = np.random.default_rng(1).permutation(np.arange(20) % 2)
     once = MIClassifier(random_state=0).fit(bags, y)
-    thrice = MIClassifier(random_state=0).fit(bags[np.tile(np.arange(30), 3)], np.tile(y, 3))
-    assert thrice.n_bags_ == 30
+    thrice = MIClassifier(random_state=0).fit(bags[np.tile(np.arange(20), 3)], np.tile(y, 3))
+    assert thrice.n_bags_ == 20
     for name, measures in once.scores_.items():
         # A copy in the training part would be found by heart.
         assert thrice.scores_[name]["roc_auc"] < measures["roc_auc"] + 0.15
@@ -360,9 +346,9 @@ def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
     time_limit, positive, capsys
 ):
     class Landmarks(MIClassifier):
-        _size_limits = SizeLimits(exact_instances=100, instance_landmarks=30, trees=10)
+        _size_limits = replace(FEW_TREES, exact_instances=100, instance_landmarks=30)
 
-    bags, y = make_bags(n_bags=30, random_state=0)
+    bags, y = make_bags(n_bags=20, random_state=0)
     labels = y if positive else 1 - y
     model = Landmarks(time_limit=time_limit, verbose=True, random_state=0).fit(bags, labels)
     assert model.pos_label_ == positive
@@ -375,7 +361,7 @@ def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
 def test_a_budget_leaves_out_what_it_tells(instance):
     without, bags, y = instance
     with pytest.warns(UserWarning, match=r"time_limit=1e-09 left out 'linear' .*'average'"):
-        model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
+        model = AllFolds(time_limit=1e-9, random_state=0).fit(bags, y)
     assert model.paradigm_ == "linear"
     assert list(model.scores_) == ["linear"]
     said = " ".join(model.skipped_)
@@ -383,14 +369,14 @@ def test_a_budget_leaves_out_what_it_tells(instance):
     assert "'instance'" in said
     assert "'average'" in said
     assert "time_limit=1e-09 s" in said
-    enough = MIClassifier(time_limit=1e9, random_state=0).fit(bags, y)
+    enough = AllFolds(time_limit=1e9, random_state=0).fit(bags, y)
     assert enough.skipped_ == []
     np.testing.assert_allclose(enough.predict_proba(bags), without.predict_proba(bags))
 
 
 def test_verbose_tells_each_step(capsys):
     bags, y = shifted_bags(20)
-    MIClassifier(verbose=True, random_state=0).fit(bags, y)
+    auto.MIClassifier(verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
     # Trees, shares, the average, two models with two orientations, by folds; four scalings, the
     # last fit.

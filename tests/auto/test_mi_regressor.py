@@ -14,6 +14,10 @@ from milearn.svm import BagSVR
 from tests.common.few_trees import MIRegressor
 
 
+class ThreeFolds(auto.MIRegressor):
+    _size_limits = SizeLimits(trees=10, test_bags=36)
+
+
 @pytest.fixture(scope="module")
 def affinity():
     X, y = make_affinity(n_bags=60, random_state=0)
@@ -61,7 +65,7 @@ def test_the_value_of_the_highest_instance_is_found():
     values = X[:, :, 0] - 0.8 * X[:, :, 1] + 0.6 * X[:, :, 2]
     y = values.max(axis=1) + 0.4 * rng.normal(size=360)
     bags = Bags.from_list(list(X))
-    model = MIRegressor(random_state=0).fit(bags[:240], y[:240])
+    model = auto.MIRegressor(random_state=0).fit(bags[:240], y[:240])
     assert model.paradigm_ == "linear"
     oracle = 1 - np.mean((y - values.max(axis=1))[240:] ** 2) / np.var(y[240:])
     assert model.score(bags[240:], y[240:]) > oracle - 0.08
@@ -79,18 +83,18 @@ def noisy(seed, n_bags=360, noise=2.0):
 
 def test_noise_is_not_learnt():
     X, y, values = noisy(1)
-    model = MIRegressor(random_state=0).fit(X[:60], y[:60])
+    model = auto.MIRegressor(random_state=0).fit(X[:60], y[:60])
     assert model.score(X[60:], values[60:]) > 0.4
     # Values that are only noise: predictions are close to their mean.
     variances = []
     for only in np.random.default_rng(1).normal(size=(3, 60)):
-        lost = MIRegressor(random_state=0).fit(X[:60], only).predict(X[60:])
+        lost = ThreeFolds(random_state=0).fit(X[:60], only).predict(X[60:])
         variances.append(np.var(lost) / np.var(only))
     assert np.mean(variances) < 0.1
 
 
 def test_the_combination_is_the_weighted_mean_of_calibrated_values():
-    X, y, _ = noisy(2, 50)
+    X, y, _ = noisy(2, 30)
     model = MIRegressor(random_state=0).fit(X, y)
     assert model.paradigm_ == "combined"
     parts = zip(model._function.functions, model._function.calibrations, strict=True)
@@ -161,7 +165,7 @@ def test_a_budget_leaves_out_all_ways_but_the_first(affinity):
 @pytest.mark.parametrize(("tree_values", "n_considered"), [(400.0, 10), (1.0, 6), (None, 40)])
 def test_trees_of_large_data_consider_fewer_statistics(tree_values, n_considered):
     class Limited(Only):
-        _size_limits = SizeLimits(**({"tree_values": tree_values} if tree_values else {}))
+        _size_limits = SizeLimits(trees=10, **({"tree_values": tree_values} if tree_values else {}))
 
     X, y, _ = noisy(0, n_bags=40)  # 40 statistics, whose square root is 6
     model = Limited("trees").fit(X, y)

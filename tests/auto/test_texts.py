@@ -26,7 +26,7 @@ from milearn.auto._judgement import (
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.preprocessing import BagStatistics
 from milearn.svm import BagSVC
-from tests.common.few_trees import MIClassifier
+from tests.common.few_trees import AllFolds, MIClassifier
 
 N_WORDS, LONGEST = 400, 6
 
@@ -50,7 +50,7 @@ def texts(n_bags=60, n_classes=2, seed=0):
 @pytest.fixture(scope="module")
 def combined():
     bags, y = texts()
-    return MIClassifier(random_state=0).fit(bags, y), bags, y
+    return AllFolds(random_state=0).fit(bags, y), bags, y
 
 
 def judged(criterion, error=0.04):
@@ -131,11 +131,13 @@ def test_ways_with_fewer_folds_are_compared_on_the_common_ones():
 
 
 def test_three_classes_instances_and_pickles():
-    bags, y = texts(18, n_classes=3)
+    bags, y = texts(15, n_classes=3)
     model = MIClassifier(random_state=0).fit(bags, np.array(["a", "b", "c"])[y])
     stated = model.predict_proba(bags)
     np.testing.assert_allclose(stated.sum(axis=1), 1.0)
     assert model.score(bags, model.classes_[y]) > 0.8
+    # Three classes have no orientation.
+    assert model.pos_label_ is None
     alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
     np.testing.assert_allclose(
         model.instance_decision_function(bags), model.decision_function(alone)

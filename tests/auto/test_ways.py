@@ -24,7 +24,7 @@ from milearn.auto._run import Search
 from milearn.datasets import make_bags
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
-from tests.common.few_trees import MIClassifier
+from tests.common.few_trees import FEW_TREES, MIClassifier
 
 
 class Only(auto.MIClassifier):
@@ -40,6 +40,10 @@ class Only(auto.MIClassifier):
     def _candidates(self, run, given):
         found = super()._candidates(run, given)
         return [way for way in found if way.name == self.name]
+
+
+class OnFewFolds(Only):
+    _size_limits = FEW_TREES
 
 
 @pytest.fixture(scope="module")
@@ -68,24 +72,24 @@ def test_needles_are_found_whatever_the_order_of_the_labels(rare):
 
 
 def test_swapped_labels_give_the_same_model():
-    bags, y = make_bags(n_bags=60, random_state=0)
-    plain = MIClassifier(random_state=0).fit(bags[:30], y[:30])
-    swapped = MIClassifier(random_state=0).fit(bags[:30], 1 - y[:30])
+    bags, y = make_bags(n_bags=40, random_state=0)
+    plain = MIClassifier(random_state=0).fit(bags[:20], y[:20])
+    swapped = MIClassifier(random_state=0).fit(bags[:20], 1 - y[:20])
     assert (plain.pos_label_, swapped.pos_label_) == (1, 0)
     assert plain.paradigm_ == swapped.paradigm_
-    assert plain.score(bags[30:], y[30:]) == swapped.score(bags[30:], 1 - y[30:])
+    assert plain.score(bags[20:], y[20:]) == swapped.score(bags[20:], 1 - y[20:])
     np.testing.assert_allclose(
         plain.predict_proba(bags), swapped.predict_proba(bags)[:, ::-1], atol=1e-3
     )
-    np.testing.assert_array_equal(plain.witness(bags[30:]), swapped.witness(bags[30:]))
+    np.testing.assert_array_equal(plain.witness(bags[20:]), swapped.witness(bags[20:]))
 
 
 def test_a_given_label_is_the_only_orientation():
-    bags, y = make_bags(n_bags=40, random_state=0)
-    free = Only().fit(bags, y)
-    right, wrong = (Only(pos_label=label).fit(bags, y) for label in (1, 0))
+    bags, y = make_bags(n_bags=24, random_state=0)
+    free = OnFewFolds().fit(bags, y)
+    right, wrong = (OnFewFolds(pos_label=label).fit(bags, y) for label in (1, 0))
     # The negative label of two leaves the other as the positive one.
-    negative = Only(neg_label=1).fit(bags, y)
+    negative = OnFewFolds(neg_label=1).fit(bags, y)
     assert (free.pos_label_, right.pos_label_, wrong.pos_label_) == (1, 1, 0)
     assert (wrong.pos_label_, wrong.neg_label_) == (negative.pos_label_, negative.neg_label_)
     assert wrong.scores_ == negative.scores_
@@ -96,7 +100,7 @@ def test_a_given_label_is_the_only_orientation():
 def test_the_linear_way_is_misvc_with_a_cost_for_the_norm_of_its_instances():
     bags, y = make_bags(n_bags=30, random_state=0)
     for labels, positive in ((y, 1), (1 - y, 0)):
-        model = Only().fit(bags, labels)
+        model = OnFewFolds().fit(bags, labels)
         assert model.paradigm_ == "linear"
         assert model.pos_label_ == positive
         scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
@@ -186,7 +190,7 @@ def test_the_wrong_orientation_is_scored_on_few_folds(time_limit, capsys):
     assert model.skipped_ == []
 
 
-def three_kinds(names, n_bags=36, seed=0):
+def three_kinds(names, n_bags=24, seed=0):
     """Bags of background; those of the last two names have an instance in a direction of theirs."""
     rng = np.random.default_rng(seed)
     y = np.arange(n_bags) % 3
@@ -201,7 +205,7 @@ def test_a_class_without_instances_that_decide_is_found_whatever_its_name():
     for names in (("normal", "tumour", "ulcer"), ("normal", "cyst", "angioma")):
         bags, y = three_kinds(names)
         new, truth = three_kinds(names, seed=1)
-        model = Only().fit(bags, y)
+        model = OnFewFolds().fit(bags, y)
         assert (model.neg_label_, model.pos_label_) == ("normal", None)
         scores.append(model.score(new, truth))
         # The score of a normal bag is that of its least normal instance, others are highest ones.
@@ -211,7 +215,7 @@ def test_a_class_without_instances_that_decide_is_found_whatever_its_name():
             pooled = segment_min if name == "normal" else segment_max
             np.testing.assert_allclose(stated[:, code], pooled(each[:, code], new.offsets))
     assert scores[0] == scores[1]
-    other = Only(neg_label="cyst").fit(bags, y)
+    other = OnFewFolds(neg_label="cyst").fit(bags, y)
     assert other.score(new, truth) < scores[1] - 0.05
 
 
@@ -263,7 +267,7 @@ def test_the_time_of_a_model_is_measured_on_samples(monkeypatch):
     monkeypatch.setattr(Search, "seconds_of", seconds_of)
     bags, y = make_bags(n_bags=1040, n_features=2, bag_size=(1, 2), random_state=0)
     with pytest.warns(UserWarning, match="time_limit=1000.0 left out 'trees': raise it"):
-        model = MIClassifier(time_limit=1e3, random_state=0).fit(bags, y)
+        model = auto.MIClassifier(time_limit=1e3, random_state=0).fit(bags, y)
     assert set(model.scores_) >= {"linear", "share", "average"}
     assert "'trees' (time_limit=1000.0 s)" in model.skipped_
     # Of the smallest sample, four times the seconds would be too long.
@@ -280,7 +284,7 @@ def test_seconds_are_those_of_a_fold_and_of_the_last_fit(capsys):
 
 def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     bags, y = make_bags(n_bags=40, random_state=0)
-    MIClassifier(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
+    auto.MIClassifier(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
     numbers = [int(each) for line in lines for each in re.findall(r"scored on fold (\d)", line)]
     # Trees, the average, and two ways with two orientations each, unless they are dropped.

@@ -32,12 +32,8 @@ STOPPED = ["plain-minmax", "instancemisvc-rbf", "sdpmil-rbf"]
 
 # Commands with their options; what has to be printed; and how many records are written.
 LINES = {
-    "quick": (f"--fast --methods {' '.join(FEW)}", "digits-tiny: 24 bags", 8),
-    "speed": (
-        "--rounds 1 --datasets musk1 --kernels none --no-peers",
-        "LPBoost",
-        1,
-    ),
+    "quick": (f"--fast --jobs 1 --methods {' '.join(FEW)}", "digits-tiny: 24 bags", 8),
+    "speed": ("--rounds 1 --datasets musk1 --kernels none --no-peers", "LPBoost", 1),
     "classical": (
         "--datasets musk1 fox --methods plain-mean all-misvc --repeats 1 --folds 2 --grid tiny "
         "--jobs 1",

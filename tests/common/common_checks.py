@@ -78,8 +78,9 @@ _LAST = ("multiclass", "regression", "survival", "unsupervised")
 
 # Checks of bags that depend on settings: kind of input and tasks on which they run. What a class
 # does in one way for all of its settings is left to the defaults: containers, refused input, jobs,
-# the positive class, one problem for each class. What holds for dense instances holds for sparse
-# ones, as check_sparse_equals_dense compares fit and prediction.
+# the positive class, one problem for each class, fits after others (those between settings are in
+# check_refit_with_other_settings). What holds for dense instances holds for sparse ones, as
+# check_sparse_equals_dense compares fit and prediction.
 BAGS_OF_SETTINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "check_order_of_instances": ("noisy", _FIRST),
     "check_order_of_bags": ("noisy", _FIRST),
@@ -89,7 +90,6 @@ BAGS_OF_SETTINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "check_float32": ("dense", _FIRST),
     # Also whether the fit writes into its input, which would fail.
     "check_read_only_memory_map": ("dense", _FIRST),
-    "check_fit_again": ("dense", _FIRST),
     "check_parameters_after_fit": ("dense", _FIRST),
     "check_max_iter": ("dense", _FIRST),
     "check_callbacks": ("dense", _FIRST),
@@ -142,6 +142,8 @@ OF_MANY_FITS: dict[str, dict] = {
     "MIClassifier": {"time_limit": 1e-9},
     "MIRegressor": {"time_limit": 1e-9},
     "SDPMIL": {"kernel": "linear", "C": 1.0},
+    "ShareDiscriminant": {"share": 1.0},
+    "ShareRegressor": {"share": 1.0},
     "WellSVC": {"C": 1.0},
 }
 
@@ -185,7 +187,7 @@ def _is_of_defaults(estimator, check):
     if kind == "graphs" and not hasattr(estimator, "unlabeled"):
         return not several and check.name in _OF_OTHER_LINKS
     # Several classes are problems of two.
-    if several and check.name in _OF_TWO_CLASSES:
+    if several and (kind == "sparse" or check.name in _OF_TWO_CLASSES):
         return False
     # check_sparse_equals_dense compares fits and predictions.
     return kind != "sparse" or check.name in _OF_STORAGE
@@ -201,7 +203,8 @@ _OF_STORAGE = {
     "check_two_levels",
     "check_witness",
 }
-# What looks at nothing that differs with the number of classes: input, copies, jobs, refused fits.
+# What looks at nothing that differs with the number of classes: input, copies, jobs, refused fits,
+# and names, which scikit-learn's check_classifiers_classes has for three.
 _OF_TWO_CLASSES = {
     "check_bags_as_3d_array",
     "check_bags_as_sequences",
@@ -211,9 +214,12 @@ _OF_TWO_CLASSES = {
     "check_float32",
     "check_input_is_untouched",
     "check_n_jobs",
+    "check_order_of_instances",
     "check_read_only_memory_map",
     "check_refused_refit",
     "check_singletons_as_matrix",
+    "check_sparse_equals_dense",
+    "check_string_labels",
 }
 
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.

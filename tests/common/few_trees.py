@@ -1,4 +1,4 @@
-"""MIClassifier and MIRegressor with small forests, for the checks: most of their time is trees.
+"""MIClassifier and MIRegressor with few trees and inner folds, for checks: most of their time.
 
 A module of its own, as worker processes import it to unpickle an estimator.
 """
@@ -8,16 +8,22 @@ from __future__ import annotations
 from milearn import auto
 from milearn.auto._plan import SizeLimits
 
-FEW_TREES = SizeLimits(trees=10)
+FEW_TREES = SizeLimits(trees=10, test_bags=8)
 
 
 class MIClassifier(auto.MIClassifier):
-    """The classifier with forests of ten trees."""
+    """The classifier with forests of ten trees, scored on few folds."""
 
     _size_limits = FEW_TREES
 
 
+class AllFolds(auto.MIClassifier):
+    """The classifier with forests of ten trees."""
+
+    _size_limits = SizeLimits(trees=10)
+
+
 class MIRegressor(auto.MIRegressor):
-    """The regressor with forests of ten trees."""
+    """The regressor with forests of ten trees, scored on few folds."""
 
     _size_limits = FEW_TREES

@@ -33,7 +33,7 @@ def objective(model, bags, y, weights=None):
 
 
 @pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_best_of_twenty_starts_is_the_optimum(seed, slack):
     bags, y = labelled_bags(seed)
     model = MISVC(C=2.0, kernel="linear", slack=slack, n_init=20, random_state=0).fit(bags, y)
@@ -252,12 +252,11 @@ def test_wrong_parameters_are_named():
     ],
     ids=["bag", "instance", "labels", "bag, callable", "instance, callable"],
 )
-@pytest.mark.parametrize("seed", range(2))
-def test_order_and_arithmetic_do_not_choose_the_minimum(seed, model):
+def test_order_and_arithmetic_do_not_choose_the_minimum(model):
     # Pixels that are lit in one image only: the first w stands on them, and everything ties.
-    X, y = load_digit_bags(n_bags=70, random_state=seed, return_X_y=True)
+    X, y = load_digit_bags(n_bags=70, random_state=0, return_X_y=True)
     X = InstanceTransformer(StandardScaler()).fit_transform(X)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     inside = np.concatenate([a + rng.permutation(b - a) for a, b in itertools.pairwise(X.offsets)])
     bags = rng.permutation(70)
     mixed = X.with_instances(X.instances[inside])[bags]

@@ -225,8 +225,8 @@ def _signal():
 @pytest.mark.parametrize("happens", [_raise, _signal])
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkeypatch):
-    bags, y = make_bags(200, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
-    model = linear().fit(bags[:60], y[:60])
+    bags, y = make_bags(80, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
+    model = linear().fit(bags[:30], y[:30])
     before, scores = dict(vars(model)), model.decision_function(bags)
     fresh = linear()
     with monkeypatch.context() as patched:

@@ -109,7 +109,7 @@ def test_without_negatives_it_is_the_best_selection(seed, share):
 def test_steps_do_not_lower_the_objective_and_end_in_a_local_maximum(share):
     circle = np.linspace(0, 2 * np.pi, 20_000, endpoint=False)
     attained = 0
-    for seed in range(10):
+    for seed in range(5):
         X, offsets, _, metric = problem(seed, sizes=SIZES * 2)
         source = ArraySource(X, offsets)
         pull = proportions_of(np.array([1.0, -1.0] * 6) * np.arange(1.0, 13.0))
@@ -132,7 +132,7 @@ def test_steps_do_not_lower_the_objective_and_end_in_a_local_maximum(share):
         )
         assert last.values.max() <= values.max() + 1e-6
         attained += last.values.max() >= values.max() - 1e-4
-    assert attained >= 8
+    assert attained >= 4
 
 
 def test_sparse_rows_single_precision_and_blocks_do_not_matter():
