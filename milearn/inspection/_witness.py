@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from .._bags import Bags
 from .._bags.segments import bag_ranges
+from .._fit.outcomes import has_outcomes
 from ._scores import (
     COLORS,
     NEUTRAL,
@@ -162,6 +163,8 @@ class WitnessDisplay(Display):
         container = local_bags(X)
         labels = None
         if y is not None:
+            if has_outcomes(y):
+                raise ValueError("y holds outcomes of survival: pass classes, or y=None.")
             labels = np.asarray(y)
             if labels.shape != (len(container),):
                 raise ValueError(

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from milearn import M3IC, Bags
 from milearn.inspection import WitnessDisplay
+from milearn.survival import survival_outcomes
 from tests.toys import LeastSquaresBags, two_level_bags
 
 
@@ -137,6 +138,9 @@ def test_labels_of_another_length_are_refused(data):
         WitnessDisplay.from_estimator(model, X, y[:-1])
     with pytest.raises(ValueError, match="one row per bag"):
         WitnessDisplay(instances=np.ones((3, 2)), scores=[1.0, 2.0])
+    outcomes = survival_outcomes(np.ones(len(X), dtype=bool), np.arange(1.0, len(X) + 1))
+    with pytest.raises(ValueError, match="outcomes of survival: pass classes, or y=None"):
+        WitnessDisplay.from_estimator(model, X, outcomes)
 
 
 @pytest.mark.parametrize(("width", "rotation"), [(9.4, 0.0), (4.5, 90.0)])
