@@ -460,7 +460,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("use", REFUSED.values(), ids=REFUSED)
-def test_refused_with_advice(bags, y, classifier, use):
-    with pytest.raises(TypeError, match=f"^{re.escape(_ADVICE)}$"):
-        use(classifier, bags, y)
+# Those for which the message names another function.
+ADVICE = {
+    "BaggingClassifier": "scikit-learn's BaggingClassifier needs rows of a matrix: draw bags by",
+    "selector": "scikit-learn's SequentialFeatureSelector needs .* milearn.inspection.permutation_",
+    "importance": "scikit-learn's permutation_importance needs .* milearn.inspection.permutation_",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_advice(bags, y, classifier, name):
+    with pytest.raises(TypeError, match=ADVICE.get(name, f"^{re.escape(_ADVICE)}$")):
+        REFUSED[name](classifier, bags, y)

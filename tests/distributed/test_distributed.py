@@ -338,7 +338,7 @@ class ClassifierOfFewModels(few_trees.MIClassifier):
     """In this process, what MIClassifier has for distributed bags."""
 
     def _candidates(self, run, given):
-        kept = {"trees", "logistic", "instance"} if run.size.text else {"trees", "linear"}
+        kept = {"trees", "logistic", "instance"} if run.size.text else {"trees", "linear", "share"}
         return [each for each in super()._candidates(run, given) if each.name in kept]
 
 
@@ -346,7 +346,7 @@ class RegressorOfFewModels(few_trees.MIRegressor):
     """In this process, what MIRegressor has for distributed bags."""
 
     def _candidates(self, run):
-        kept = {"ridge", "linear", "trees"}
+        kept = {"ridge", "linear", "trees", "share"}
         return [each for each in super()._candidates(run) if each.name in kept]
 
 
