@@ -1,9 +1,9 @@
 """Random problems for all estimators: a fit ends with finite figures that can be made again.
 
 Run as ``python -m tests.common.soak --problems 500``. Each problem draws bags (bags of one, doubled
-rows, constant features, sparse, float16 and float32 matrices, large bags, features of huge and tiny
-scales or far from zero), labels (also names, and one positive bag in 51), weights, groups, an
-estimator and its settings. A problem fails where
+rows, constant features, sparse, float16 and float32 matrices, features of three values, large bags,
+features of huge and tiny scales or far from zero), labels (also names, and a class of one bag),
+weights, groups, an estimator and its settings, with C from 1e-8 to 1e8. A problem fails where
 
 - ``fit`` or a prediction raises, or a library warns of its arithmetic;
 - a number is not finite, or the pickled model predicts other values;
@@ -197,6 +197,11 @@ def _draw_kind_of_bags(
     if dense and kind < 0.3 and np.abs(bags.instances).max() < 1e4:
         traits.append("float16")
         return Bags(bags.instances.astype(np.float16), bags.offsets), signal
+    if dense and 0.3 <= kind < 0.42:
+        traits.append("features of -1, 0 and 1")
+        ranks = rng.integers(-1, 2, size=bags.instances.shape).astype(np.float64)
+        ranks[bags.offsets[:-1], 0] = np.clip(np.rint(signal), -1, 1)
+        return Bags(ranks, bags.offsets), signal
     if not dense and kind < 0.5:
         traits.append("stored values far from zero")
         far = sparse.csr_array(bags.instances, copy=True)
@@ -214,7 +219,8 @@ def _draw_kind_of_labels(
 ) -> np.ndarray:
     if not is_classifier(model):
         return y
-    if "one positive bag in 51" in traits:
+    if "one positive bag in 51" in traits or rng.random() < 0.06:
+        traits.append("a class of one bag")
         y = (signal == signal.max()).astype(int)
     if rng.random() < 0.3:
         names = np.array(["cancer", "normal", "other"])
@@ -280,7 +286,7 @@ def _draw_settings(
         if name in parameters and rng.random() < 0.6
     }
     if "C" in parameters and rng.random() < 0.6:
-        settings["C"] = float(10.0 ** rng.uniform(-3, 3))
+        settings["C"] = float(10.0 ** rng.uniform(-8, 8))
     if is_clusterer(Model()):
         settings["n_clusters"] = int(rng.integers(2, max(3, n_bags // 3)))
     try:
@@ -318,7 +324,7 @@ def judge(problem: Problem) -> tuple[bool, bool, int]:
         before = predictions(model, bags)
         after = predictions(pickle.loads(pickle.dumps(model)), bags)
     for each in caught:
-        lonely = "one positive bag in 51" in problem.traits and _NO_FOLDS in str(each.message)
+        lonely = "a class of one bag" in problem.traits and _NO_FOLDS in str(each.message)
         assert lonely or issubclass(each.category, _ALLOWED), (
             f"{each.category.__name__}: {each.message}"
         )
