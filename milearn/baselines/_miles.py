@@ -87,10 +87,9 @@ class MILES(BaselineClassifier):
     -----
     [1]_ uses :math:`1/\sigma^2` instead of :math:`\gamma`, a factor :math:`\lambda` on the weights
     instead of C, and a cost for each class, which is ``class_weight`` here. The linear program is
-    solved over all instances, but only instances that can enter are passed to the solver. For
-    more than 500 bags it is an interior point method with a relative gap of 1e-6. The
-    score of an instance is that of a bag with only this instance. The paper instead distributes
-    the score of a bag over its instances, see :meth:`instance_contributions`.
+    solved over all instances by an interior point method, to which only instances that can enter
+    are passed. The score of an instance is that of a bag with only this instance. The paper
+    instead distributes the score of a bag over its instances, see :meth:`instance_contributions`.
 
     References
     ----------
