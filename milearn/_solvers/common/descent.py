@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..._bags.blocks import stacked
+from ..._bags.blocks import Block, stacked
 from ..._bags.threads import one_blas_thread
 from .cccp import CCCPSolution, SolverOptions
 
@@ -69,6 +69,12 @@ class WorkingSet:
     rows: Any
     numbers: np.ndarray
     owners: np.ndarray
+
+    @classmethod
+    def of_block(cls, block: Block, rows: np.ndarray, dtype: Any = np.float64) -> WorkingSet:
+        """Some rows of a block in a type."""
+        owners = np.searchsorted(block.offsets, rows, side="right") - 1 + block.first_bag
+        return cls(block.take(rows, dtype), rows + block.first_row, owners)
 
     @classmethod
     def together(cls, parts: list[WorkingSet]) -> WorkingSet:

@@ -173,6 +173,16 @@ def _sum_of_means(block: Block) -> tuple[np.ndarray, np.ndarray]:
     return weights @ instances, weights @ abs(instances)
 
 
+def weighted_sum(source: PassSource, weights: np.ndarray) -> np.ndarray:
+    """The sum of all instances, each times the weight of its bag, shape (n_features,)."""
+    return np.asarray(np.sum(source.map(_weighted_sum, weights), axis=0))
+
+
+def _weighted_sum(block: Block, weights: np.ndarray) -> np.ndarray:
+    each = np.repeat(weights[block.bags], np.diff(block.offsets))
+    return block.weighted_sum(np.arange(len(each)), each)
+
+
 def gather(source: PassSource, rows: np.ndarray, *, float64_bytes: int = 2**27) -> Matrix:
     """The given instances, in float64 up to ``float64_bytes``, and never in float16."""
     taken = source.gather(rows)

@@ -387,10 +387,6 @@ def _look(
     weights = weights[block.bags]
     used = np.flatnonzero(~np.isnan(weights))
     rows, offsets = gather_rows(block.offsets, used)
-    if len(used) == 0:
-        nothing = np.zeros(0, dtype=np.intp)
-        held = _Held(nothing, np.zeros(len(w)))
-        return _RiskView(_NOTHING, held, WorkingSet(block.take(nothing), nothing, nothing))
     own = scores[rows]
     highest = segment_argmax(leading[rows], offsets)
     top = np.maximum.reduceat(own, offsets[:-1])
@@ -411,9 +407,5 @@ def _look(
         highest=_Held(
             held_rows + block.first_row, block.weighted_sum(held_rows, weights[used][events])
         ),
-        working=WorkingSet(
-            block.take(rows[near], np.float64 if fine else block.dtype),
-            rows[near] + block.first_row,
-            np.repeat(used, sizes)[near] + block.first_bag,
-        ),
+        working=WorkingSet.of_block(block, rows[near], np.float64 if fine else block.dtype),
     )

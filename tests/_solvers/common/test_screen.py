@@ -1,7 +1,5 @@
 """Screened directions: values by definition, invariances, and needles that the means miss."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -17,7 +15,6 @@ from milearn._solvers.common.passes import instance_scores
 from milearn._solvers.common.screen import (
     ScreenLimits,
     contrasts_of,
-    highest_in_bags,
     instance_landmarks,
     rank_correlations,
     refined_by_variances,
@@ -44,17 +41,6 @@ def screen(X, offsets, y, weights=None, **limits):
     weights = np.ones(len(y)) if weights is None else weights
     targets = targets_of(2.0 * y - 1.0, weights)
     return screened(ArraySource(X, offsets), targets, weights, ScreenLimits(**limits))
-
-
-@pytest.mark.parametrize(("n_directions", "mean_size"), [(120, 150), (120, 3), (7, 150)])
-def test_highest_scores_of_many_and_few_directions_in_large_and_small_bags(n_directions, mean_size):
-    rng = np.random.RandomState(0)
-    offsets = np.r_[0, np.cumsum(rng.randint(1, 2 * mean_size, size=20))]
-    scores = np.round(rng.normal(size=(n_directions, offsets[-1])), 1).astype(np.float32)
-    expected = [scores[:, a:b].max(axis=1) for a, b in itertools.pairwise(offsets)]
-    found = highest_in_bags(scores, offsets)
-    np.testing.assert_array_equal(found, np.transpose(expected))
-    assert found.dtype == np.float32
 
 
 def test_values_are_correlations_with_ranks_and_order_as_the_area_under_the_curve():

@@ -404,12 +404,7 @@ def _rows_and_sums(
     if len(rows) < len(near):
         kinds = [_kinds(y, each) for y, each in zip(sides, margins, strict=True)]
         sums = [_sums_of_rows(instances, each, others) for each in kinds]
-    return _taken(block, rows), sums[0], sums[1]
-
-
-def _taken(block: Block, rows: np.ndarray) -> WorkingSet:
-    owners = np.searchsorted(block.offsets, rows, side="right") - 1 + block.first_bag
-    return WorkingSet(block.take(rows), rows + block.first_row, owners)
+    return WorkingSet.of_block(block, rows), sums[0], sums[1]
 
 
 def _crossed(
@@ -432,4 +427,4 @@ def _crossed(
         # Keep the rows for which the bound by a sum is worst.
         size = np.minimum(np.abs(one), np.abs(other))[rows]
         rows = np.sort(rows[np.argpartition(-size, most)[:most]])
-    return _taken(block, rows)
+    return WorkingSet.of_block(block, rows)

@@ -29,7 +29,7 @@ from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.cccp import SolverOptions, optimal_intercept, rounding_scale
 from ...common.descent import Duals, PassSolution, Witnesses, WorkingSet, descend
 from ...common.newton import GroupProblem
-from ...common.passes import TieRule, bag_means, gather, is_constant
+from ...common.passes import TieRule, bag_means, gather, is_constant, weighted_sum
 from .view import RowLimits
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -141,7 +141,7 @@ class _Ordinal:
         # A direction that decides between instances which tie.
         excess = self.costs * (self.ranks - np.average(self.ranks, weights=self.costs))
         self.n_passes += 1
-        self.second = np.sum(self.source.map(_mean_direction, excess), axis=0)
+        self.second = weighted_sum(self.source, excess / np.diff(self.source.offsets))
 
     def first(self, start: np.ndarray | None) -> tuple[tuple[np.ndarray, np.ndarray], Witnesses]:
         """The function between bags of one vector each, and these vectors as witnesses."""
@@ -267,12 +267,6 @@ def _negatives(owners: np.ndarray, below: np.ndarray) -> tuple[np.ndarray, np.nd
 # -- functions of a block ------------------------------------------------------------------------
 
 
-def _mean_direction(block: Block, excess: np.ndarray) -> np.ndarray:
-    sizes = np.diff(block.offsets)
-    each = np.repeat(excess[block.bags] / sizes, sizes)
-    return block.weighted_sum(np.arange(int(block.offsets[-1])), each)
-
-
 def _look(
     block: Block,
     point: tuple[np.ndarray, np.ndarray],
@@ -310,10 +304,6 @@ def _look(
     return _View(
         tops=tops,
         highest=Witnesses(witnesses + block.first_row, block.take(witnesses, np.float64)),
-        working=WorkingSet(
-            block.take(rows[near], np.float64),
-            rows[near] + block.first_row,
-            np.repeat(active, np.diff(inner))[near] + block.first_bag,
-        ),
+        working=WorkingSet.of_block(block, rows[near]),
         below=below,
     )

@@ -23,9 +23,11 @@ from ...common.passes import (
     TieRule,
     instance_scores,
     is_constant,
+    mean_difference,
     rows_of_block,
     sample_of,
     sampled_source,
+    weighted_sum,
 )
 from ...common.screen import (
     ScreenLimits,
@@ -184,9 +186,7 @@ class _Model:
         """Pass over all instances; another one where ties or lost digits are met."""
         while True:
             if constant and self.second is None:
-                # The difference of the means of both classes breaks ties.
-                self.n_passes += 1
-                self.second = np.sum(self.source.map(_mean_difference, self.costs), axis=0)
+                self._break_ties()
             self.n_passes += 1
             rule = TieRule(self.second, constant) if constant or self.fine else None
             limits = replace(self.limits, band=self.band)
@@ -199,8 +199,14 @@ class _Model:
                 continue
             if not view.tied:
                 return view
-            self.n_passes += 1
-            self.second = np.sum(self.source.map(_mean_difference, self.costs), axis=0)
+            self._break_ties()
+
+    def _break_ties(self) -> None:
+        """Pass over all instances: the difference of the means of both classes breaks ties."""
+        self.n_passes += 1
+        offsets, costs = self.source.offsets, self.costs
+        each = mean_difference(offsets, costs.signs, costs.weights)
+        self.second = weighted_sum(self.source, each[offsets[:-1]])
 
     def joined(self, before: View, view: View, held: Witnesses) -> View:
         """The view with the working set of the previous one; the next band is wider.
@@ -387,11 +393,3 @@ def _start_on_sample(
 def _means(block: Block, signs: np.ndarray) -> Any:
     rows, offsets = gather_rows(block.offsets, np.flatnonzero(signs[block.bags] > 0))
     return pooling_matrix(offsets) @ block.take(rows)
-
-
-def _mean_difference(block: Block, costs: BagCosts) -> np.ndarray:
-    signs, weights = costs.signs, costs.weights
-    totals = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
-    sizes = np.diff(block.offsets)
-    share = (signs * weights / totals)[block.bags] / sizes
-    return block.weighted_sum(np.arange(int(block.offsets[-1])), np.repeat(share, sizes))

@@ -211,11 +211,7 @@ def pass_over(
     kept_type: Any = np.float64 if sparse.issparse(block.stored) else block.dtype
     return View(
         highest=Witnesses(witnesses + block.first_row, block.take(witnesses, kept_type)),
-        working=WorkingSet(
-            block.take(rows, kept_type),
-            rows + block.first_row,
-            np.searchsorted(block.offsets, rows, side="right") - 1 + block.first_bag,
-        ),
+        working=WorkingSet.of_block(block, rows, kept_type),
         beyond=_sum_of_rows(block, beyond, spread[beyond]),
         inactive=_sum_of_rows(block, highest[inactive], weights[inactive]),
         negative_loss=loss,
