@@ -30,6 +30,8 @@ from tests.oracles import blocks_of, cox_step, highest_of, partial_likelihood
 _MOST_INSTANCES = 400
 _SIZES = (1e-3, 1e3)
 _ROUNDING = 1e-8
+# The features of a kernel have its values up to rounding, which is multiplied by squared costs.
+_LARGEST_COST = 1e3
 
 # The name of a bound, the bound, and the value that it must not exceed.
 _Pair = tuple[str, float, float]
@@ -80,6 +82,8 @@ def _maximum(model: MISVC, bags: Bags, y: np.ndarray, given: np.ndarray) -> Iter
     features, costs = _features(model, bags), _costs(model, y, given)
     positive = y == positive_class(model)
     witnesses = model.witnesses_[positive]
+    if model.kernel != "linear" and costs.max() > _LARGEST_COST:
+        return
 
     w, b = cp.Variable(features.shape[1]), cp.Variable()
     hinges = cp.pos(1 + features @ w + b)
