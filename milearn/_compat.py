@@ -61,6 +61,10 @@ def has_valid_parameters(estimator: BaseEstimator) -> bool:
     return True
 
 
+# The limit of LIBSVM, which scikit-learn lifts. With a very large C its steps are tiny.
+LIBSVM_STEPS = 10_000_000
+
+
 class LimitedSVC(SVC):
     """SVC for callers that set a limit of iterations on purpose and check the outcome.
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 from .._bags import Bags
+from .._compat import LIBSVM_STEPS
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from .._fit.warn import warn_of_limit
@@ -170,7 +171,7 @@ class DDSVM(BaselineClassifier):
                 **training.fitted(),
                 **concepts.fitted(),
                 "_models": [
-                    SVC(C=self.C, gamma=width, tol=_SVC_TOL).fit(
+                    SVC(C=self.C, gamma=width, tol=_SVC_TOL, max_iter=LIBSVM_STEPS).fit(
                         rows, np.where(positive, 1, -1), sample_weight=merged.weights
                     )
                     for positive in training.problems(merged)

@@ -11,6 +11,7 @@ from sklearn.svm import SVC
 
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
+from .._compat import LIBSVM_STEPS
 from .._constraints import AT_LEAST_ONE, POSITIVE, Constraints
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes
@@ -19,9 +20,6 @@ from .._solvers.structured.factorisation import FactorOptions, fit_link_content
 from ..base import BagEstimator, decided
 from ._graphs import links_of
 from ._labels import LabelledScore, known_labels
-
-# The limit of LIBSVM, which scikit-learn lifts. With a very large C its steps are tiny.
-_SVM_STEPS = 10_000_000
 
 
 class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
@@ -187,7 +185,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         model = fit_link_content(links, _means(bags), options)
         tasks = [positive] if positive >= 0 else range(len(classes))
         svms = [
-            SVC(C=self.C, kernel="linear", tol=1e-6, max_iter=_SVM_STEPS).fit(
+            SVC(C=self.C, kernel="linear", tol=1e-6, max_iter=LIBSVM_STEPS).fit(
                 model.factors[labelled], codes == task, sample_weight=weights
             )
             for task in tasks

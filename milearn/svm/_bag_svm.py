@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_memory
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
-from .._compat import StrOptions
+from .._compat import LIBSVM_STEPS, StrOptions
 from .._constraints import POSITIVE, Constraints
 from .._fit.components import BAG_LIMITS, auto_components
 from .._fit.threads import fit_context
@@ -203,7 +203,7 @@ class BagSVM:
         """Fitted attributes of an SVM on kernel values, or of one on explicit features."""
         learned, attributes = self._learn(bags, targets, weights)
         dual = learned.rows.projection is None
-        model = exact if dual else primal
+        model = exact.set_params(max_iter=LIBSVM_STEPS) if dual else primal
         model.fit(learned.values, targets[learned.positions], sample_weight=learned.weights)
         if dual:
             attributes["support_"] = learned.positions[model.support_]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from milearn.svm import MISVC
 from tests.common import certificates, soak
@@ -15,6 +16,8 @@ MAXIMUM = 6
 SEEDS = (1, 4, 9, 24)
 # M3IC on features of sizes 100,000, whose cuts cancel each other: no backend solved its programs.
 CANCELLING = 720181
+# BagSVR with C = 1.4e7 on features of 100,000: LIBSVM did not end, and has ten million steps now.
+ENDLESS = 411769
 
 
 class Raises(MISVC):
@@ -111,6 +114,13 @@ def test_cuts_of_unscaled_features_end_in_a_warning():
     converged, made_again, _ = soak.judge(problem)
     assert made_again
     assert converged == (problem.model.dual_gap_ <= 0.02 * problem.model.C)
+
+
+def test_libsvm_ends_with_a_very_large_cost():
+    problem = soak.draw(ENDLESS, ["BagSVR"] * 31)
+    assert problem.model.C > 1e7
+    with pytest.warns(ConvergenceWarning, match="Solver terminated early"):
+        problem.model.fit(problem.bags, problem.y, sample_weight=problem.sample_weight)
 
 
 def test_a_seed_makes_the_same_problem():
