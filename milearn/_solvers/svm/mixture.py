@@ -411,7 +411,7 @@ def _model_minimum(
     """
     # Relative to the best mixture, in units of its gap and of steps that change J by this gap.
     unit, m = max(best.gap, _ROUNDING * best.value), len(best.mixture)
-    length = min(1.0, float(np.sqrt(unit / max(float(np.diagonal(metric).max()), 1e-300))))
+    length = float(np.sqrt(unit / max(float(np.diagonal(metric).max()), unit, 1e-300)))
     slopes = 0.5 * np.array([cut.norms for cut in cuts])
     totals = np.array([float(cut.g.sum() + cut.a.sum()) for cut in cuts])
     heights = totals - best.value - slopes @ best.mixture
