@@ -433,7 +433,10 @@ class Search:
             if n_bags < part * _FEWEST_BAGS or not self._allows(self._last_fits()):
                 continue
             places = np.linspace(0, n_bags - 1, n_bags // part).round().astype(np.intp)
-            fold, whole = self._on_sample(np.sort(ordered[places])).seconds_of(name)
+            sample = self._on_sample(np.sort(ordered[places]))
+            if not sample.can_be_fitted:
+                continue
+            fold, whole = sample.seconds_of(name)
             self._last[name] = whole / fold
             self._say(f"{name} takes {fold + whole:.1f} s for one bag of {part}")
             if self._allows(part * (fold + whole) + self._last_fits()):
@@ -441,6 +444,16 @@ class Search:
             if not self._allows(4 * (fold + whole) + self._last_fits()):
                 return False
         return self._allows(self._last_fits())
+
+    @property
+    def can_be_fitted(self) -> bool:
+        """Whether folds test bags and train on every class; those of a sample may lack a class."""
+        targets = self.data.targets
+        parts = [targets[train] for train, test in self.folds if len(test)]
+        if self.data.regression or len(parts) < len(self.folds):
+            return len(parts) == len(self.folds)
+        n_classes = max(2, self.data.n_columns)
+        return all(len(np.unique(part)) == n_classes for part in parts)
 
     def seconds_of(self, name: CandidateName) -> np.ndarray:
         """Seconds of the first fold of a candidate, prepared for it, and of the last fit."""

@@ -275,6 +275,14 @@ def test_the_time_of_a_model_is_measured_on_samples(monkeypatch):
     assert {name for name, *_ in measured[1:]} == {"share", "average", "instance"}
 
 
+def test_a_sample_without_a_rare_class_is_not_fitted():
+    rng = np.random.default_rng(1)
+    y = rng.permutation(np.arange(300) < 4).astype(int)
+    bags = Bags.singletons(rng.normal(size=(300, 2)) + 2 * y[:, np.newaxis])
+    model = MIClassifier(time_limit=1e3, random_state=1).fit(bags, y)
+    assert set(model.scores_) >= {"linear", "trees", "share", "average"}
+
+
 def test_seconds_are_those_of_a_fold_and_of_the_last_fit(capsys):
     bags, y = make_bags(n_bags=260, n_features=2, bag_size=(1, 2), random_state=0)
     MIClassifier(time_limit=1e3, verbose=True, random_state=0).fit(bags, y)
