@@ -33,7 +33,7 @@ from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.features import FeatureMap
 from .._solvers.common.passes import instance_scores
 from .._solvers.discriminant.search import ShareSearch, ShareSolution, worth
-from .._solvers.discriminant.superquantile import means_of_highest
+from .._solvers.discriminant.superquantile import pooled_scores
 from ..model_selection._inner import Folds
 from ..preprocessing import BagStatistics
 from ..preprocessing._instance_transformer import ScaledInPlace
@@ -336,12 +336,10 @@ class FittedShares:
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_bags, n_columns)."""
-        scores, columns = self.instance_scores(bags), []
-        for column, each in zip(scores.T, self.solutions, strict=True):
-            sign, pooling = each.choice.sign, each.choice.pooling
-            highest = means_of_highest(sign * column[None], bags.offsets, [pooling])
-            columns.append(sign * highest[0])
-        return np.hstack(columns)
+        signs, poolings = zip(
+            *((s.choice.sign, s.choice.pooling) for s in self.solutions), strict=True
+        )
+        return pooled_scores(self.instance_scores(bags), bags.offsets, signs, poolings)
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_instances, n_columns)."""

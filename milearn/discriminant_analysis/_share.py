@@ -21,7 +21,7 @@ from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_labels, validate_sample_weight
 from .._solvers.common.passes import instance_scores
 from .._solvers.discriminant.search import ShareSearch, ShareSolution, best_cut, worth
-from .._solvers.discriminant.superquantile import means_of_highest, rows_of_highest
+from .._solvers.discriminant.superquantile import pooled_scores, rows_of_highest
 from ..base import BagClassifier, BagRegressor, _TwoLevels, highest_class
 from ..model_selection._inner import Folds, checked_groups, class_folds, merged_classes, value_folds
 
@@ -96,15 +96,9 @@ class _ShareModel(_TwoLevels):
         return scores[:, 0] if self.coef_.ndim == 1 else scores
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
-        scores = self._columns(self._instance_scores(bags))
-        pooled = np.stack(
-            [
-                means_of_highest(column[None], bags.offsets, [pooling])[0, :, 0]
-                for column, pooling in zip(scores.T, np.atleast_1d(self.pooling_), strict=True)
-            ],
-            axis=1,
-        )
-        pooled *= np.atleast_1d(self.orientation_)
+        scores, signs = self._instance_scores(bags), np.atleast_1d(self.orientation_)
+        columns = scores.reshape(len(scores), -1)
+        pooled = pooled_scores(columns, bags.offsets, signs, np.atleast_1d(self.pooling_))
         return pooled[:, 0] if np.ndim(self.orientation_) == 0 else pooled
 
     @over_blocks()

@@ -107,6 +107,22 @@ def means_of_highest(scores: np.ndarray, offsets: np.ndarray, shares: Any) -> np
     return found
 
 
+def pooled_scores(scores: np.ndarray, offsets: np.ndarray, signs: Any, shares: Any) -> np.ndarray:
+    """Scores of bags, each column by its share of the highest instances, or lowest for sign -1.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_instances, n_columns)
+    offsets : ndarray of shape (n_bags + 1,)
+    signs, shares : array-like of shape (n_columns,)
+    """
+    columns = [
+        sign * means_of_highest(sign * column[None], offsets, [share])[0]
+        for column, sign, share in zip(scores.T, signs, shares, strict=True)
+    ]
+    return np.hstack(columns)
+
+
 def rows_of_highest(scores: np.ndarray, offsets: np.ndarray, share: float) -> np.ndarray:
     """Mask of the highest instances of each bag, shape (n_instances,); the first ones of equals."""
     mask = np.zeros(len(scores), dtype=bool)
