@@ -263,9 +263,12 @@ def validate_bags(
         if ensure_all_finite is True or ensure_all_finite == "allow-nan":
             check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
     elif not accept_text:
+        remedy = "InstanceTransformer(TfidfVectorizer())"
+        if estimator is None:
+            remedy += ", or pass the step and bags of milearn.inspection.final_step(pipeline, X)"
         raise ValueError(
             f"The instances are text: {name} needs numbers; encode the text in an earlier step of "
-            "the pipeline, such as InstanceTransformer(TfidfVectorizer())."
+            f"the pipeline, such as {remedy}."
         )
     if reset and estimator is not None:  # last, so that invalid bags do not change the estimator
         _check_features(estimator, bags, reset)

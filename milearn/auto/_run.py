@@ -195,7 +195,10 @@ class Search:
         """
         parts, functions, calibrations = members(judged), [], []
         names = ", ".join(str(each.candidate) for each in parts)
-        self._say(f"the last fit of {names} on all bags starts")
+        about = sum(
+            self._last_fit(each.candidate) for each in parts if each.candidate in self._took
+        )
+        self._say(f"the last fit of {names} on all bags starts, about {about:.1f} s")
         for each in parts:
             functions.append(self.candidate(each.candidate).whole())
             calibrations.append(each.calibration)
@@ -515,7 +518,8 @@ class Search:
         begun = self._elapsed
         # Prepared here: a candidate uses joblib itself, which would wait for this call.
         for name in due:
-            self._say(f"{name} on fold {number + 1} of {len(self.folds)} starts")
+            about = f", about {self._took[name]:.1f} s" if number else ""
+            self._say(f"{name} on fold {number + 1} of {len(self.folds)} starts{about}")
         steps = [self.candidate(name).fold for name in due]
         fits = Parallel(n_jobs=1 if self._one_by_one else self.n_jobs)(
             delayed(step)(*self.folds[number]) for step in steps

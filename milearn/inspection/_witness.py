@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from .._bags import Bags
 from .._bags.segments import bag_ranges
 from .._fit.outcomes import has_outcomes
+from .._fit.validation import validate_bags
 from ._scores import (
     COLORS,
     NEUTRAL,
@@ -161,6 +162,8 @@ class WitnessDisplay(Display):
             The display with the plot.
         """
         container = local_bags(X)
+        if instance_shape is None:
+            validate_bags(None, container, accept_sparse=True, ensure_all_finite=False)
         labels = None
         if y is not None:
             if has_outcomes(y):

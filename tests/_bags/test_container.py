@@ -97,8 +97,8 @@ def test_never_an_array(bags, convert):
         ),
         (
             lambda X, y: SequentialFeatureSelector(MISVC()).fit(X, y),
-            "scikit-learn's SequentialFeatureSelector needs rows of a matrix: use "
-            "milearn.inspection.permutation_importance, which permutes features of instances.",
+            "scikit-learn's SequentialFeatureSelector needs rows of a matrix: fit "
+            "milearn.baselines.SparseMISVC, whose coef_ is 0 for the features that it leaves out.",
         ),
         (
             lambda X, y: BaggingClassifier(MISVC()).fit(X, y),

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from milearn import MISVC, Bags
-from milearn.inspection import InstanceScoresDisplay
+from milearn.inspection import InstanceScoresDisplay, WitnessDisplay
 from milearn.metrics import bag_kernel
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 
@@ -100,6 +100,8 @@ def test_text_that_meets_numbers_is_an_error_with_the_remedy():
         MISVC().fit(bags, [0, 1, 0])
     with pytest.raises(ValueError, match=f"The instances are text: this function {remedy}"):
         bag_kernel(bags)
+    with pytest.raises(ValueError, match=r"or pass the step and bags of .*final_step\(pipeline, X"):
+        WitnessDisplay.from_estimator(MISVC(), bags)
     with pytest.raises(ValueError, match=r"TfidfVectorizer needs text, .* Bags\.from_documents"):
         InstanceTransformer(TfidfVectorizer()).fit(Bags.singletons([[1.0]]))
     with pytest.raises(ValueError, match="cannot be joined: encode the text"):

@@ -381,7 +381,7 @@ def test_verbose_tells_each_step(capsys):
     # Trees, shares, the average, two models with two orientations, by folds; four scalings, the
     # last fit.
     scored = [line for line in lines if "scored on fold" in line]
-    started = [line for line in lines if line.endswith("starts")]
+    started = [line for line in lines if " starts" in line]
     assert len(scored) == 21
     assert len(started) == len(scored) + 1
     assert len(lines) == len(scored) + len(started) + 5
