@@ -150,7 +150,7 @@ class MIClassifier(Automatic, BagClassifier):
     comparing all pairs of instances would take minutes, only kernels of means and extremes are
     used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 2,500
     instances, 150 of them are landmarks of "instance", which has only the orientation of "linear",
-    and above 20,000 there is no such model, except for text. Inner folds are scored until 400 bags
+    and above 220,000 there is no such model, except for text. Inner folds are scored until 400 bags
     have been tested. More than 2**25 numbers in float16, in float32 or in a memory map are not
     converted to float64 in memory: instances are scaled when they are read, and models that need
     all of them are left out with a warning. Bags of a Dask cluster

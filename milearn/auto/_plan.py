@@ -30,7 +30,8 @@ class SizeLimits:
     ----------
     float64_numbers : int
         Numbers in dense instances up to which these are converted to float64. More of them are read
-        in blocks if they are stored otherwise: in float16, in float32 or in a file.
+        in blocks if they are stored otherwise: in float16, in float32 or in a file. Landmark
+        features of instances are not computed if there would be more of them.
     pair_cost : float
         Multiplications of the kernels of all pairs of instances, which take about four seconds per
         scaling.
@@ -42,8 +43,6 @@ class SizeLimits:
         Instances of an exact RBF kernel of MISVC. Its quadratic programmes take seconds above that.
     instance_landmarks : int
         Landmarks among the instances above that.
-    rbf_instances : int
-        Instances above which there is no RBF kernel.
     trees : int
         Trees of a forest on statistics of the bags.
     tree_values : float
@@ -59,7 +58,6 @@ class SizeLimits:
     bag_landmarks: int = 500
     exact_instances: int = 2_500
     instance_landmarks: int = 150
-    rbf_instances: int = 20_000
     trees: int = 100
     tree_values: float = 1e6
     test_bags: int = 400
@@ -139,10 +137,11 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
     if in_blocks and pairs:
         left_out.append(f"the kernels {', '.join(pairs)}")
         kernels = tuple(name for name in kernels if name not in pairs)
-    if in_blocks and bags.n_instances <= limits.rbf_instances:
+    too_many = bags.n_instances * limits.instance_landmarks > limits.float64_numbers
+    if in_blocks and not too_many:
         left_out.append("the highest instances by the RBF kernel")
         instance_kernel = None
-    elif not text and (bags.is_remote or bags.n_instances > limits.rbf_instances):
+    elif not text and (bags.is_remote or too_many):
         instance_kernel = None
         notes.append(f"highest instances by the RBF kernel: {reason}")
     elif not text and bags.n_instances > limits.exact_instances:

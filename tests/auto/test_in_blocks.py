@@ -15,7 +15,7 @@ from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
 
 # Any data are large; the kernels of pairs are left out by their cost, without a warning.
-LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, rbf_instances=0, trees=10, test_bags=8)
+LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, trees=10, test_bags=8)
 
 
 class Classifier(MIClassifier):
@@ -27,11 +27,11 @@ class Regressor(MIRegressor):
 
 
 class AlwaysFloat64(MIClassifier):
-    _size_limits = replace(LIMITS, float64_numbers=2**25)
+    _size_limits = replace(LIMITS, float64_numbers=2**25, instance_landmarks=2**25)
 
 
 class ComparesAll(MIClassifier):
-    _size_limits = SizeLimits(float64_numbers=0, trees=10, test_bags=8)
+    _size_limits = SizeLimits(float64_numbers=500, instance_landmarks=1, trees=10, test_bags=8)
 
 
 def halves(n_bags=36, n_features=6, seed=0):

@@ -303,7 +303,12 @@ class Limited(MIClassifier):
     """With limits that small data exceed."""
 
     _size_limits = SizeLimits(
-        pair_cost=1e3, exact_bags=50, bag_landmarks=20, rbf_instances=100, test_bags=12, trees=10
+        pair_cost=1e3,
+        exact_bags=50,
+        bag_landmarks=20,
+        instance_landmarks=2**25,
+        test_bags=12,
+        trees=10,
     )
 
 

@@ -164,6 +164,6 @@ def test_texts_without_inner_folds():
 
 def test_large_texts_leave_no_kernel_out():
     bags, _ = texts()
-    plan = size_plan(bags, SizeLimits(pair_cost=1.0, exact_instances=1, rbf_instances=1))
+    plan = size_plan(bags, SizeLimits(pair_cost=1.0, exact_instances=1, float64_numbers=0))
     assert plan.notes == ()
     assert plan.bag_models == ("mean", "minmax_laplacian")
