@@ -20,7 +20,7 @@ DOCS = CHECKOUT / "docs"
 FOLDERS = ("tutorials", "guide", "methods")
 GUIDE = [
     DOCS / "start.rst",
-    *sorted(page for name in FOLDERS for page in (DOCS / name).glob("*.rst")),
+    *sorted(page for name in FOLDERS for page in DOCS.glob(f"{name}/*.rst")),
 ]
 
 
@@ -152,7 +152,7 @@ def guide_examples(page):
     return test, missing
 
 
-@pytest.mark.parametrize("page", GUIDE, ids=[page.stem for page in GUIDE])
+@pytest.mark.parametrize("page", GUIDE, ids=[str(page.relative_to(DOCS)) for page in GUIDE])
 def test_the_examples_of_the_guide_run(page):
     test, missing = guide_examples(page)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
