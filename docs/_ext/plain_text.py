@@ -1,6 +1,6 @@
 """Plain-text version of the site: ``llms.txt`` lists the pages, each of which is there as text.
 
-``guide/save.html`` has ``guide/save.txt`` next to it, the source of the page; pages of the API are
+``guide/svm.html`` has ``guide/svm.txt`` beside it, the source of the page; pages of the API are
 written from their docstrings. ``llms-full.txt`` holds all of the guide in one file.
 """
 
@@ -14,7 +14,6 @@ from sphinx.writers.text import TextTranslator
 
 SECTIONS = (
     ("Start", ("index", "start", "install")),
-    ("Tutorials", ("tutorials/",)),
     ("Guide", ("guide/",)),
     ("Examples", ("gallery/",)),
     ("API", ("api/",)),
@@ -56,7 +55,7 @@ def write_pages(app: Any, error: Exception | None) -> None:
         )
         title = app.env.titles[page].astext()
         listed[section].append(f"- [{title}]({page}.txt)")
-        if section in ("Start", "Tutorials", "Guide", "Examples"):
+        if section in ("Start", "Guide", "Examples"):
             whole.append(text)
     lines = [
         f"# {app.config.project} {app.config.release}",

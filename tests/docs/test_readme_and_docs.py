@@ -17,10 +17,10 @@ import milearn.model_selection
 CHECKOUT = Path(__file__).resolve().parents[2]
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 DOCS = CHECKOUT / "docs"
-FOLDERS = ("tutorials", "guide", "methods")
+FOLDERS = ("tutorials", "guide", "methods", "about")
 GUIDE = [
     DOCS / "start.rst",
-    *sorted(page for name in FOLDERS for page in DOCS.glob(f"{name}/*.rst")),
+    *sorted(page for name in FOLDERS for page in (DOCS / name).glob("*.rst")),
 ]
 
 
