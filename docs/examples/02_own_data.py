@@ -3,7 +3,7 @@ Your own data
 =============
 
 Bags usually come in one of three forms: a list of arrays, a data frame with one row per instance, or a folder with
-one file per bag. :doc:`/guide/own_data` lists all of them.
+one file per bag. :ref:`guide_data` lists all of them.
 """
 
 # %%

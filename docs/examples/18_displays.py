@@ -63,4 +63,4 @@ for share in (1.0, 0.8, 0.6):
     print(f"{decided.mean():.0%} of the bags decided: {wrong[decided].mean():.1%} of them wrong")
 
 # %%
-# Prediction sets with a guaranteed coverage are made by MAPIE, which takes bags too: :doc:`/guide/uncertainty`.
+# Prediction sets with a guaranteed coverage are made by MAPIE, which takes bags too: :ref:`guide_probabilities`.

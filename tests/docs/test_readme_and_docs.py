@@ -16,7 +16,12 @@ import milearn.model_selection
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-GUIDE = [CHECKOUT / "docs" / "start.rst", *sorted((CHECKOUT / "docs" / "guide").glob("*.rst"))]
+DOCS = CHECKOUT / "docs"
+FOLDERS = ("tutorials", "guide", "methods", "about")
+GUIDE = [
+    DOCS / "start.rst",
+    *sorted(page for name in FOLDERS for page in (DOCS / name).glob("*.rst")),
+]
 
 
 def code_blocks(language):
@@ -94,6 +99,16 @@ def test_every_public_name_is_in_the_api_reference():
     assert pages == set(re.findall(r"^ +(\w+)$", index, flags=re.MULTILINE))
 
 
+def test_the_chart_of_estimators_links_to_public_names():
+    chart = (DOCS / "guide" / "chart.svg").read_text(encoding="utf-8")
+    links = re.findall(r'<a href="\.\./api/generated/([\w.]+)\.html"><rect[^>]*/>(.*?)</a>', chart)
+    assert len(links) == chart.count("<a ") > 10
+    public = {f"{module}.{name}" for module, name in public_names()}
+    for target, texts in links:
+        assert target in public
+        assert target.rpartition(".")[2] in texts or "pooling=" in texts
+
+
 NEEDS = re.compile(r"^\.\. needs: (.+)$")
 
 
@@ -137,7 +152,7 @@ def guide_examples(page):
     return test, missing
 
 
-@pytest.mark.parametrize("page", GUIDE, ids=[page.stem for page in GUIDE])
+@pytest.mark.parametrize("page", GUIDE, ids=[str(page.relative_to(DOCS)) for page in GUIDE])
 def test_the_examples_of_the_guide_run(page):
     test, missing = guide_examples(page)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)

@@ -1,0 +1,103 @@
+"""Code of the guide that needs files, a queue or a network runs here with stand-ins for these."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from contextlib import nullcontext
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+
+from milearn.datasets import make_bags, save_bags
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def names_after(page, *places, **given):
+    """Names after the blocks at these places of a page, which get the names ``given``."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^\.\. code-block:: python\n\n((?: {3}.*\n|\n)+)", text, re.MULTILINE)
+    for place in places:
+        exec(re.sub(r"^ {3}", "", blocks[place], flags=re.MULTILINE), given)
+    return given
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+class Pixels:
+    """A tensor of PyTorch, as far as the page of images uses it."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def permute(self, *axes):
+        return Pixels(self.values.transpose(axes))
+
+    def float(self):
+        return Pixels(self.values.astype(np.float32))
+
+    def __truediv__(self, number):
+        return Pixels(self.values / number)
+
+    def numpy(self):
+        return self.values
+
+
+def test_quick_start_reads_a_folder():
+    Path("bags").mkdir()
+    for name in "ab":
+        np.save(f"bags/{name}.npy", np.ones((2, 3)))
+    Path("labels.csv").write_text("bag,label\na,1\nb,0\n", encoding="utf-8")
+    names = names_after("start.rst", 0)
+    assert names["bags"].sizes.tolist() == [2, 2]
+    assert names["y"].tolist() == [1, 0]
+
+
+def test_images_are_read_from_files_and_encoded_by_a_network(monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    for number, name in enumerate(("fox", "other")):
+        folder = Path("photos", name)
+        folder.mkdir(parents=True)
+        image.new("RGB", (448, 230), (100 * number, 0, 0)).save(folder / "1.jpg")
+    network = types.SimpleNamespace(eval=lambda: lambda pixels: Pixels(pixels.values.mean((2, 3))))
+    torch = types.ModuleType("torch")
+    torch.hub = types.SimpleNamespace(load=lambda *_: network)
+    torch.from_numpy, torch.no_grad = Pixels, nullcontext
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    names = names_after("tutorials/images.rst", 0)
+    assert names["y"].tolist() == ["fox", "other"]
+    assert names["X"].sizes.tolist() == [14 * 7] * 2
+    encoded = names_after("tutorials/images.rst", 1, **names)["X"]
+    assert encoded.sizes.tolist() == [2, 2]
+    assert encoded.instances == pytest.approx(np.repeat([[0, 0, 0], [0.39, 0, 0]], 2, 0), abs=0.02)
+
+
+def test_sentences_are_encoded_before_the_fit(monkeypatch):
+    from milearn import Bags
+
+    encoder = types.SimpleNamespace(
+        encode=lambda parts: np.array([[len(part), "good" in part] for part in parts], dtype=float)
+    )
+    module = types.ModuleType("sentence_transformers")
+    module.SentenceTransformer = lambda _: encoder
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    documents = [f"It is {word}. The end." for word in ("good", "bad") * 5]
+    names = names_after("tutorials/texts.rst", 0, documents=documents, y=[1, 0] * 5, Bags=Bags)
+    assert names["X"].instances[:4, 1].tolist() == [1, 0, 0, 0]
+
+
+def test_a_task_of_a_job_array_scores_its_fold(monkeypatch):
+    X, y = make_bags(n_bags=40, n_features=3, bag_size=3, random_state=0)
+    save_bags("map", X, y, groups=np.arange(40) // 2, format="npy-folder")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    names_after("guide/sizes.rst", 0)
+    test, scores = joblib.load("fold-3.joblib")
+    assert len(test) == len(scores) == 8
+    assert np.mean((scores > 0) == (y[test] == 1)) > 0.5
