@@ -88,7 +88,8 @@ class Reproduce(Directive):
             except (OSError, ValueError) as error:
                 raise self.error(f"docs/results: {error}") from error
             link = f":download:`tables </results/{path.name}>`"
-            lines.append(f"   * ``{page.command}`` ({link}; {_state(page)})")
+            command = page.command.removesuffix(" --recorded")  # which only reads records
+            lines.append(f"   * ``{command}`` ({link}; {_state(page)})")
         if "plot" in self.options:
             lines.append(f"   * Plot: ``python docs/plots.py {self.options['plot']}``")
         return self._parsed(lines)

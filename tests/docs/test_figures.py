@@ -134,13 +134,14 @@ def test_every_decimal_of_the_results_was_printed_by_a_command_of_its_box(names,
     assert not strangers, f"not printed by {', '.join(names)}: {', '.join(strangers)}"
 
 
-def test_every_decimal_of_readme_and_limits_is_one_of_the_results():
+def test_every_decimal_of_readme_limits_and_paper_is_one_of_the_results():
     known = decimals_of(INDEX) | figures(read_page(RESULTS / f"goals{SUFFIX}").text())
     text = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     found = re.search(r"^## Results$.*?(?=^## )", text, re.MULTILINE | re.DOTALL)
     assert found is not None
     limits = (CHECKOUT / "docs" / "about" / "limits.rst").read_text(encoding="utf-8")
-    for page in (found[0], limits.replace("before version 1.0", "")):
+    paper = (CHECKOUT / "docs" / "paper" / "paper.md").read_text(encoding="utf-8")
+    for page in (found[0], limits.replace("before version 1.0", ""), paper):
         assert decimals_of(page)
         assert decimals_of(page) <= known
 
