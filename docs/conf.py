@@ -135,6 +135,7 @@ html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
     "logo": {"text": "milearn"},
+    "header_links_before_dropdown": 6,
 }
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
@@ -151,7 +152,10 @@ if _source:
 rst_epilog = f".. |help| replace:: {_help}\n"
 html_sidebars = {
     name: []
-    for name in ("index", "start", "install", "cite", "contributing", "references", "changelog")
+    for name in (
+        *("index", "start", "install", "results/index", "about/limits", "cite", "contributing"),
+        *("governance", "references", "changelog"),
+    )
 }
 
 

@@ -101,11 +101,11 @@ class Reproduce(Directive):
 
 
 def _state(page: Page) -> str:
-    """Commit, version and processor as far as they are recorded."""
+    """Commit, version and, where it is recorded, processor."""
     versions = page.versions if isinstance(page.versions, dict) else {}
     version = versions.get("milearn", "not installed")
     words = "version not recorded" if version == "not installed" else f"milearn {version}"
-    return f"commit {page.commit}, {words}, {versions.get('processor', 'processor not recorded')}"
+    return ", ".join([f"commit {page.commit}", words, *filter(None, [versions.get("processor")])])
 
 
 def _as_typed(found: list[nodes.Node]) -> list[nodes.Node]:
