@@ -62,7 +62,7 @@ def rare() -> Any:
         "MISVC, linear, clipped z-scores": ("linear MISVC", GREEN),
         "mean, LogisticRegression": ("means + LogisticRegression", ORANGE),
     }
-    figure, panels = plt.subplots(1, 3, figsize=(9.0, 3.9), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(6.8, 4.2), sharey=True, layout="constrained")
     for ax, n_bags in zip(panels, (50, 100, 200), strict=True):
         begin = f"witness-{n_bags}x300x128-"
         found = [each for each in rows(draws) if each["data"].startswith(begin)]
@@ -74,12 +74,12 @@ def rare() -> Any:
             ax.errorbar(moved, median, spread, marker="o", ms=4, capsize=3, label=label, c=colour)
         nets = [number(row(one, f"{begin}{share:g}%")["gated attention"]) for share in shares]
         ax.plot(shares, np.array(nets) / 100, "s--", mfc="none", c=RED, label="gated attention*")
-        ax.set(xscale="log", title=f"{n_bags} training slides", xlabel="deciding instances, %")
+        ax.set(xscale="log", title=f"{n_bags} slides", xlabel="deciding patches, %")
         ax.set_xticks(shares, [f"{share:g}" for share in shares])
         ax.minorticks_off()
     panels[0].set(ylabel="AUC on new simulated slides", ylim=(0.35, 1.02))
     figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
     )
     return figure
 
@@ -214,7 +214,7 @@ def time() -> Any:
             add(name, size, found[f"fit, {letter}"], found[f"MiB, {letter}"] + " MiB")
     colours = {"linear MISVC": GREEN, "LinearSVC on instances": RED, "MIClassifier": BLUE}
     colours |= {"BagSVC": "black", "BLRT (trees)": ORANGE}
-    figure, panels = plt.subplots(1, 2, figsize=(9.0, 4.2), layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(6.8, 4.2), layout="constrained")
     for ax, place, words in zip(
         panels, (1, 2), ("CPU time of a fit, s", "peak memory, MB"), strict=True
     ):
@@ -223,21 +223,21 @@ def time() -> Any:
             of = of[np.isfinite(of[:, place])]
             if len(of):
                 ax.loglog(of[:, 0], of[:, place], "o-", label=name, c=colours[name])
-        ax.set(xlabel="numbers in the data (instances x features)", ylabel=words)
+        ax.set(xlabel="instances x features", ylabel=words)
     size = np.array([1e8, 1e10])
     panels[1].loglog(size, 2 * size / 1e6, ":", c=GREY)
-    panels[1].annotate("size of the data in float16", (4e8, 1.6e3), rotation=47, fontsize=9)
+    panels[1].annotate("data in float16", (1.5e9, 6e3), ha="right", fontsize=9.5)
     panels[1].set_xlim(panels[0].get_xlim())
     figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
     )
     return figure
 
 
 def calibration() -> Any:
     """Reliability, slopes of recalibration and Brier scores."""
-    figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.9), layout="constrained")
-    reliability, slopes, brier = panels
+    figure, panels = plt.subplot_mosaic("ab;cc", figsize=(6.8, 6.2), layout="constrained")
+    reliability, slopes, brier = (panels[name] for name in "abc")
     found = table("automatic", "stated probability")
     reliability.plot([0, 1], [0, 1], ":", c=GREY)
     for place, label, colour in ((1, "MIClassifier", BLUE), (4, "calibrated MISVC", ORANGE)):
@@ -268,9 +268,11 @@ def calibration() -> Any:
             label=words,
         )
     slopes.axhline(1, color=GREY, ls=":")
-    slopes.set(xlabel="training bags", title="generated bags", xticks=(40, 100, 200))
+    slopes.set(
+        xlabel="training bags", title="generated bags", xticks=(40, 100, 200), ylim=(0.7, 2.6)
+    )
     slopes.set_ylabel("slope (above 1: too cautious)")
-    slopes.legend(fontsize=9)
+    slopes.legend(fontsize=9, loc="upper right")
     scores = [each for each in rows(table("automatic", "Brier")) if each["data"] != "all"]
     places = np.arange(len(scores))
     for column, label, colour in (
