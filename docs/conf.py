@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import os
 import re
@@ -25,6 +26,7 @@ extensions = [
     "sphinx.ext.viewcode",  # sources: pages of this site, which need no public repository
     "sphinx_gallery.gen_gallery",
     "sphinx_copybutton",
+    "myst_parser",  # changelog, contributing, governance and conduct are Markdown
     "formula",
     "printed",
     "plain_text",
@@ -32,7 +34,7 @@ extensions = [
     "numpydoc",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "examples"]  # the gallery is made of the examples
+exclude_patterns = ["_build", "examples", "paper"]  # the gallery is made of the examples
 
 # The examples run in every build: what they show is what this version computes.
 sphinx_gallery_conf = {
@@ -132,17 +134,28 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
     "show_toc_level": 2,
+    "logo": {"text": "milearn"},
+    "header_links_before_dropdown": 6,
 }
-# A link to the source as soon as pyproject.toml has its address.
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+# Links to the repository as soon as pyproject.toml has its address.
 _metadata = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
-_source = _metadata["project"]["urls"]["Source"]
-if "//example.org/" not in _source:
+_description = _metadata["project"]["description"]
+_source = _metadata["project"].get("urls", {}).get("Source", "")
+_help = "The repository is not public yet."
+if _source:
+    _help = f"Ask questions and report bugs in the `issues <{_source}/issues>`__."
     html_theme_options["icon_links"] = [
         {"name": "Source", "url": _source, "icon": "fa-solid fa-code"}
     ]
+rst_epilog = f".. |help| replace:: {_help}\n"
 html_sidebars = {
     name: []
-    for name in ("index", "start", "install", "cite", "contributing", "references", "changelog")
+    for name in (
+        *("index", "start", "install", "results/index", "about/limits", "cite", "contributing"),
+        *("governance", "references", "changelog"),
+    )
 }
 
 
@@ -176,6 +189,19 @@ def _escape_shapes(
             lines[number] = kind[1] + safe
 
 
+def _describe(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """A description of the page for search engines and previews of links."""
+    title = html.unescape(re.sub("<[^>]*>", "", context.get("title", project)))
+    named = {"name": {"description": _description}}
+    named["property"] = {"og:title": title, "og:description": _description, "og:type": "website"}
+    context["metatags"] = context.get("metatags", "") + "".join(
+        f'<meta {kind}="{key}" content="{html.escape(text)}">\n'
+        for kind, texts in named.items()
+        for key, text in texts.items()
+    )
+
+
 def setup(app: Any) -> None:
+    app.connect("html-page-context", _describe)
     app.connect("autodoc-skip-member", _skip_foreign)
     app.connect("autodoc-process-docstring", _escape_shapes, priority=100)  # before numpydoc

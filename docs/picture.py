@@ -1,8 +1,7 @@
-"""The pictures of README, landing page, "Getting started", shares and results of rare instances.
+"""The pictures of README, landing page, "Getting started" and shares.
 
-``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png and
-needles*.png in docs/_static. Names draw only those: ``python docs/picture.py needles needles-map``.
-The last two are drawn from the tables of docs/results.
+``python docs/picture.py`` writes witness.png, slides.png, start-*.png and shares-*.png in
+docs/_static. Names draw only those: ``python docs/picture.py witness slides``.
 """
 
 from __future__ import annotations
@@ -20,37 +19,29 @@ import numpy as np
 
 from milearn import Bags, MIClassifier
 from milearn.datasets import load_digit_bags
-from milearn.inspection import InstanceScoresDisplay, WitnessDisplay
+from milearn.inspection import InstanceScoresDisplay
 
 DOCS = Path(__file__).resolve().parent
-sys.path.insert(0, str(DOCS.parent))
-
-from benchmarks.common.output import (  # noqa: E402 (the path comes first)
-    SUFFIX,
-    Table,
-    read_page,
-)
-
 TARGET = DOCS / "_static"
 # Legible at 390 pixels, to which a telephone scales them.
 FONTS = {"font.size": 12.0, "axes.titlesize": 13.0}
 
 
 def draw() -> None:
-    """Digits: the scores of one bag, and the deciding digits of all positive test bags."""
-    X, y = load_digit_bags(n_bags=200, return_X_y=True)
-    model = MIClassifier(random_state=0).fit(X[:120], y[:120])
-    positive = 120 + np.flatnonzero(y[120:] == 1)
-    bag = positive[np.flatnonzero(X.sizes[positive] == 8)[0]]
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(5.2, 5.6), height_ratios=(1.0, 1.1))
-    figure.subplots_adjust(left=0.16, right=0.99, top=0.95, bottom=0.01, hspace=0.45)
+    """Digits: the scores of one bag, by the lines of the README."""
+    X, y = load_digit_bags(return_X_y=True)
+    model = MIClassifier(random_state=0).fit(X[:150], y[:150])
+    new = np.arange(150, 200)
+    bag = new[(y[new] == 1) & (X.sizes[new] == 8)][0]
+    figure, (top, bottom) = plt.subplots(2, 1, figsize=(5.2, 3.0), height_ratios=(3.4, 1.0))
+    figure.subplots_adjust(left=0.16, right=0.99, top=0.9, bottom=0.02, hspace=0.05)
     InstanceScoresDisplay.from_estimator(model, X, bag=bag, ax=top)
     top.get_legend().remove()
-    top.set(title="One new bag: only the 9 scores above 0", ylabel="score of the digit", xlabel="")
-    WitnessDisplay.from_estimator(model, X, bags=positive[:24], instance_shape=(8, 8), ax=bottom)
-    for inset in bottom.child_axes:  # without the scores, which are too small to read
-        inset.set_title("")
-    bottom.set_title("The deciding digits of 24 new positive bags")
+    top.set(title="A new bag: only the 9 scores above 0", ylabel="score of the digit", xlabel="")
+    top.set(xticks=[], xlim=(-0.5, 7.5))
+    digits = np.pad(-X[bag].reshape(8, 8, 8), ((0, 0), (0, 0), (2, 2)))
+    bottom.imshow(np.hstack(list(digits)), cmap="gray")
+    bottom.set_axis_off()
     figure.savefig(TARGET / "witness.png", dpi=150, metadata={"Software": None})
 
 
@@ -79,12 +70,12 @@ def draw_slides() -> None:
     truth = np.full(places[:, ::-1].max(axis=0) + 1, np.nan)
     truth[places[:, 1], places[:, 0]] = changed
     left.imshow(truth, cmap="Reds", vmin=-0.3, vmax=1.3)
-    left.set_title("tumour (not given)")
+    left.set_title("simulated tumour")
     display = InstanceScoresDisplay.from_estimator(
         model, X, bag=number, coordinates="coords", limit=10.0, ax=right
     )
     right.get_legend().remove()
-    right.set_title("scores")
+    right.set_title("scores of patches")
     display.colorbar_.set_label("")
     for ax in (left, right):
         ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
@@ -143,61 +134,11 @@ def draw_shares() -> None:
         figure.savefig(TARGET / f"shares-{name}.png", dpi=120, metadata={"Software": None})
 
 
-def kept(name: str) -> list[Table]:
-    """The tables of a file of docs/results."""
-    return list(read_page(DOCS / "results" / f"{name}{SUFFIX}").tables)
-
-
-def draw_needles() -> None:
-    """AUC over the share of deciding instances, from the kept table."""
-    table = next(table for table in kept("needles") if "by share of deciding" in table.title)
-    shown = ("MIClassifier", "MISVC", "gated attention", "DSMIL", "mean, Logistic", "oracle")
-    percent = [float(row[0].rstrip("%")) for row in table.rows]
-    figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
-    for number, begin in enumerate(shown):
-        column = next(i for i, name in enumerate(table.columns) if name.startswith(begin))
-        areas = [float(row[column]) for row in table.rows]
-        line = {"color": "black", "linestyle": "--"} if begin == "oracle" else {}
-        label = table.columns[column].removesuffix(", clipped z-scores")
-        ax.semilogx(percent, areas, marker="osD^vP"[number], label=label, **line)
-    ax.set_xticks(percent, [f"{each:g}" for each in percent])
-    ax.minorticks_off()
-    ax.set(xlabel="share of deciding instances, %", ylabel="AUC x 100 on new bags")
-    ax.grid(alpha=0.3)
-    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
-    figure.savefig(TARGET / "needles.png", dpi=130, metadata={"Software": None})
-
-
-def draw_needles_map() -> None:
-    """AUC of the linear MISVC, of its start from means and of the oracle, from the kept tables."""
-    tables = kept("needles-map")
-    figure, panels = plt.subplots(
-        len(tables), 1, figsize=(6.4, 2.6 * len(tables)), sharex=True, layout="constrained"
-    )
-    for ax, table in zip(panels, tables, strict=True):
-        cells = [[float(c) if c != "-" else np.nan for c in row[2:]] for row in table.rows]
-        drawn = ax.imshow(cells, cmap="viridis", vmin=50, vmax=100, aspect="auto")
-        for (row, column), value in np.ndenumerate(cells):
-            if np.isfinite(value):
-                ink = "black" if value > 80 else "white"
-                ax.text(column, row, f"{value:.0f}", ha="center", va="center", color=ink)
-        ax.set_yticks(range(len(table.rows)), [row[0] for row in table.rows])
-        ax.set(ylabel="share", title=table.title.partition(":")[0])
-        ax.title.set_fontsize(11)
-    columns = [name.replace(" x ", "\n") for name in tables[0].columns[2:]]
-    panels[-1].set_xticks(range(len(columns)), columns)
-    panels[-1].set_xlabel("training bags, and features below")
-    figure.colorbar(drawn, ax=panels, label="AUC x 100")
-    figure.savefig(TARGET / "needles-map.png", dpi=110, metadata={"Software": None})
-
-
 PICTURES = {
     "witness": draw,
     "slides": draw_slides,
     "start": draw_start,
     "shares": draw_shares,
-    "needles": draw_needles,
-    "needles-map": draw_needles_map,
 }
 
 

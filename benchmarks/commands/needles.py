@@ -153,6 +153,7 @@ def main(args: argparse.Namespace) -> int:
         show_map(results)
     elif results.datasets:
         show_cells(results)
+        show_draws(results)
         for name in ("share", "n_bags", "size", "n_features"):
             show_by(results, name)
         show_ranks(results)
@@ -289,6 +290,7 @@ class Results:
             for key, group in groups.items()
             if None not in group
         }
+        self.draws = {key: [each["auc"] for each in groups[key]] for key in self._means}
 
     def value(self, dataset: str, method: str, name: str = "auc") -> float | None:
         """A mean, None where it is not known."""
@@ -336,6 +338,26 @@ def show_cells(results: Results, note: str = "") -> None:
     rows.append(["fit, CPU time, median", *times])
     title = f"AUC x 100 on new bags, mean over draws{note}"
     show(Table(["data", *(TITLES[name] for name in results.methods)], rows, title=title))
+
+
+def show_draws(results: Results) -> None:
+    """Median and range over the draws, where there are several."""
+
+    def cell(found: list[float]) -> str:
+        if not found:
+            return "-"
+        median, lowest, highest = 100 * np.array([np.median(found), min(found), max(found)])
+        return f"{median:.1f} ({lowest:.1f} to {highest:.1f})"
+
+    if max(map(len, results.draws.values()), default=0) > 1:
+        rows = [
+            [name, *(cell(results.draws.get((name, method), [])) for method in results.methods)]
+            for name in results.datasets
+        ]
+        columns = ["data", *(TITLES[name] for name in results.methods)]
+        show(
+            Table(columns, rows, title="AUC x 100 on new bags by draw: median (lowest to highest)")
+        )
 
 
 def show_map(results: Results) -> None:

@@ -25,6 +25,7 @@ _COMMANDS = {
     "needles": "Frozen features and few deciding instances, compared with networks",
     "automatic": "The estimators that need no settings",
     "speed": "Time and memory against baselines and peers",
+    "calibration": "Probabilities and regression with few bags",
     "ratios": "A fit of each family compared with plain scikit-learn",
     "survival": "Survival of bags, compared with scikit-survival on features of bags",
     "goals": "Goals, and the values reached",

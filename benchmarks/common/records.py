@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import warnings
@@ -153,10 +154,20 @@ def commit() -> str:
     return done.stdout.strip() if done.returncode == 0 else "not recorded"
 
 
+def processor() -> str:
+    """The model of the processor, as the system names it."""
+    try:
+        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text("utf-8"))
+    except OSError:  # another system
+        found = None
+    return found[1] if found else platform.processor() or UNKNOWN
+
+
 @cache
 def environment() -> dict[str, str]:
-    """Versions that a result depends on; nothing that identifies the computer."""
+    """Versions and the processor, on which a result depends; nothing that identifies the user."""
     versions = {"python": platform.python_version(), "milearn_source": source_digest()}
+    versions["processor"] = processor()
     for package in _PACKAGES:
         try:
             versions[package] = version(package)

@@ -1,7 +1,8 @@
 """``.. printed:: name``: tables of ``docs/results/name.tables.json``, which a command wrote.
 
-A table that is drawn from what was printed cannot differ from it. ``.. printed-states::`` lists the
-commands of all these files with the state of the checkout that each ran in.
+A table that is drawn from what was printed cannot differ from it. ``.. reproduce:: name name`` is a
+box with the commands of files, their downloads and the state that each ran in; without names it is
+a list of the downloads of all files.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 from benchmarks.common.output import (  # noqa: E402 (the path comes first)
     SUFFIX,
+    Page,
     Table,
     read_page,
 )
@@ -65,19 +67,45 @@ class Printed(Directive):
         return _as_typed(found)
 
 
-class PrintedStates(Directive):
-    """One row per file of ``docs/results``: its command and the commit that printed it."""
+class Reproduce(Directive):
+    """Commands, downloads and states of files; ``:plot: name`` adds the command of the plot."""
+
+    optional_arguments = 1
+    final_argument_whitespace = True
+    option_spec: ClassVar[dict[str, Any]] = {"plot": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
-        rows = []
-        for path in sorted((DOCS / "results").glob(f"*{SUFFIX}")):
+        if not self.arguments:
+            every = sorted(path.name for path in (DOCS / "results").glob(f"*{SUFFIX}"))
+            links = [f":download:`{name.removesuffix(SUFFIX)} <{name}>`" for name in every]
+            return self._parsed([", ".join(links) + "."])
+        lines = [".. admonition:: Reproduce", "   :class: tip", ""]
+        for name in self.arguments[0].split():
+            path = DOCS / "results" / f"{name}{SUFFIX}"
             self.state.document.settings.record_dependencies.add(str(path))
             try:
                 page = read_page(path)
-            except ValueError as error:
-                raise self.error(f"docs/results/{error}") from error
-            rows.append([page.command.removeprefix("python -m benchmarks "), page.commit])
-        return _as_typed(drawn(self, Table(["command", "commit"], rows)))
+            except (OSError, ValueError) as error:
+                raise self.error(f"docs/results: {error}") from error
+            link = f":download:`tables </results/{path.name}>`"
+            command = page.command.removesuffix(" --recorded")  # which only reads records
+            lines.append(f"   * ``{command}`` ({link}; {_state(page)})")
+        if "plot" in self.options:
+            lines.append(f"   * Plot: ``python docs/plots.py {self.options['plot']}``")
+        return self._parsed(lines)
+
+    def _parsed(self, lines: list[str]) -> list[nodes.Node]:
+        node = nodes.Element()
+        self.state.nested_parse(StringList(lines, "reproduce"), 0, node)
+        return _as_typed(list(node.children))
+
+
+def _state(page: Page) -> str:
+    """Commit, version and, where it is recorded, processor."""
+    versions = page.versions if isinstance(page.versions, dict) else {}
+    version = versions.get("milearn", "not installed")
+    words = "version not recorded" if version == "not installed" else f"milearn {version}"
+    return ", ".join([f"commit {page.commit}", words, *filter(None, [versions.get("processor")])])
 
 
 def _as_typed(found: list[nodes.Node]) -> list[nodes.Node]:
@@ -114,5 +142,5 @@ def drawn(directive: Directive, table: Table) -> list[nodes.Node]:
 
 def setup(app: Any) -> dict[str, bool]:
     app.add_directive("printed", Printed)
-    app.add_directive("printed-states", PrintedStates)
+    app.add_directive("reproduce", Reproduce)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -93,7 +93,7 @@ for bag, ax in zip((slide, normal), axes, strict=True):
     ax.set_title(f"{data.target_names[y[bag]]} slide {bag}")
 
 # %%
-# :doc:`/results/large` has the memory and the time of a million patches and more. :doc:`/gallery/12_dask` uses a
+# :ref:`time and memory <results_time>` has the memory and the time of a million patches and more. :doc:`/gallery/12_dask` uses a
 # cluster of computers.
 del X, data, display
 temporary.cleanup()

@@ -119,3 +119,10 @@ def test_the_commit_is_named_without_a_place(monkeypatch):
 
     monkeypatch.setattr(_records.subprocess, "run", no_git)
     assert _records.commit.__wrapped__() == "not recorded"
+
+
+def test_a_processor_without_a_name_is_not_recorded(monkeypatch, tmp_path):
+    assert _records.processor()
+    monkeypatch.setattr(_records, "Path", lambda name: tmp_path / "missing")
+    monkeypatch.setattr(_records.platform, "processor", lambda: "")
+    assert _records.processor() == "not recorded"

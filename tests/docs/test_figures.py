@@ -1,8 +1,9 @@
-"""Tables of README and guide against what the commands printed, which ``docs/results`` keeps."""
+"""Figures of README, guide and results against what the commands printed (``docs/results``)."""
 
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 RESULTS = CHECKOUT / "docs" / "results"
 PAGES = [
     CHECKOUT / "README.md",
-    *sorted((CHECKOUT / "docs" / "guide").glob("*.rst")),
-    *sorted(RESULTS.glob("*.rst")),
+    *(
+        path
+        for path in sorted((CHECKOUT / "docs").rglob("*.rst"))
+        if not {"_build", "generated", "gallery", "_templates"} & set(path.parts)
+    ),
 ]
 
 # A figure: no part of a name such as Musk1, and no list index.
@@ -67,27 +71,20 @@ def figures(text):
     return {found.replace(",", "") for found in FIGURE.findall(text)}
 
 
-CASES = [
-    pytest.param(command, table, id=f"{page.stem}-{number}-{names_of(command)[0]}")
-    for page in PAGES
-    for number, (command, table) in enumerate(tables_of(page.read_text(encoding="utf-8")))
-]
+def test_every_figure_of_a_table_was_printed_by_the_command_above_it():
+    for page in PAGES:
+        for command, table in tables_of(page.read_text(encoding="utf-8")):
+            printed = set().union(
+                *(
+                    figures(read_page(RESULTS / f"{name}{SUFFIX}").text())
+                    for name in names_of(command)
+                )
+            )
+            strangers = sorted(figures(table) - printed)
+            assert not strangers, f"{page.name}, not printed by {command!r}: {strangers}"
 
 
-@pytest.mark.parametrize(("command", "table"), CASES)
-def test_every_figure_of_a_table_stands_in_what_its_command_printed(command, table):
-    printed: set[str] = set()
-    for name in names_of(command):
-        path = RESULTS / f"{name}{SUFFIX}"
-        assert path.is_file(), f"docs/results/{path.name} is missing: the command writes it"
-        printed |= figures(read_page(path).text())
-    strangers = sorted(figures(table) - printed)
-    assert not strangers, f"not printed by {command!r}: {', '.join(strangers)}"
-
-
-def test_there_are_tables_to_check_and_a_changed_figure_is_noticed():
-    found = {name for case in CASES for name in names_of(case.values[0])}
-    assert found >= {"quick", "zhang2011-webkb"}
+def test_a_changed_figure_is_noticed():
     page = "`python -m benchmarks quick`\n\n=== ====\na   12.5\n=== ====\nb   99.9\n=== ====\n"
     ((command, table),) = tables_of(page)
     assert names_of(command) == ["quick"]
@@ -103,19 +100,60 @@ def test_every_file_of_results_is_a_page_with_tables_and_a_command(path):
     (name,) = names_of(page.command.removeprefix("python -m benchmarks "))
     stem = path.name.removesuffix(SUFFIX)
     # A second run of a command has a page that is named after its data, too.
-    assert stem == name or stem.removeprefix(f"{name}-") in page.command.split()
+    assert stem == name or stem.removeprefix(f"{name}-") in page.command
     for table in page.tables:
         assert table.rows
 
 
-def test_every_file_of_results_is_shown_or_named_on_a_page_of_results():
-    pages = [path.read_text(encoding="utf-8") for path in RESULTS.glob("*.rst")]
-    shown = {name for page in pages for name in re.findall(r"^\.\. printed:: (\S+)$", page, re.M)}
-    for page in pages:
-        # Tables that are typed from several files are checked against the command named above them.
-        shown |= {name for command, _ in tables_of(page) for name in names_of(command)}
-    kept = {path.name.removesuffix(SUFFIX) for path in RESULTS.glob(f"*{SUFFIX}")}
-    assert kept <= shown, f"on no page of docs/results: {sorted(kept - shown)}"
+def printed_by(names):
+    """Figures of recorded files, AUC x 100 also as AUC."""
+    found: set[str] = set()
+    for name in names:
+        found |= figures(read_page(RESULTS / f"{name}{SUFFIX}").text())
+    decimals = {each for each in found if re.fullmatch(r"\d+\.\d", each)}
+    return found | {f"{float(each) / 100:.3f}" for each in decimals}
+
+
+def sections(text):
+    """Sections of the page of results, each with the recorded files that its box names."""
+    for section in re.split(r"^\.\. _results_\w+:$", text, flags=re.MULTILINE):
+        for names in re.findall(r"^\.\. reproduce:: (.+)$", section, flags=re.MULTILINE):
+            yield names.split(), section
+
+
+INDEX = (RESULTS / "index.rst").read_text(encoding="utf-8")
+
+
+def decimals_of(text):
+    return {each for each in figures(text) if "." in each}
+
+
+@pytest.mark.parametrize(("names", "section"), list(sections(INDEX)))
+def test_every_decimal_of_the_results_was_printed_by_a_command_of_its_box(names, section):
+    strangers = sorted(decimals_of(section) - printed_by(names))
+    assert not strangers, f"not printed by {', '.join(names)}: {', '.join(strangers)}"
+
+
+def test_every_decimal_of_readme_limits_and_paper_is_one_of_the_results():
+    known = decimals_of(INDEX) | figures(read_page(RESULTS / f"goals{SUFFIX}").text())
+    text = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^## Results$.*?(?=^## )", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    limits = (CHECKOUT / "docs" / "about" / "limits.rst").read_text(encoding="utf-8")
+    paper = (CHECKOUT / "docs" / "paper" / "paper.md").read_text(encoding="utf-8")
+    for page in (found[0], limits.replace("before version 1.0", ""), paper):
+        assert decimals_of(page)
+        assert decimals_of(page) <= known
+
+
+def test_the_page_of_results_has_a_plot_per_section_and_all_files(tmp_path):
+    script = runpy.run_path(str(CHECKOUT / "docs" / "plots.py"))
+    wanted = re.findall(r"^   :plot: (\w+)$", INDEX, flags=re.MULTILINE)
+    assert wanted == list(script["PLOTS"])
+    assert re.findall(r"figure:: ../_static/results-(\w+)\.png", INDEX) == wanted
+    script["main"](["--out", str(tmp_path)])
+    assert len(list(tmp_path.glob("results-*.png"))) == len(wanted)
+    assert INDEX.rstrip().endswith(".. reproduce::")
     strangers = [
         path.name for path in RESULTS.iterdir() if not path.name.endswith((SUFFIX, ".rst"))
     ]
