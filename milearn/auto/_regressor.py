@@ -22,9 +22,9 @@ from ._run import INSTANCE, LINEAR, RIDGE, SHARE, TREES, Automatic, Search
 
 
 class MIRegressor(Automatic, BagRegressor):
-    """Regressor of bags that does not require any settings.
+    """Bag regressor that works without tuning.
 
-    These models are fitted and compared by the mean squared error on inner folds:
+    These models are compared by the mean squared error on inner folds:
 
     * "average": nu-support vector regression on an average of kernels between whole bags
       (:class:`~milearn.svm.BagSVR`);
