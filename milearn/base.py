@@ -34,6 +34,8 @@ class BagEstimator(BaseEstimator):
     ``fit`` calls :meth:`_validate_fit`, which sets no attributes, and ends with
     :meth:`_replace_fitted`. A failed fit does not change the estimator, and a successful fit
     removes all attributes of earlier fits.
+
+    .. versionadded:: 0.1.0
     """
 
     n_features_in_: int
@@ -160,6 +162,8 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
     if the positive class is ``classes_[0]``). It implements ``_instance_scores(bags)`` of shape
     (n_instances,) for two classes and (n_instances, n_classes) for more, with scikit-learn's sign
     convention: positive values indicate ``classes_[1]``.
+
+    .. versionadded:: 0.1.0
     """
 
     classes_: np.ndarray
@@ -248,6 +252,8 @@ class BagValues(_TwoLevels):
     A subclass implements ``_instance_scores(bags)`` of shape (n_instances,). If bag values are not
     the highest instance values, it also implements ``_bag_scores(bags)`` of shape (n_bags,) and
     sets ``_bag_score_is_max`` to False.
+
+    .. versionadded:: 0.2.0
     """
 
     _remote_alternative = "MISVR(kernel='linear') or MIRegressor"
@@ -288,11 +294,17 @@ class BagValues(_TwoLevels):
 
 
 class BagRegressor(RegressorMixin, BagValues):
-    """Base class of regressors, see :class:`BagValues`."""
+    """Base class of regressors, see :class:`BagValues`.
+
+    .. versionadded:: 0.1.0
+    """
 
 
 class BagClusterer(ClusterMixin, BagEstimator):
-    """Base class of clusterers; validates the number of clusters."""
+    """Base class of clusterers; validates the number of clusters.
+
+    .. versionadded:: 0.1.0
+    """
 
     labels_: np.ndarray
     n_clusters: int

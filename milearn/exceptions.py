@@ -8,4 +8,6 @@ class SolverError(RuntimeError):
 
     Raised instead of returning results that violate the optimality conditions. The message contains
     the solver, its status and advice.
+
+    .. versionadded:: 0.1.0
     """

@@ -71,6 +71,10 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     writable, and if you modify them later, the bags change. Pass copies if you need independent
     bags.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     instances : array-like or sparse matrix of shape (n_instances, n_features)

@@ -15,6 +15,10 @@ from .validation import validate_labels
 def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     """Outcomes of bags as estimators of survival expect them.
 
+    Read more in the :ref:`User Guide <tutorial_survival>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     event : array-like of bool of shape (n_bags,)

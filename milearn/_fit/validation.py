@@ -51,6 +51,8 @@ def as_bags(X: Any) -> Any:
     array of 2-D blocks (arrays, nested lists, sparse matrices, data frames). Everything else is
     left to scikit-learn's validation, which takes each row as a bag of one instance.
 
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     X : bags or matrix
@@ -100,6 +102,8 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
     The same as :func:`validate_bags` without the checks against an estimator: rows of a matrix are
     bags of one instance, other types of instances become the first of ``dtype``, and for values
     that are not finite the error contains the position of the bag.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -186,6 +190,8 @@ def validate_bags(
     With ``reset=True`` sets ``n_features_in_`` and ``feature_names_in_`` on ``estimator``,
     otherwise checks against them. A matrix goes through scikit-learn's ``validate_data`` and each
     of its rows becomes a bag of one instance.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -393,6 +399,8 @@ def _short(names: np.ndarray) -> str:
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
     """Labels as a 1-D array, one per bag.
 
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     estimator : estimator instance
@@ -436,6 +444,8 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
 
 def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     """Nonnegative weights, one per bag; ones for None.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -521,6 +531,8 @@ def numbered_advice(classes: np.ndarray, label: Any) -> str:
 def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
     """Mask of the missing labels: NaN, None, and the value named by ``unlabeled``.
 
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     y : ndarray of shape (n_bags,)
@@ -550,6 +562,8 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
 
     The positive class of two is ``classes[1]`` or ``pos_label``. With three or more classes each is
     positive in turn, and the returned number is -1.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -604,6 +618,8 @@ def bag_weights(
 
     With ``class_weight="balanced"`` the sums of sample weights are the same for all classes, so
     that a weight of two is equivalent to duplicating a bag.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

@@ -43,8 +43,13 @@ class MIClassifier(Automatic, BagClassifier):
     weighted mean of their log odds. Out-of-fold scores calibrate the probabilities and set the
     threshold. Instances are scaled internally.
 
+    Read more in the :ref:`User Guide <guide_choose>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
+    scoring : {"accuracy", "balanced_accuracy", "roc_auc"}, default="accuracy"
         Measure that is added to the AUC in the comparison. It also sets the threshold: with
         "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
         predicted.
@@ -108,9 +113,9 @@ class MIClassifier(Automatic, BagClassifier):
 
     For large data, steps are replaced by cheaper ones, which ``skipped_`` lists. Above 3,000 bags,
     kernels use 500 landmarks. Above 2,500 instances, "instance" uses 150 landmarks, and above
-    220,000 instances there is no such model, except for text. Above 2**25 numbers in a memory map or
-    in lower precision, instances are scaled as they are read. Bags of a Dask cluster have "linear",
-    "trees" and "share" only, and for text "logistic", "instance" and "trees".
+    220,000 instances there is no such model, except for text. Above 2**25 numbers in a memory map
+    or in lower precision, instances are scaled as they are read. Bags of a Dask cluster have
+    "linear", "trees" and "share" only, and for text "logistic", "instance" and "trees".
 
     References
     ----------

@@ -45,6 +45,10 @@ class MIRegressor(Automatic, BagRegressor):
 
     Instances and values are scaled internally, based on the training bags only.
 
+    Read more in the :ref:`User Guide <guide_choose>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     time_limit : float, default=None

@@ -46,6 +46,10 @@ class MIForest(BaselineClassifier):
     labels are drawn for each tree with probability :math:`p^{1/T} / (p^{1/T} + (1 - p)^{1/T})`, and
     the forest is refitted. The most likely instance of each positive bag always has the label 1.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_estimators : int, default=100

@@ -45,6 +45,10 @@ class MILBoost(BaselineClassifier):
     found by a line search. The score of a bag is its log-odds
     :math:`\log p(B_i) / (1 - p(B_i))`, and the score of an instance is F.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_estimators : int, default=100

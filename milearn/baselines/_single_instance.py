@@ -49,6 +49,10 @@ class SingleInstance(BagEstimator):
     instances. This is the baseline known as SIL [1]_. It ignores that instances of a positive bag
     can be negative. Every multiple-instance method should be compared with it.
 
+    Read more in the :ref:`User Guide <methods_classic>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     estimator : classifier or regressor, default=None

@@ -58,6 +58,10 @@ class SparseMISVC(BaselineClassifier):
     where :math:`n_i` is the size and :math:`c_i` the weight of a bag, and :math:`C_-` gives both
     sums the same total cost. The score of a bag is its highest instance score.
 
+    Read more in the :ref:`User Guide <methods_classic>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=10.0

@@ -36,6 +36,10 @@ class BAMIC(BagClusterer):
     assigning bags to their nearest medoid and replacing each medoid by the most central bag of its
     cluster, until convergence. The objective does not increase; the result is a local minimum.
 
+    Read more in the :ref:`User Guide <methods_clustering>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_clusters : int, default=2

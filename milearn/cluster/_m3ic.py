@@ -49,6 +49,10 @@ class M3IC(CallbackSupport, BagClusterer):
     bag is assigned. The concave-convex procedure finds a local minimum, and the best of ``n_init``
     runs is kept.
 
+    Read more in the :ref:`User Guide <methods_clustering>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_clusters : int, default=2

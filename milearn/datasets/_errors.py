@@ -11,6 +11,10 @@ class BagFileError(ValueError):
     """A data file that cannot be read, or data that a file format cannot store.
 
     The message is one sentence with the file, the line or bag, the problem, and advice.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
     """
 
 
@@ -18,6 +22,10 @@ class DownloadError(OSError):
     """A failed download: no connection, an HTTP error, an incomplete body, a wrong checksum.
 
     Files of the failed download are removed.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
     """
 
 

@@ -177,6 +177,10 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     share, and which class has more of the instances. Three or more classes are each compared with
     the others.
 
+    Read more in the :ref:`User Guide <methods_shares>`.
+
+    .. versionadded:: 0.3.0
+
     Parameters
     ----------
     share : "auto" or float, default="auto"
@@ -336,6 +340,10 @@ class ShareRegressor(_ShareModel, BagRegressor):
         \quad \text{subject to} \quad w^T \Sigma w = 1,
 
     where m is the weighted mean of the values and C the sum of the weighted deviations above m.
+
+    Read more in the :ref:`User Guide <methods_shares>`.
+
+    .. versionadded:: 0.3.0
 
     Parameters
     ----------

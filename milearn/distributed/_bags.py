@@ -370,6 +370,10 @@ class DistributedBags(RemoteBags):
 
     Use :meth:`from_bags`, :func:`scan_bags` or :func:`scan_bag_folder` instead of the constructor.
 
+    Read more in the :ref:`User Guide <guide_distributed>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     partitions : Partitions
@@ -735,6 +739,10 @@ def scan_bags(
     mapped: their partitions do not need memory, and are read in blocks in every pass. Other files
     are loaded completely and kept by the workers, with one partition per file.
 
+    Read more in the :ref:`User Guide <guide_distributed>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     paths : path-like or sequence of path-like
@@ -858,6 +866,10 @@ def scan_bag_folder(
 
     This process reads the headers of the files. The workers read the instances of the bags of a
     partition and keep them in memory. Every worker must be able to read the files at the same path.
+
+    Read more in the :ref:`User Guide <guide_distributed>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

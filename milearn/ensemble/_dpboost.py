@@ -30,6 +30,10 @@ class DPBoost(BoostedBags):
     positive bag by its convex hull. It is a linear program, whose value is a lower bound. Learners
     are added to it as columns, and facets of the hull ("reductions") as rows.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=1.0

@@ -29,6 +29,10 @@ class LPBoost(BoostedBags):
     On a plain matrix this is supervised LPBoost. On bags it ignores that instances of a positive
     bag can be negative.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=1.0

@@ -30,6 +30,10 @@ class RegularizationPathDisplay(Display):
     It is recommended to use :meth:`from_estimator`, which fits the model at each value and plots
     its coefficients, or :meth:`from_search`, which plots the scores of a search.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     param_name : str
@@ -297,6 +301,10 @@ class ObjectiveDisplay(Display):
     :term:`optimality gap`, which contains the minimum. It is recommended to use
     :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     history : array-like of shape (n_steps,)
@@ -454,6 +462,10 @@ class StartsDisplay(Display):
     apart, raise ``n_init``. A lower bound shows how far the global minimum can be, see
     :class:`ObjectiveDisplay`. It is recommended to use :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     objectives : array-like of shape (n_starts,)
@@ -570,6 +582,10 @@ class BagScoresDisplay(Display):
     A threshold far from the crossing of the distributions explains a high AUC with a low accuracy.
     Overlapping distributions explain a low AUC. Use bags that were not in the training data. It is
     recommended to use :meth:`from_estimator`, and the constructor for scores of a cross-validation.
+
+    Read more in the :ref:`User Guide <guide_probabilities>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -773,6 +789,10 @@ class CriticalDifferenceDisplay(Display):
     other in the ranking, and of which no pair is significantly different by Wilcoxon's signed-rank
     test with Holm's correction.
 
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     ranks : Ranks
@@ -916,6 +936,10 @@ def permutation_importance(
     all bags. Bags keep their sizes and their other features. scikit-learn's function of this name
     permutes rows of a matrix, and raises a TypeError for bags.
 
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     estimator : fitted estimator
@@ -1056,6 +1080,10 @@ class PermutationImportanceDisplay(Display):
     """Importances of features or groups of features, the most important first.
 
     It is recommended to use :meth:`from_estimator`.
+
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------

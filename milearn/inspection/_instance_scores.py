@@ -25,6 +25,10 @@ class InstanceScoresDisplay(Display):
     points. Of a merged bag, such as a patient with several slides, each part has a map of its own.
     It is recommended to use :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     scores : array-like of shape (n_instances,)

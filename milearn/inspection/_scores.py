@@ -65,6 +65,10 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     ``predict_proba``, but no other methods of its last step. With both results you can call any
     of them.
 
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.3.0
+
     Parameters
     ----------
     estimator : fitted estimator
@@ -101,6 +105,10 @@ def instance_scores(
     estimator: Any, X: Any, *, class_label: Any = None, return_positions: bool = False
 ) -> Any:
     """Scores of all instances by any fitted estimator, high for the positive class.
+
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.3.0
 
     Parameters
     ----------
@@ -205,6 +213,10 @@ def cross_val_instance_scores(
     pre_dispatch: Any = "2*n_jobs",
 ) -> np.ndarray:
     """Scores of all instances by models that were fitted without the bag of the instance.
+
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.3.0
 
     Parameters
     ----------

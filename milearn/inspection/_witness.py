@@ -36,6 +36,10 @@ class WitnessDisplay(Display):
     mean of all instances of ``X``. Features in which the lines of a class are outside of the grey
     band are relevant for the model. It is recommended to use :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     instances : ndarray of shape (n_bags, n_features)

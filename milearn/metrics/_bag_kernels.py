@@ -97,6 +97,10 @@ def bag_kernel(
     s)` and the same s. With ``gamma="median"`` the width of "normalized_set" and "minmax" is also a
     median.
 
+    Read more in the :ref:`User Guide <methods_kernels>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
@@ -309,6 +313,10 @@ def bag_distances(
     same weight, regardless of their sizes, and has a one-sided form [2]_. "emd", the earth mover's
     distance [3]_, is the smallest mean distance over which the instances of one bag can be moved
     onto those of the other. It is a metric on bags as distributions.
+
+    Read more in the :ref:`User Guide <methods_kernels>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

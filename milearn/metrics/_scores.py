@@ -28,6 +28,10 @@ def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
     that the number of correct samples is maximal. If there are more clusters than classes, the
     samples of unmatched clusters count as wrong.
 
+    Read more in the :ref:`User Guide <methods_clustering>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
@@ -80,6 +84,10 @@ def concordance_index(y_true: Any, y_score: Any, *, sample_weight: Any = None) -
 
     Two samples are comparable if one of them has an event and the other one leaves later, or is
     censored at the same time. Pairs with equal risks count one half. This is Harrell's c [1]_.
+
+    Read more in the :ref:`User Guide <tutorial_survival>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -198,6 +206,10 @@ def _weights_of_lower(ranks: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndarray, np.ndarray]:
     """Scores of groups from the scores of their bags, such as patients from slides.
 
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     scores : array-like of shape (n_bags,) or (n_bags, n_outputs)
@@ -279,6 +291,10 @@ def make_group_scorer(
 
     The scores of the test bags are combined to scores of groups, which are named by a column of
     ``bag_data``. Pass the same groups to the splitter, so that they are not cut.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------

@@ -35,6 +35,10 @@ _EQUAL_SCORES = 1e-12  # scores that differ by less than this fraction of the la
 class Ranks:
     """Average ranks of methods over data sets, best first, with p-values of all pairs.
 
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     methods : tuple of str
@@ -125,6 +129,10 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
     where :math:`q_\alpha` is the quantile of the studentised range divided by :math:`\sqrt 2`.
     Wilcoxon's signed-rank test compares each pair without the other methods; its p-values have
     Holm's correction.
+
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -283,6 +291,10 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 class Comparison:
     """Scores of estimators on the folds of data sets, as returned by :func:`compare`.
 
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     records : list of dict
@@ -398,6 +410,10 @@ def compare(
     error_score: Any = "raise",
 ) -> Comparison:
     """Cross-validate estimators on data sets, all of them on the same folds.
+
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------

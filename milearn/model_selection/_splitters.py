@@ -282,6 +282,10 @@ class StratifiedBagKFold(BagSplitter):
     classes, where folds without the class are preferred. If a fold does not contain a class at the
     end, a group that is not needed in another fold is moved there.
 
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_splits : int, default=5
@@ -371,6 +375,10 @@ class StratifiedBagKFold(BagSplitter):
 
 class RepeatedStratifiedBagKFold(BaseCrossValidator):
     """:class:`StratifiedBagKFold` repeated several times, reshuffled each time.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -602,6 +610,10 @@ class BagShuffleSplit(BagSplitter):
     With groups, whole groups are added in random order if this brings the number of bags of each
     class closer to the target. The numbers then only match approximately.
 
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_splits : int, default=10
@@ -831,6 +843,10 @@ class SiteFolds:
     A deviation is the share of the bags of a class that would have to change fold for folds with
     equal counts, averaged over the classes.
 
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     folds : ndarray of shape (n_bags,)
@@ -878,6 +894,10 @@ class SiteKFold(BagSplitter):
     moves of sites and exchanges of two sites, until none of them lowers the deviation. The best of
     eleven starts is returned, the others of which place the sites in random order. :meth:`assign`
     returns the folds with their deviation and a lower bound.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -1048,6 +1068,10 @@ def connected_groups(columns: np.ndarray) -> np.ndarray:
 class SiteTest:
     """Result of :func:`site_label_test`.
 
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     score : float
@@ -1083,6 +1107,10 @@ def site_label_test(
     :class:`SiteKFold`. The class of each bag is predicted as the most frequent class among the
     other bags of its site, relative to the frequencies of the classes among all bags; ties count in
     parts. The balanced accuracy is compared with that of permuted labels.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------

@@ -36,6 +36,10 @@ def transductive_cross_val_score(
     well missing labels of known bags are predicted. It cannot be compared with a score for new
     bags.
 
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     estimator : estimator instance
@@ -114,6 +118,10 @@ def transductive_grid_search(
     n_jobs: int | None = None,
 ) -> Bunch:
     """Choose parameters by :func:`transductive_cross_val_score`.
+
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

@@ -73,6 +73,10 @@ class BagData(TransformerMixin, _Columns):
     Columns of the bags, such as age, stain or hospital, become rows for any estimator of
     scikit-learn. In a ``FeatureUnion`` they are placed next to an embedding of the instances.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     columns : sequence of str, default=None
@@ -203,6 +207,10 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
     :math:`z` are equal in all instances :math:`x_k` of a bag, so that
 
     .. math:: \max_k (w \cdot x_k + a \cdot z) = \max_k w \cdot x_k + a \cdot z .
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------

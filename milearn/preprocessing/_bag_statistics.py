@@ -35,6 +35,10 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     The result is a matrix with one row per bag. With ``SVC`` this is a baseline for
     multiple-instance methods.
 
+    Read more in the :ref:`User Guide <methods_embeddings>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     statistics : sequence of str and float, default=("min", "max")

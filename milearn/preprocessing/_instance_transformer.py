@@ -228,6 +228,10 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     output is converted back to bags. In a pipeline, ``InstanceTransformer(StandardScaler())``
     computes the scaling from the training bags of each fold.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     transformer : transformer, default=None
@@ -522,6 +526,10 @@ class ClippedScaler(InstanceTransformer):
     value may have a z-score of 20, so its squared distance to every training instance is at least
     400, and with an RBF kernel its bag has a similarity of zero to every other bag. Clipping limits
     these distances.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

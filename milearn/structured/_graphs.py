@@ -33,6 +33,10 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
     coupling graph, a node with many incoming links connects their sources only weakly. Links of a
     node to itself, repeated links and the diagonal are removed.
 
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     links : array-like of shape (2, n_links), or sparse matrix of shape (n, n)
@@ -99,6 +103,10 @@ def homophily(
 
     Smoothing along a graph can only help if this fraction is well above that of random links,
     which is the sum of the squared proportions of the classes, 0.5 for two classes of equal size.
+
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

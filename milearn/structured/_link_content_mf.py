@@ -37,6 +37,10 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     and a linear support vector machine separates the labelled rows of :math:`Z`. Bags without a
     label also have factors.
 
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_components : int, default=50

@@ -53,6 +53,10 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     (BI-MILSD, with a sum for each). Bags without a label are used through their links only. The
     concave-convex procedure finds a local minimum.
 
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=100.0

@@ -35,6 +35,10 @@ def knn_bag_graph(
 ) -> sparse.csr_array:
     """Undirected graph that connects each bag with its nearest bags, with weights of 1.
 
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
@@ -134,6 +138,10 @@ def spatial_graph(
     """Undirected graph that connects the instances of a bag that are near each other in space.
 
     Instances of different bags are not connected.
+
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

@@ -10,6 +10,10 @@ import numpy as np
 class StepFunction:
     """A function that is constant between increasing points and takes its new value at a point.
 
+    Read more in the :ref:`User Guide <tutorial_survival>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     x : ndarray of shape (n_points,)

@@ -63,6 +63,10 @@ class MICoxPH(CallbackSupport, BagValues):
     which depends on ``init`` [2]_. With ``pooling="mean"`` the score is the mean instance score,
     and the problem is convex.
 
+    Read more in the :ref:`User Guide <tutorial_survival>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     C : float, default=1.0

@@ -271,6 +271,10 @@ class BagSVC(BagSVM, BagClassifier):
     training bags and scaled by its trace. Labels are not used for the kernel. Three or more classes
     are fitted one against one, as in :class:`~sklearn.svm.SVC`.
 
+    Read more in the :ref:`User Guide <methods_kernels>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=10.0
@@ -433,6 +437,10 @@ class BagSVR(BagSVM, BagRegressor):
 
     where :math:`c_i` is the weight of a bag. The kernel and its average are those of
     :class:`BagSVC`, learnt on the training bags without their values.
+
+    Read more in the :ref:`User Guide <methods_kernels>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

@@ -29,6 +29,10 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
     "epsilon_insensitive". The concave-convex procedure finds a local minimum, which depends on
     ``init``.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     C : float, default=10.0
@@ -196,6 +200,10 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
     "epsilon_insensitive". The concave-convex procedure finds a local minimum, which depends on
     ``init``.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
@@ -355,6 +363,10 @@ class MISVR(BaseMISVM, BagRegressor):
 
     where :math:`c_i` is the weight of a bag. The concave-convex procedure finds a local minimum,
     which depends on ``init``.
+
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

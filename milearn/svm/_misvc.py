@@ -38,6 +38,10 @@ class MISVC(BaseMISVM, BagClassifier):
     ``slack="instance"``. The concave-convex procedure finds a local minimum, which depends on
     ``init``.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=10.0
@@ -197,6 +201,10 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     fit alternates between a support vector machine on all instances and new labels. It ends in a
     local minimum.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=10.0
@@ -350,6 +358,10 @@ def misvc_path(
     the witnesses of its neighbour. A model is fitted again if the model of another cost has a lower
     objective for its cost. A single fit with the screened starts of its own cost can still have a
     lower objective.
+
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------

@@ -52,6 +52,10 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     bag of a high class, and a prediction costs more if it is more classes away. The concave-convex
     procedure finds a local minimum, which depends on ``init``.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     C : float, default=1.0

@@ -41,6 +41,10 @@ class SDPMIL(BaseMISVM, BagClassifier):
     program of [1]_ with bounded slacks. One support vector machine is then fitted to the best
     instances.
 
+    Read more in the :ref:`User Guide <methods_bounds>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=10.0

@@ -49,6 +49,10 @@ class WellSVC(BagClassifier):
     scaled and shifted so that it minimises the problem. The score of a bag is its highest instance
     score.
 
+    Read more in the :ref:`User Guide <methods_bounds>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=10.0
@@ -69,6 +73,7 @@ class WellSVC(BagClassifier):
     {dual_coef_: (1, n_support) or (n_classes, n_support)}
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; not set for the linear kernel.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Training instances with a nonzero coefficient; not set for the linear kernel.
     {intercept_: (1,) or (n_classes,)}
     gamma_ : float

@@ -32,6 +32,8 @@ def all_estimators(
     Every public sub-package is searched for the classes that it exports; private modules, base
     classes and classes of other packages are ignored.
 
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     type_filter : {"classifier", "regressor", "cluster", "transformer"} or list, default=None

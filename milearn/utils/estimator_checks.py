@@ -51,6 +51,8 @@ def applies(check: str, estimator: Any, problem: Problem) -> bool:
 
     This depends on the tags, methods and parameters of the estimator, which need not be fitted.
 
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     check : str
@@ -91,6 +93,8 @@ def applies(check: str, estimator: Any, problem: Problem) -> bool:
 
 def bag_checks(estimator: Any) -> Iterator[_Check]:
     """All checks that apply to an estimator, one for each kind of input and task.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -144,6 +148,8 @@ def check_bag_estimator(
 ) -> None:
     """Run all checks of bags on an estimator, and raise the first failure.
 
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     estimator : estimator instance
@@ -176,6 +182,8 @@ def parametrize_with_bag_checks(
     expected_failed_checks: Callable[[Any], Mapping[str, str]] | None = None,
 ) -> Any:
     """pytest decorator: one test for each estimator and check of bags.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

@@ -34,6 +34,10 @@ class WeakLearner(Protocol):
 class Stump:
     """Weak learner: a threshold on one feature.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     feature : int
@@ -97,6 +101,10 @@ class Stump:
 @dataclass(frozen=True, eq=False)
 class Ball:
     """Weak learner: a threshold on the squared distance from a point.
+
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -172,6 +180,10 @@ class Ball:
 @dataclass(frozen=True)
 class FittedClassifier:
     """Weak learner: a classifier that was fitted to weighted instances of the classes -1 and 1.
+
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

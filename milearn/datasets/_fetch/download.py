@@ -162,6 +162,10 @@ FETCHED = "fetched"
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
     """The folder of the data sets, created if it does not exist.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     data_home : path-like, default=None
@@ -192,6 +196,10 @@ def clear_data_home(data_home: str | os.PathLike[str] | None = None) -> None:
     """Remove all files downloaded by the fetchers.
 
     Only the subfolder ``fetched`` is removed, because the folder may contain your own files.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

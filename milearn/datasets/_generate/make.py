@@ -47,6 +47,10 @@ def make_bags(
     positive; distractors, which occur in bags of both classes; and poison, which occurs in
     negative bags only, so that a model may learn its absence instead of the concept.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_bags : int, default=100
@@ -292,6 +296,10 @@ def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:
 
     The curve is :math:`x_2 = 0.5 + 0.25 \\sin 2 \\pi x_1`.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     points : array-like of shape (n_points, 2)
@@ -330,6 +338,10 @@ def make_ambiguous_plane(
     :func:`plane_side`). An ambiguous bag is positive: one instance is in the positive region and
     the others in the negative one. Its size is a Poisson number, drawn again until it is at least
     2. The bags of one instance are drawn from both regions.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -439,6 +451,10 @@ def make_affinity(
     :math:`u = 2^{1/6}`, scale factors :math:`s_k` and receptor distances :math:`\sigma_k`. The
     value of a molecule is the affinity of its best shape, in [0, 1].
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_bags : int, default=100
@@ -530,6 +546,10 @@ def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None
     Each new column contains values of an existing column, drawn at random with replacement. It has
     the same distribution as a feature of these data but is independent of bags and labels.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
@@ -582,6 +602,10 @@ def load_digit_bags(
     """Bags of handwritten digits; a bag is positive if it contains a given digit.
 
     The images are the 1797 scans of 8 x 8 pixels of :func:`sklearn.datasets.load_digits`.
+
+    Read more in the :ref:`User Guide <guide_choose>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -737,6 +761,10 @@ def make_single_concept(
     poison, hence positive" has an AUC below 1/2 at test. The largest instance score of a model of
     the concept does not depend on the poison.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_bags : int, default=100
@@ -793,6 +821,10 @@ def make_threshold_concepts(
     one concept or none, so that neither a single concept nor the number of instances of concepts is
     sufficient. A model whose bag score is the maximum over instances cannot solve this task; a
     model that combines maxima of several instance scores can.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -853,6 +885,10 @@ def make_false_frequency(
     three of them, and twice the background of negative bags. At test they contain one, and half the
     background of negative bags, which is ``dilution`` times as large. A model that uses the number
     of instances, or the fraction of the concept in a bag, fails at test.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
