@@ -1,4 +1,4 @@
-"""``.. api-table::``: all names of the pages of the API, with their import paths and first sentences.
+"""``.. api-table::``: all names of the API, with their import paths and first sentences.
 
 The names are those that the other pages of the folder list with ``autosummary``. A field above the
 table hides the rows in which the typed text does not occur.

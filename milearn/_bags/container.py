@@ -102,9 +102,9 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     instances : ndarray (C-contiguous) or csr_array of shape (n_instances, n_features), read-only
     offsets : ndarray of shape (n_bags + 1,), dtype intp, read-only
     bag_graph, instance_graph : csr_array or None, read-only
-    feature_names : ndarray of str or None, read-only
-    instance_data : mapping of str to ndarray, both read-only; empty by default
-    bag_data : mapping of str to ndarray, both read-only; empty by default
+    feature_names : ndarray of str of shape (n_features,) or None, read-only
+    instance_data : mapping of str to ndarray of shape (n_instances, ...), read-only
+    bag_data : mapping of str to ndarray of shape (n_bags, ...), read-only
     shape : (n_bags, n_features)
     sizes : ndarray of shape (n_bags,), instances in each bag
     bag_index : ndarray of shape (n_instances,), bag of each instance

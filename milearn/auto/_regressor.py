@@ -96,6 +96,11 @@ class MIRegressor(Automatic, BagRegressor):
     are at most a million values, otherwise as many of them, at least their square root. Bags of a
     Dask cluster have the models "ridge", "linear", "trees" and "share" only, and text "instance".
 
+    References
+    ----------
+    B. Schoelkopf, A. J. Smola, R. C. Williamson, P. L. Bartlett. New Support Vector Algorithms.
+    Neural Computation 12, 2000.
+
     Examples
     --------
     >>> from milearn import MIRegressor

@@ -93,6 +93,12 @@ class MIForest(BaselineClassifier):
     {n_features_in_}
     {feature_names_in_}
 
+    Raises
+    ------
+    ValueError
+        If ``min_temperature`` is above ``max_temperature``, or bags, labels or parameters are
+        invalid.
+
     See Also
     --------
     milearn.svm.InstanceMISVC : A support vector machine with a latent label for every instance.

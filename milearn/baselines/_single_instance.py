@@ -88,6 +88,11 @@ class SingleInstance(BagEstimator):
     {n_features_in_}
     {feature_names_in_}
 
+    See Also
+    --------
+    milearn.svm.InstanceMISVC : Learns the labels of the instances.
+    milearn.preprocessing.BagStatistics : The other simple baseline, one row per bag.
+
     Notes
     -----
     Instances are scored by ``decision_function`` of the inner classifier. If it does not exist,
@@ -149,7 +154,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to fit on; the rows of a matrix are bags of one instance.
         y : array-like of shape (n_bags,)
             Class or target of each bag.
@@ -226,7 +231,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -247,7 +252,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -268,7 +273,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -289,7 +294,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
         y : array-like of shape (n_bags,)
             Class or target of each bag.
@@ -316,7 +321,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -333,7 +338,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -352,7 +357,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -374,7 +379,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns

@@ -15,6 +15,24 @@ class BagFileError(ValueError):
     Read more in the :ref:`User Guide <guide_data>`.
 
     .. versionadded:: 0.1.0
+
+    See Also
+    --------
+    load_bags : Reads files of bags.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from milearn.datasets import BagFileError, load_bags
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "bags.csv")
+    ...     _ = path.write_text("no numbers")
+    ...     try:
+    ...         load_bags(path)
+    ...     except BagFileError:
+    ...         print("not readable")
+    not readable
     """
 
 
@@ -26,6 +44,18 @@ class DownloadError(OSError):
     Read more in the :ref:`User Guide <guide_data>`.
 
     .. versionadded:: 0.1.0
+
+    See Also
+    --------
+    fetch_bags : Downloads a file of bags.
+
+    Examples
+    --------
+    >>> from milearn.datasets import DownloadError, fetch_musk
+    >>> try:
+    ...     data = fetch_musk()  # doctest: +SKIP
+    ... except DownloadError as error:
+    ...     print(error)
     """
 
 

@@ -158,7 +158,7 @@ def _stacked(values: list[Any]) -> Any:
 
 
 class ShareDiscriminant(_ShareModel, BagClassifier):
-    r"""Classify bags by the mean score of a share of their instances.
+    r"""Bag classifier by the mean score of a share of the instances.
 
     Often both classes contain changed instances, and one class has more of them, such as 5 % of the
     cells of a patient compared with 0.5 %. The score of a bag is the mean of its
@@ -329,7 +329,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
 
 
 class ShareRegressor(_ShareModel, BagRegressor):
-    r"""Regression of values of bags on the mean of the highest scores of a share of instances.
+    r"""Bag regressor on the mean score of a share of the instances.
 
     With the superquantiles :math:`S_q(w; i)` of :class:`ShareDiscriminant`, the direction solves
 

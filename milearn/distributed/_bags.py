@@ -402,6 +402,15 @@ class DistributedBags(RemoteBags):
     feature_names : ndarray of str or None
         Names of the features.
 
+    Raises
+    ------
+    ValueError
+        For passes over an empty selection of bags.
+    TypeError
+        For a pickle of bags whose workers are threads of this process.
+    IndexError
+        For a bag that does not exist, or if features are selected.
+
     See Also
     --------
     scan_bags : Load files with many bags each.
@@ -733,7 +742,7 @@ def scan_bags(
     client: Client | None = None,
     **options: Any,
 ) -> Bunch:
-    """Distributed bags of files with many bags each, in any format of ``load_bags``.
+    """Scan files with many bags each as distributed bags, in any format of ``load_bags``.
 
     Every worker must be able to read the files at the same path. Folders of .npy files are memory
     mapped: their partitions do not need memory, and are read in blocks in every pass. Other files
@@ -862,7 +871,7 @@ def scan_bag_folder(
     local_bytes: int = LOCAL_BYTES,
     client: Client | None = None,
 ) -> Bunch:
-    """Distributed bags of a folder with one file per bag.
+    """Scan a folder with one file per bag as distributed bags.
 
     This process reads the headers of the files. The workers read the instances of the bags of a
     partition and keep them in memory. Every worker must be able to read the files at the same path.

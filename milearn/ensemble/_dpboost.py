@@ -76,9 +76,9 @@ class DPBoost(BoostedBags):
         ``objective_ - lower_bound_``.
     relaxation_value_ : float or ndarray of shape (n_classes,)
         Value of the linear program before branching.
-    objective_history_ : ndarray of shape (n_rounds,), or list of ndarray
+    objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
         Value of the problem above after each round; it never increases.
-    lower_bound_history_ : ndarray of shape (n_rounds,), or list of ndarray
+    lower_bound_history_ : ndarray of shape (n_iter_,), or list of ndarray
         Lower bound after each round.
     n_generated_ : int or ndarray of shape (n_classes,)
         Number of learners in the last linear program.

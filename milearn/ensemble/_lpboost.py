@@ -70,7 +70,7 @@ class LPBoost(BoostedBags):
         Lower bound of the minimum, over all stumps or balls, or over the fitted classifiers.
     optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``.
-    objective_history_ : ndarray of shape (n_rounds,), or list of ndarray
+    objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
         Best value each time that there were no more learners to add.
     feature_importances_ : ndarray of shape (n_features,)
         Fraction of the weights of stumps that belongs to each feature; not set for balls.

@@ -59,7 +59,7 @@ def problem_of(model: Any, n_problems: int, class_label: Any) -> int:
 
 
 def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """The last step of a fitted pipeline or search, and the bags as this step sees them.
+    """Return the last step of a fitted pipeline or search, and the bags that reach it.
 
     A :class:`~sklearn.pipeline.Pipeline` passes on ``predict``, ``decision_function`` and
     ``predict_proba``, but no other methods of its last step. With both results you can call any
@@ -104,7 +104,7 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
 def instance_scores(
     estimator: Any, X: Any, *, class_label: Any = None, return_positions: bool = False
 ) -> Any:
-    """Scores of all instances by any fitted estimator, high for the positive class.
+    """Score all instances by any fitted estimator, high for the positive class.
 
     Read more in the :ref:`User Guide <guide_instance_scores>`.
 
@@ -212,7 +212,7 @@ def cross_val_instance_scores(
     params: Any = None,
     pre_dispatch: Any = "2*n_jobs",
 ) -> np.ndarray:
-    """Scores of all instances by models that were fitted without the bag of the instance.
+    """Score all instances by models that were fitted without their bag.
 
     Read more in the :ref:`User Guide <guide_instance_scores>`.
 

@@ -72,6 +72,11 @@ class ShareDisplay(Display):
     line_ : matplotlib Line2D
         The cut, of the kind "instances".
 
+    Raises
+    ------
+    ValueError
+        If lengths differ. In ``plot``, for an unknown ``kind``.
+
     See Also
     --------
     milearn.discriminant_analysis.ShareDiscriminant : The model.

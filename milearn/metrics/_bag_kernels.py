@@ -50,7 +50,7 @@ def bag_kernel(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> np.ndarray:
-    r"""Matrix of a kernel between bags.
+    r"""Compute the kernel matrix between bags.
 
     With :math:`s(A, B) = \sum_{x \in A} \sum_{z \in B} k(x, z)` and bags of sizes
     :math:`n_A, n_B`, the kernels of [1]_ are
@@ -294,7 +294,7 @@ def bag_distances(
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    r"""Distances between bags: Hausdorff distances, mean minimum distances, earth mover's.
+    r"""Compute Hausdorff, mean minimum or earth mover's distances between bags.
 
     With Euclidean distances between instances and :math:`d(a, B) = \min_{b \in B} \|a - b\|`,
 

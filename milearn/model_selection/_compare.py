@@ -58,6 +58,20 @@ class Ranks:
         Nemenyi's test: p-values of all pairs.
     wilcoxon : ndarray of shape (n_methods, n_methods)
         Wilcoxon's signed-rank test with Holm's correction: p-values of all pairs.
+
+    See Also
+    --------
+    rank_methods : Computes the ranks.
+    milearn.inspection.CriticalDifferenceDisplay : Plot of the ranks.
+
+    Examples
+    --------
+    >>> from milearn.model_selection import rank_methods
+    >>> found = rank_methods([[0.9, 0.8], [0.8, 0.7], [0.7, 0.6]], ["A", "B"])
+    >>> found.methods, found.ranks
+    (('A', 'B'), array([1., 2.]))
+    >>> found.cliques()
+    [(0, 1)]
     """
 
     methods: tuple[str, ...]
@@ -307,6 +321,20 @@ class Comparison:
         Names of the estimators.
     scores : tuple of str
         Names of the scores.
+
+    See Also
+    --------
+    compare : Computes the scores.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.model_selection import compare
+    >>> from milearn.svm import BagSVC, MISVC
+    >>> data = {"generated": make_bags(n_bags=30, random_state=0)}
+    >>> found = compare({"MI-SVM": MISVC(), "kernel": BagSVC()}, data, cv=3)
+    >>> found.table().shape
+    (1, 2)
     """
 
     records: list[dict[str, Any]]

@@ -59,7 +59,7 @@ class BagSplitter(BaseCrossValidator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or any data of n_bags rows
+        X : bags, or any data of shape (n_bags, ...)
             Only the numbers of instances are used; a row of a matrix is one instance.
         y : array-like of shape (n_bags,)
             Class of each bag. Missing values (NaN, None) and the value named by ``unlabeled``
@@ -374,7 +374,7 @@ class StratifiedBagKFold(BagSplitter):
 
 
 class RepeatedStratifiedBagKFold(BaseCrossValidator):
-    """:class:`StratifiedBagKFold` repeated several times, reshuffled each time.
+    """Repeated :class:`StratifiedBagKFold` with other folds in each repeat.
 
     Read more in the :ref:`User Guide <guide_cross_validation>`.
 
@@ -860,6 +860,22 @@ class SiteFolds:
         does not mean that better folds exist.
     greedy_deviation : float
         Deviation of the folds of :class:`StratifiedBagKFold`, NaN if it found none.
+
+    See Also
+    --------
+    SiteKFold : The splitter, whose ``assign`` returns these folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.model_selection import SiteKFold
+    >>> y, site = [1, 0, 1, 0], ["a", "a", "b", "b"]
+    >>> found = SiteKFold(n_splits=2).assign(np.zeros((4, 1)), y, site)
+    >>> found.counts
+    array([[1, 1],
+           [1, 1]])
+    >>> found.gap
+    0.0
     """
 
     folds: np.ndarray
@@ -964,7 +980,7 @@ class SiteKFold(BagSplitter):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or any data of n_bags rows
+        X : bags, or any data of shape (n_bags, ...)
             Only the numbers of instances are used; a row of a matrix is one instance.
         y : array-like of shape (n_bags,)
             Class of each bag.
@@ -1083,6 +1099,16 @@ class SiteTest:
         included.
     n_sites : int
         Number of sites.
+
+    See Also
+    --------
+    site_label_test : The test.
+
+    Examples
+    --------
+    >>> from milearn.model_selection import site_label_test
+    >>> print(site_label_test([1, 1, 1, 0, 0, 0], list("aaabbb"), random_state=0))
+    The site ...
     """
 
     score: float
@@ -1139,6 +1165,11 @@ def site_label_test(
     See Also
     --------
     SiteKFold : Folds that keep sites together.
+
+    References
+    ----------
+    F. M. Howard et al. The impact of site-specific digital histology signatures on deep learning
+    model accuracy and bias. Nature Communications 12, 4423, 2021.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def transductive_cross_val_score(
     unlabeled: Any = None,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    """Cross-validation that hides the labels of the test bags and keeps the bags.
+    """Cross-validate with hidden labels of the test bags instead of without these bags.
 
     Ordinary cross-validation removes the test bags and their links. Here every fit uses all bags
     and the whole graph, and only the labels of the test bags are missing. The score measures how

@@ -88,6 +88,7 @@ class BagData(TransformerMixin, _Columns):
     columns_ : tuple of str
         The columns, in the order of the output.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 
@@ -181,7 +182,7 @@ class BagData(TransformerMixin, _Columns):
 
         Returns
         -------
-        ndarray of str
+        ndarray of str of shape (n_features_out,)
             One name per column.
         """
         check_is_fitted(self)
@@ -229,6 +230,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
     transformer_ : transformer or None
         The fitted clone.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 

@@ -54,6 +54,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     statistics_ : tuple of str and float
         The statistics, in the order of the columns.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 
@@ -61,6 +62,11 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     ------
     ValueError
         In ``fit``, if a statistic is unknown or occurs twice.
+
+    See Also
+    --------
+    InstanceTransformer : Transforms instances and keeps bags.
+    milearn.embedding.BagDissimilarity : One row of distances per bag.
 
     Notes
     -----
@@ -98,7 +104,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
         y : ignored
             Present for consistency with other estimators.
@@ -118,7 +124,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Each row of a matrix is a bag of one instance.
 
         Returns
@@ -143,12 +149,12 @@ class BagStatistics(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        input_features : array-like of str, default=None
+        input_features : array-like of str of shape (n_features_in_,), default=None
             Names of the features. By default, ``feature_names_in_`` or ``x0, x1, ...``.
 
         Returns
         -------
-        ndarray of str
+        ndarray of str of shape (n_features_out,)
             One name per column.
         """
         check_is_fitted(self)

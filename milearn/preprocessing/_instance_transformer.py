@@ -184,7 +184,7 @@ class _ByKind:
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to fit on and to transform.
         y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
             Labels of the bags, for supervised transformers.
@@ -205,7 +205,7 @@ class _ByKind:
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to transform; the rows of a matrix are bags of one instance.
 
         Returns
@@ -243,8 +243,14 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     transformer_ : transformer
         The fitted clone.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
+
+    See Also
+    --------
+    ClippedScaler : Scales instances and clips outliers.
+    BagStatistics : One row per bag.
 
     Notes
     -----
@@ -298,7 +304,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to fit on; the rows of a matrix are bags of one instance.
         y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
             Labels of the bags, for supervised transformers.
@@ -374,7 +380,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             The output of ``transform``, or bags with the same number of features.
 
         Returns
@@ -395,13 +401,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
         Parameters
         ----------
-        input_features : array-like of str, default=None
+        input_features : array-like of str of shape (n_features_in_,), default=None
             Names of the input features. By default, ``feature_names_in_`` if it is set, otherwise
             ``x0, x1, ...``.
 
         Returns
         -------
-        ndarray of str
+        ndarray of str of shape (n_features_out,)
             One name per feature.
         """
         check_is_fitted(self)
@@ -558,6 +564,7 @@ class ClippedScaler(InstanceTransformer):
     clip_ : tuple of two floats
         The lowest and the highest possible output.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 
@@ -613,7 +620,7 @@ class ClippedScaler(InstanceTransformer):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to fit on; the rows of a matrix are bags of one instance.
         y : ignored
             Present for consistency with other estimators.

@@ -99,7 +99,7 @@ def homophily(
     average: str = "link",
     unlabeled: Any = None,
 ) -> float:
-    """Fraction of the links that connect two nodes of the same class.
+    """Compute the fraction of links that connect two nodes of the same class.
 
     Smoothing along a graph can only help if this fraction is well above that of random links,
     which is the sum of the squared proportions of the classes, 0.5 for two classes of equal size.
@@ -135,6 +135,11 @@ def homophily(
     ValueError
         If ``average`` is unknown, or the graph has the wrong shape or weights that are negative or
         not finite.
+
+    See Also
+    --------
+    link_graph : Build a graph from links.
+    MILSD : Uses graphs.
 
     Examples
     --------

@@ -23,6 +23,11 @@ class StepFunction:
     start : float
         Value before the first point.
 
+    Raises
+    ------
+    ValueError
+        At a call, for a point beyond the last one.
+
     Examples
     --------
     >>> import numpy as np

@@ -71,7 +71,7 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
     {gamma_: the linear kernel}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
-    {objective_history_: ndarray, or list of ndarray}
+    {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
     {start_objectives_: (1,) or (n_classes, 1)}
     {dual_gap_: float or ndarray of shape (n_classes,)}
     {n_iter_: int or ndarray of shape (n_classes,)}
@@ -242,7 +242,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
     {gamma_: the linear kernel}
     {witnesses_: (n_bags,)}
     {objective_: float}
-    {objective_history_: ndarray}
+    {objective_history_: ndarray of shape (n_iter_,)}
     {start_objectives_: (1,)}
     {dual_gap_: float}
     {n_iter_: int}
@@ -401,7 +401,7 @@ class MISVR(BaseMISVM, BagRegressor):
     {gamma_: the linear kernel and a precomputed one}
     {witnesses_: (n_bags,)}
     {objective_: float}
-    {objective_history_: ndarray}
+    {objective_history_: ndarray of shape (n_iter_,)}
     {start_objectives_: (n_init,)}
     {dual_gap_: float}
     {n_iter_: int}

@@ -76,7 +76,7 @@ class MISVC(BaseMISVM, BagClassifier):
     {gamma_: the linear kernel and a precomputed one}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
-    {objective_history_: ndarray, or list of ndarray}
+    {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
     {start_objectives_: (n_init,) or (n_classes, n_init)}
     {dual_gap_: float or ndarray of shape (n_classes,)}
     {n_iter_: int or ndarray of shape (n_classes,)}
@@ -239,7 +239,7 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     {gamma_: the linear kernel and a precomputed one}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
-    {objective_history_: ndarray, or list of ndarray}
+    {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
     {start_objectives_: (n_init,) or (n_classes, n_init)}
     {dual_gap_: float or ndarray of shape (n_classes,)}
     n_iter_ : int or ndarray of shape (n_classes,)
@@ -397,6 +397,11 @@ def misvc_path(
     See Also
     --------
     MISVC : The estimator of one cost.
+
+    References
+    ----------
+    J. Friedman, T. Hastie, R. Tibshirani. Regularization Paths for Generalized Linear Models via
+    Coordinate Descent. Journal of Statistical Software 33(1), 2010 (costs from a warm start).
 
     Examples
     --------

@@ -87,7 +87,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         The thresholds, increasing.
     {witnesses_: (n_bags,)}
     {objective_: float}
-    {objective_history_: ndarray}
+    {objective_history_: ndarray of shape (n_iter_,)}
     {start_objectives_: (n_starts,)}
     {dual_gap_: float}
     {n_iter_: int}

@@ -90,7 +90,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above.
-    objective_history_ : ndarray, or list of ndarray
+    objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
         The value after each step.
     relaxation_value_ : float or ndarray of shape (n_classes,)
         Value of the relaxation, which is a lower bound only over slacks up to ``slack_bound``. With

@@ -27,7 +27,7 @@ _PACKAGE = __name__.partition(".")[0]
 def all_estimators(
     type_filter: str | Sequence[str] | None = None,
 ) -> list[tuple[str, type[BaseEstimator]]]:
-    """Public estimators of the package.
+    """List the public estimators of the package.
 
     Every public sub-package is searched for the classes that it exports; private modules, base
     classes and classes of other packages are ignored.

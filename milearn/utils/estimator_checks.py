@@ -47,7 +47,7 @@ class _Check:
 
 
 def applies(check: str, estimator: Any, problem: Problem) -> bool:
-    """Whether a check applies to an estimator on a problem.
+    """Tell whether a check of bags applies to an estimator and a problem.
 
     This depends on the tags, methods and parameters of the estimator, which need not be fitted.
 
@@ -92,7 +92,7 @@ def applies(check: str, estimator: Any, problem: Problem) -> bool:
 
 
 def bag_checks(estimator: Any) -> Iterator[_Check]:
-    """All checks that apply to an estimator, one for each kind of input and task.
+    """Iterate over the checks that apply to an estimator, for each kind of input and task.
 
     .. versionadded:: 0.1.0
 
@@ -181,7 +181,7 @@ def parametrize_with_bag_checks(
     *,
     expected_failed_checks: Callable[[Any], Mapping[str, str]] | None = None,
 ) -> Any:
-    """pytest decorator: one test for each estimator and check of bags.
+    """Parametrize a pytest test over estimators and checks of bags.
 
     .. versionadded:: 0.1.0
 

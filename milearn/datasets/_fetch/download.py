@@ -160,7 +160,7 @@ FETCHED = "fetched"
 
 
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of the data sets, created if it does not exist.
+    """Return the folder of the data sets, which is created if it does not exist.
 
     Read more in the :ref:`User Guide <guide_data>`.
 
@@ -205,5 +205,16 @@ def clear_data_home(data_home: str | os.PathLike[str] | None = None) -> None:
     ----------
     data_home : path-like, default=None
         See :func:`get_data_home`.
+
+    See Also
+    --------
+    get_data_home : The folder of the data sets.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from milearn.datasets import clear_data_home
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     clear_data_home(folder)
     """
     shutil.rmtree(get_data_home(data_home) / FETCHED, ignore_errors=True)

@@ -40,7 +40,7 @@ def make_bags(
     random_state: Any = None,
     return_instance_labels: bool = False,
 ) -> Any:
-    """Random bags for classification, with known witnesses.
+    """Generate random bags for classification, with known witnesses.
 
     Background instances are standard normal. Clusters are ``concept_distance`` away from the
     origin, each in its own direction: concepts, whose instances (the witnesses) make a bag
@@ -292,7 +292,7 @@ def random_labels(n_bags: int, positive_fraction: float, rng: np.random.RandomSt
 
 
 def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:
-    """Region of points of the unit square: 1 above the curve, -1 below it, 0 in the margin.
+    """Find the region of points of the unit square: above the curve, below it, or its margin.
 
     The curve is :math:`x_2 = 0.5 + 0.25 \\sin 2 \\pi x_1`.
 
@@ -311,6 +311,10 @@ def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:
     -------
     ndarray of shape (n_points,), int64
         Regions of the points: 1, -1 or 0.
+
+    See Also
+    --------
+    make_ambiguous_plane : Generate bags of such points.
 
     Examples
     --------
@@ -332,7 +336,7 @@ def make_ambiguous_plane(
     random_state: Any = None,
     return_instance_labels: bool = False,
 ) -> Any:
-    """Positive bags with one positive instance, and bags of one instance, in the plane.
+    """Generate bags of points in the plane; one point of a positive bag is positive.
 
     Instances are uniform over two regions of the unit square, separated by a curved margin (see
     :func:`plane_side`). An ambiguous bag is positive: one instance is in the positive region and
@@ -372,6 +376,10 @@ def make_ambiguous_plane(
     ------
     ValueError
         If a parameter is out of its range.
+
+    See Also
+    --------
+    plane_side : Find the region of a point.
 
     References
     ----------
@@ -436,7 +444,7 @@ def make_affinity(
     random_state: Any = None,
     return_instance_values: bool = False,
 ) -> Any:
-    r"""Random artificial molecules with their binding affinity, for regression.
+    r"""Generate artificial molecules with their binding affinity, for regression.
 
     A bag is a molecule and an instance one of its shapes: distances :math:`d_k` to the receptor
     along ``n_features`` directions, of which ``n_relevant`` are relevant. The affinity of a shape
@@ -564,6 +572,10 @@ def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None
     Bags
         If there are feature names, the new ones are "irrelevant0", "irrelevant1", ...
 
+    See Also
+    --------
+    make_affinity : Generate molecules.
+
     Examples
     --------
     >>> from milearn.datasets import add_irrelevant_features, make_affinity
@@ -599,7 +611,7 @@ def load_digit_bags(
     random_state: Any = 0,
     return_X_y: bool = False,
 ) -> Any:
-    """Bags of handwritten digits; a bag is positive if it contains a given digit.
+    """Load bags of handwritten digits; a bag is positive if it contains a given digit.
 
     The images are the 1797 scans of 8 x 8 pixels of :func:`sklearn.datasets.load_digits`.
 
@@ -642,6 +654,10 @@ def load_digit_bags(
     ------
     ValueError
         If there are not enough images, or a parameter is out of its range.
+
+    See Also
+    --------
+    make_bags : Generate random bags.
 
     Examples
     --------
@@ -754,7 +770,7 @@ def make_single_concept(
     distance: float = 6.0,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """One concept, and a poison that is in different classes in training and test.
+    """Generate bags of one concept and a decoy that changes its class in the test data.
 
     A bag is positive if it contains an instance of the concept. In training every negative bag also
     contains one of the poison; at test every positive bag does. A model that has learned "no
@@ -783,6 +799,10 @@ def make_single_concept(
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
         Bags and labels of both parts.
+
+    See Also
+    --------
+    make_threshold_concepts, make_false_frequency : Other tests of the multiple-instance assumption.
 
     References
     ----------
@@ -815,7 +835,7 @@ def make_threshold_concepts(
     poison: bool = True,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """Two concepts, of which a positive bag contains both.
+    """Generate bags of two concepts; a positive bag contains both.
 
     A positive bag contains one instance of each concept. A negative bag contains two instances of
     one concept or none, so that neither a single concept nor the number of instances of concepts is
@@ -846,6 +866,10 @@ def make_threshold_concepts(
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
         Bags and labels of both parts.
+
+    See Also
+    --------
+    make_single_concept, make_false_frequency : Other tests of the multiple-instance assumption.
 
     References
     ----------
@@ -879,7 +903,7 @@ def make_false_frequency(
     distance: float = 6.0,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """One concept, in bags whose size depends on the label, differently in training and test.
+    """Generate bags of one concept whose sizes mislead a model that counts instances.
 
     A bag is positive if it contains an instance of the concept. In training positive bags contain
     three of them, and twice the background of negative bags. At test they contain one, and half the
@@ -909,6 +933,10 @@ def make_false_frequency(
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
         Bags and labels of both parts.
+
+    See Also
+    --------
+    make_single_concept, make_threshold_concepts : Other tests of the multiple-instance assumption.
 
     References
     ----------
