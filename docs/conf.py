@@ -28,6 +28,7 @@ extensions = [
     "sphinx_copybutton",
     "api_table",
     "formula",
+    "gallery_sections",
     "printed",
     "plain_text",
     "mended_html",

@@ -1,6 +1,6 @@
 """
-Images: where is it?
-====================
+Locate an object from image labels
+==================================
 
 An image is a bag, and its patches are the instances. The label says whether something is in the image, and the model
 shows where.
