@@ -175,7 +175,7 @@ def _escape_shapes(
     for number, line in enumerate(lines):
         kind = re.match(r"^(\s*[\w*, ]+ : )(.*)$", line)
         if kind:
-            safe = re.sub(r"(?<![`\w.])(\w+)_(?=[,)])", r"\1\\_", kind[2])
+            safe = re.sub(r"(?<![`\w.])(\w+)_(?=[,)]| \+)", r"\1\\_", kind[2])
             lines[number] = kind[1] + safe
 
 

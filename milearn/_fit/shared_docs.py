@@ -58,11 +58,13 @@ n_init : int, default=1
     Number of starts; those after the first are random. The lowest objective is kept.
 
 n_jobs : int, default=None
-    Number of parallel jobs over {}. None means 1, -1 all processors.
+    Number of parallel jobs over {}. None means 1 unless in a :obj:`joblib.parallel_config`
+    context; -1 means all processors.
 
 pos_label : label, default=None
     The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
-    warning for strings. Three or more classes are each positive in turn.
+    warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes are
+    each positive in turn.
 
 random_state : int, RandomState instance or None, default=None
     Determines {}.
@@ -113,7 +115,7 @@ objective_ : {}
     Value of the problem above.
 
 objective_history_ : {}
-    The value after each step.
+    The value after each step; it never increases.
 
 start_objectives_ : ndarray of shape {}
     The value that each start reached.

@@ -55,8 +55,9 @@ class SparseMISVC(BaselineClassifier):
             - \tfrac{1}{n_i} \sum_j f(x_{ij}) \Bigr]_+
         + C_- \sum_{i: y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+ ,
 
-    where :math:`n_i` is the size and :math:`c_i` the weight of a bag, and :math:`C_-` gives both
-    sums the same total cost. The score of a bag is its highest instance score.
+    where :math:`f(x) = \langle w, \phi(x) \rangle + b`, :math:`n_i` is the size and :math:`c_i` the
+    weight of a bag, and :math:`C_-` gives both sums the same total cost. The score of a bag is its
+    highest instance score.
 
     Read more in the :ref:`User Guide <methods_classic>`.
 

@@ -197,9 +197,9 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
         \quad \text{s.t.} \quad
         u_{ij} = -1 \;(y_i = -1), \quad \sum_j (u_{ij} + 1) \ge 2 \;(y_i = 1),
 
-    where :math:`c_i` is the weight of a bag. The score of a bag is its highest instance score. The
-    fit alternates between a support vector machine on all instances and new labels. It ends in a
-    local minimum.
+    where :math:`c_i` is the weight of a bag and :math:`f(x) = \langle w, \phi(x) \rangle + b`. The
+    score of a bag is its highest instance score. The fit alternates between a support vector
+    machine on all instances and new labels. It ends in a local minimum.
 
     Read more in the :ref:`User Guide <methods_svm>`.
 

@@ -36,7 +36,8 @@ def test_the_text_takes_the_place_of_its_name():
         class_weight : dict, "balanced" or None, default=None
             Factor on C for each class.
         n_jobs : int, default=None
-            Number of parallel jobs over classes and starts. None means 1, -1 all processors.
+            Number of parallel jobs over classes and starts. None means 1 unless in a
+            :obj:`joblib.parallel_config` context; -1 means all processors.
 
         Attributes
         ----------
