@@ -184,6 +184,11 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
 
     .. versionadded:: 0.1.0
 
+    See Also
+    --------
+    BagEstimator : Base class of all estimators.
+    BagValues : Base class of estimators of values.
+
     Examples
     --------
     >>> import numpy as np
@@ -292,6 +297,11 @@ class BagValues(_TwoLevels):
 
     .. versionadded:: 0.2.0
 
+    See Also
+    --------
+    BagRegressor : Base class of regressors.
+    BagClassifier : Base class of classifiers.
+
     Examples
     --------
     >>> from milearn.base import BagValues
@@ -375,6 +385,10 @@ class BagClusterer(ClusterMixin, BagEstimator):
     """Base class of clusterers.
 
     .. versionadded:: 0.1.0
+
+    See Also
+    --------
+    BagEstimator : Base class of all estimators.
 
     Examples
     --------

@@ -219,7 +219,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         ----------
         instances : array-like or sparse matrix of shape (n_instances, any number of features)
             The new instances, in the order of the old ones.
-        feature_names : array-like, default=None
+        feature_names : array-like of shape (n_features,), default=None
             Names of the new features; the columns of a data frame when not given.
 
         Returns

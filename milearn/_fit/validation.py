@@ -137,6 +137,11 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
     TypeError
         For a string.
 
+    See Also
+    --------
+    validate_bags : Validate bags for an estimator.
+    as_bags : Tell bags from a plain matrix.
+
     Examples
     --------
     >>> from milearn.utils.validation import check_bags
@@ -454,6 +459,11 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
         Without labels, for another number of labels than bags, labels of mixed types, or numbers
         that are not finite if ``numeric``.
 
+    See Also
+    --------
+    encode_classes : Encode labels of classes.
+    validate_bags : Validate bags.
+
     Examples
     --------
     >>> from milearn import Bags
@@ -504,6 +514,10 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     ValueError
         For another number of weights than bags, weights that are negative or not finite, or zero
         for every bag.
+
+    See Also
+    --------
+    bag_weights : Multiply sample weights by weights of classes.
 
     Examples
     --------
@@ -599,6 +613,10 @@ def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
     ndarray of bool of shape (n_bags,)
         True where the label is missing.
 
+    See Also
+    --------
+    encode_classes : Encode labels.
+
     Examples
     --------
     >>> import numpy as np
@@ -647,6 +665,10 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     ValueError
         For labels that are not classes, labels that are missing or of mixed types, fewer than two
         classes, an unknown ``pos_label``, or a ``pos_label`` with three or more classes.
+
+    See Also
+    --------
+    validate_labels : Validate labels.
 
     Examples
     --------
@@ -710,6 +732,11 @@ def bag_weights(
     ------
     ValueError
         If ``class_weight`` names an unknown class, or has a weight that is negative or not finite.
+
+    See Also
+    --------
+    validate_sample_weight : Validate sample weights.
+    encode_classes : Encode labels.
 
     Examples
     --------

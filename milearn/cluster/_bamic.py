@@ -75,7 +75,7 @@ class BAMIC(BagClusterer):
         The medoids themselves.
     objective_ : float
         Value of the problem above, for all bags.
-    objective_history_ : ndarray
+    objective_history_ : ndarray of shape (n_iter_,)
         The value after each assignment of the best run. It does not increase. If bags were drawn,
         it is that of the drawn bags.
     n_iter_ : int

@@ -84,6 +84,10 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     bags : Bags
         The transformed bags, or rows if a step, such as ``BagStatistics``, makes one row of a bag.
 
+    See Also
+    --------
+    instance_scores : Score all instances by any fitted estimator.
+
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline

@@ -462,7 +462,7 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
 
         Yields
         ------
-        train, test : ndarray
+        train, test : ndarray of shape (n_train,) and of shape (n_test,)
             Positions of the training bags and of the test bags of a fold.
         """
         rng = check_random_state(self.random_state)

@@ -87,6 +87,11 @@ def transductive_cross_val_score(
     --------
     transductive_grid_search : Parameter search with this score.
 
+    References
+    ----------
+    D. Zhang, Y. Liu, L. Si, J. Zhang, R. D. Lawrence. Multiple Instance Learning on Structured
+    Data. NIPS 24, 2011.
+
     Examples
     --------
     >>> from milearn import Bags
@@ -159,6 +164,11 @@ def transductive_grid_search(
     If parameters are chosen and scored on the labels of the same bags, the score is too high. To
     estimate the accuracy, repeat the search inside every split, with the labels of its test bags
     hidden.
+
+    References
+    ----------
+    D. Zhang, Y. Liu, L. Si, J. Zhang, R. D. Lawrence. Multiple Instance Learning on Structured
+    Data. NIPS 24, 2011.
 
     Examples
     --------

@@ -141,6 +141,11 @@ def homophily(
     link_graph : Build a graph from links.
     MILSD : Uses graphs.
 
+    References
+    ----------
+    J. Zhu, Y. Yan, L. Zhao, M. Heimann, L. Akoglu, D. Koutra. Beyond Homophily in Graph Neural
+    Networks. NeurIPS 33, 2020.
+
     Examples
     --------
     >>> from milearn.structured import homophily, link_graph

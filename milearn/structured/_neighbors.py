@@ -192,6 +192,11 @@ def spatial_graph(
     Compare results with those of the same graph after permuting the positions within each bag. An
     improvement that remains is not due to the positions.
 
+    References
+    ----------
+    D. Zhang, Y. Liu, L. Si, J. Zhang, R. D. Lawrence. Multiple Instance Learning on Structured
+    Data. NIPS 24, 2011.
+
     Examples
     --------
     >>> from milearn import Bags

@@ -28,6 +28,10 @@ class StepFunction:
     ValueError
         At a call, for a point beyond the last one.
 
+    See Also
+    --------
+    MICoxPH : Survival model, which predicts such functions.
+
     Examples
     --------
     >>> import numpy as np

@@ -49,6 +49,10 @@ def all_estimators(
     ValueError
         For an unknown kind.
 
+    See Also
+    --------
+    milearn.utils.estimator_checks.parametrize_with_bag_checks : Test estimators.
+
     Examples
     --------
     >>> from milearn.utils import all_estimators

@@ -73,6 +73,10 @@ def applies(check: str, estimator: Any, problem: Problem) -> bool:
     ValueError
         If there is no check with this name.
 
+    See Also
+    --------
+    bag_checks : Iterate over the checks that apply.
+
     Examples
     --------
     >>> from milearn.baselines import SingleInstance
@@ -105,6 +109,11 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     ------
     callable
         Called with the estimator; it has a ``name`` and an ``id`` (with kind and task).
+
+    See Also
+    --------
+    check_bag_estimator : Run all checks.
+    applies : Tell whether one check applies.
 
     Examples
     --------
@@ -162,6 +171,10 @@ def check_bag_estimator(
     AssertionError
         With the check, the kind of input and the difference.
 
+    See Also
+    --------
+    parametrize_with_bag_checks : One test per check.
+
     Examples
     --------
     >>> from milearn.utils.estimator_checks import check_bag_estimator
@@ -198,6 +211,10 @@ def parametrize_with_bag_checks(
     -------
     pytest mark
         For a test function with the arguments ``estimator`` and ``check``.
+
+    See Also
+    --------
+    check_bag_estimator : Run all checks in one call.
 
     Examples
     --------

@@ -47,6 +47,10 @@ class Stump:
     sign : {-1, 1}
         Value above the threshold; ``-sign`` up to and including it.
 
+    See Also
+    --------
+    DPBoost, LPBoost : Ensembles of weak learners.
+
     Examples
     --------
     >>> import numpy as np
@@ -114,6 +118,10 @@ class Ball:
         Squared radius.
     sign : {-1, 1}
         Value outside the ball; ``-sign`` inside it and on its surface.
+
+    See Also
+    --------
+    DPBoost, LPBoost : Ensembles of weak learners.
 
     Examples
     --------
@@ -189,6 +197,10 @@ class FittedClassifier:
     ----------
     estimator : fitted classifier
         Classifier with the classes -1 and 1.
+
+    See Also
+    --------
+    DPBoost, LPBoost : Ensembles of weak learners.
 
     Examples
     --------

@@ -177,6 +177,10 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
     path : pathlib.Path
         Fetchers store their files in its subfolder ``fetched``.
 
+    See Also
+    --------
+    clear_data_home : Remove the downloaded files.
+
     Examples
     --------
     >>> import tempfile

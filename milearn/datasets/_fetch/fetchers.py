@@ -184,6 +184,11 @@ def fetch_musk(
     BagFileError
         A ValueError: if the archive is damaged, or its values differ from the published ones.
 
+    See Also
+    --------
+    fetch_andrews : Fetch Elephant, Fox, Tiger and texts.
+    fetch_bags : Download any file of bags.
+
     References
     ----------
     T. G. Dietterich, R. H. Lathrop, T. Lozano-Perez (1997). Solving the multiple-instance problem
@@ -268,6 +273,11 @@ def fetch_andrews(
         With ``download_if_missing=False``, if the file is missing.
     BagFileError
         A ValueError: if the archive is damaged, or its values differ from the published ones.
+
+    See Also
+    --------
+    fetch_musk : Fetch Musk1 or Musk2.
+    fetch_bags : Download any file of bags.
 
     Notes
     -----
