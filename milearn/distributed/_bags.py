@@ -366,7 +366,8 @@ class DistributedBags(RemoteBags):
     transformers that have ``partial_fit``, :class:`~milearn.preprocessing.BagStatistics` and
     others; errors of the other estimators name one that does. Every fitted estimator can predict
     distributed bags, partition by partition. Selections (``bags[train]``) are lazy, so you can use
-    splitters, ``cross_val_score`` and ``GridSearchCV``.
+    splitters, :func:`~sklearn.model_selection.cross_val_score` and
+    :class:`~sklearn.model_selection.GridSearchCV`.
 
     Use :meth:`from_bags`, :func:`scan_bags` or :func:`scan_bag_folder` instead of the constructor.
 

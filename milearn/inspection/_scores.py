@@ -72,8 +72,9 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     Parameters
     ----------
     estimator : fitted estimator
-        A pipeline, a search such as ``GridSearchCV``, a meta-estimator with ``estimator_``, any
-        nesting of them, or an estimator of bags, which is returned as it is.
+        A pipeline, a search such as :class:`~sklearn.model_selection.GridSearchCV`, a
+        meta-estimator with ``estimator_``, any nesting of them, or an estimator of bags, which is
+        returned as it is.
     X : bags, see :class:`milearn.Bags`
         Bags, to which the steps before the last one are applied.
 

@@ -315,9 +315,10 @@ class StratifiedBagKFold(BagSplitter):
 
     Notes
     -----
-    Unlabelled bags are always in the training set and not in the test set, with one exception: if
-    groups are given, unlabelled bags of a test group are excluded from the split to avoid leakage.
-    ``cross_val_predict`` cannot be used with unlabelled bags, because not every bag is tested.
+    Unlabelled bags are always in the training set and not in the test set, with one
+    exception: if groups are given, unlabelled bags of a test group are excluded from the split to
+    avoid leakage. :func:`~sklearn.model_selection.cross_val_predict` cannot be used with unlabelled
+    bags, because not every bag is tested.
 
     Every class occurs in each test fold and in each training set. If this is not possible,
     ``split`` raises an error. So there are no folds without a positive bag.

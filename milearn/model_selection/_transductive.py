@@ -133,7 +133,7 @@ def transductive_grid_search(
     estimator : estimator instance
         An estimator that supports missing labels; it is cloned.
     param_grid : dict or list of dict
-        As for ``GridSearchCV``.
+        As for :class:`~sklearn.model_selection.GridSearchCV`.
     X, y, cv, groups, scoring, unlabeled : see :func:`transductive_cross_val_score`
         Data, splits and score.
     refit : bool, default=True

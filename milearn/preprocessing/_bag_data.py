@@ -71,7 +71,8 @@ class BagData(TransformerMixin, _Columns):
     """Represent each bag by columns of its ``bag_data``.
 
     Columns of the bags, such as age, stain or hospital, become rows for any estimator of
-    scikit-learn. In a ``FeatureUnion`` they are placed next to an embedding of the instances.
+    scikit-learn. In a :class:`~sklearn.pipeline.FeatureUnion` they are placed next to an embedding
+    of the instances.
 
     Read more in the :ref:`User Guide <guide_data>`.
 

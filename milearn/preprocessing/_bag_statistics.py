@@ -31,8 +31,8 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     :math:`x_1, \dots, x_n`: minimum and maximum, the mean :math:`m = \frac{1}{n} \sum_j x_j`, the
     standard deviation :math:`\sqrt{\frac{1}{n} \sum_j (x_j - m)^2}`, the sum, quantiles with linear
     interpolation between order statistics (as :func:`numpy.quantile`), the number of instances, and
-    the mean of the :math:`\max(1, \lceil q n \rceil)` highest or lowest values for a share q.
-    The result is a matrix with one row per bag. With ``SVC`` this is a baseline for
+    the mean of the :math:`\max(1, \lceil q n \rceil)` highest or lowest values for a share q. The
+    result is a matrix with one row per bag. With :class:`~sklearn.svm.SVC` this is a baseline for
     multiple-instance methods.
 
     Read more in the :ref:`User Guide <methods_embeddings>`.

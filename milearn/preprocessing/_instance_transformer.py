@@ -254,22 +254,24 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
     Notes
     -----
-    Bags of any kind become :class:`~milearn.Bags` with their graphs, and a plain matrix (its rows
-    are bags of one instance) stays a matrix. Sparse instances are passed to the inner transformer
-    as CSR. ``set_output`` only applies to matrices. A ``FeatureUnion`` or ``ColumnTransformer``
-    that concatenates Bags would wrap them itself, so set the output of the following steps instead
-    of the whole pipeline.
+    Bags of any kind become :class:`~milearn.Bags` with their graphs, and a plain matrix
+    (its rows are bags of one instance) stays a matrix. Sparse instances are passed to the inner
+    transformer as CSR. ``set_output`` only applies to matrices. A
+    :class:`~sklearn.pipeline.FeatureUnion` or :class:`~sklearn.compose.ColumnTransformer` that
+    concatenates Bags would wrap them itself, so set the output of the following steps instead of
+    the whole pipeline.
 
-    For supervised transformers (for example ``SelectKBest``) each instance has the label of its
-    bag. Other arguments of ``fit`` with one entry per bag, such as ``sample_weight``, are also
-    repeated for the instances of the bag; with metadata routing they are passed where they are
-    requested. NaN is passed through if the inner transformer accepts it.
+    For supervised transformers (for example :class:`~sklearn.feature_selection.SelectKBest`) each
+    instance has the label of its bag. Other arguments of ``fit`` with one entry per bag, such as
+    ``sample_weight``, are also repeated for the instances of the bag; with metadata routing they
+    are passed where they are requested. NaN is passed through if the inner transformer accepts it.
 
     Instances in float16 or in a memory map are transformed in blocks, and the result is in memory,
     in float32 for float16 instances. MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted
     in blocks; for other transformers all instances are converted to float32.
 
-    The columns of a ``ColumnTransformer`` may be lists of names of features of the bags.
+    The columns of a :class:`~sklearn.compose.ColumnTransformer` may be lists of names of features
+    of the bags.
 
     The texts of :meth:`milearn.Bags.from_documents` are passed to vectorisers, and to pipelines and
     feature unions that begin with one, as a list of strings, and to other transformers as a matrix

@@ -61,9 +61,10 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     C : float, default=1.0
         Cost of a slack relative to the norm of w. Must be positive.
     categories : array-like of shape (n_classes,), default=None
-        The classes in their order. By default, they are sorted. ``StackingClassifier`` and
-        ``VotingClassifier`` replace labels by their numbers in sorted order; pass these numbers
-        there.
+        The classes in their order. By default, they are sorted.
+        :class:`~sklearn.ensemble.StackingClassifier` and
+        :class:`~sklearn.ensemble.VotingClassifier` replace labels by their numbers in sorted order;
+        pass these numbers there.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag, a random instance,
         or a given row of ``X.instances``. "auto" compares the mean with the highest instances under
