@@ -23,18 +23,22 @@ version = release = milearn.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.viewcode",  # sources: pages of this site, which need no public repository
     "sphinx_gallery.gen_gallery",
     "sphinx_copybutton",
     "myst_parser",  # changelog, contributing, governance and conduct are Markdown
+    "api_table",
     "formula",
+    "gallery_sections",
     "printed",
     "plain_text",
     "mended_html",
     "numpydoc",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "examples", "paper"]  # the gallery is made of the examples
+# The gallery is made of the examples.
+exclude_patterns = ["_build", "_inventories", "examples", "paper"]
 
 # The examples run in every build: what they show is what this version computes.
 sphinx_gallery_conf = {
@@ -57,27 +61,27 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 
-# Links to the pages of other projects need their inventories from the network, which a build must
-# do without; with this variable set they are fetched.
-if os.environ.get("MILEARN_DOCS_INTERSPHINX"):
-    extensions.append("sphinx.ext.intersphinx")
-    intersphinx_mapping = {
-        "python": ("https://docs.python.org/3", None),
-        "numpy": ("https://numpy.org/doc/stable", None),
-        "scipy": ("https://docs.scipy.org/doc/scipy", None),
-        "sklearn": ("https://scikit-learn.org/stable", None),
-        "joblib": ("https://joblib.readthedocs.io/en/stable", None),
-    }
+# Links to other projects. The inventories in docs/_inventories hold the names that are used here,
+# so that a build needs no network; with this variable the current ones are fetched instead.
+_online = bool(os.environ.get("MILEARN_DOCS_INTERSPHINX"))
+intersphinx_mapping = {
+    project: (address, (None, stored) if _online else stored)
+    for project, address in (
+        ("joblib", "https://joblib.readthedocs.io/en/stable"),
+        ("numpy", "https://numpy.org/doc/stable"),
+        ("scipy", "https://docs.scipy.org/doc/scipy"),
+        ("sklearn", "https://scikit-learn.org/stable"),
+    )
+    for stored in [f"_inventories/{project}.inv"]
+}
 
 # Prompts and output stay behind when an example is copied.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
 
-# Roles with a scikit-learn target need its inventory (see below): without it they are plain text.
 nitpicky = False
 default_role = "code"
-add_module_names = False
 toc_object_entries_show_parents = "hide"  # "fit()", for which the side bar has room
 
 autosummary_generate = True
@@ -185,7 +189,7 @@ def _escape_shapes(
     for number, line in enumerate(lines):
         kind = re.match(r"^(\s*[\w*, ]+ : )(.*)$", line)
         if kind:
-            safe = re.sub(r"(?<![`\w.])(\w+)_(?=[,)])", r"\1\\_", kind[2])
+            safe = re.sub(r"(?<![`\w.])(\w+)_(?=[,)]| \+)", r"\1\\_", kind[2])
             lines[number] = kind[1] + safe
 
 

@@ -29,11 +29,32 @@ _EQUAL = 1e-7
 
 
 class BagEstimator(BaseEstimator):
-    """Base class of all estimators: validation of bags, and atomic updates of the fitted state.
+    """Base class of all estimators.
 
     ``fit`` calls :meth:`_validate_fit`, which sets no attributes, and ends with
     :meth:`_replace_fitted`. A failed fit does not change the estimator, and a successful fit
     removes all attributes of earlier fits.
+
+    .. versionadded:: 0.1.0
+
+    See Also
+    --------
+    BagClassifier : Base class of classifiers.
+    BagRegressor : Base class of regressors.
+    BagClusterer : Base class of clusterers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.base import BagEstimator
+    >>> class BagSizes(BagEstimator):
+    ...     def fit(self, X, y=None):
+    ...         bags, fitted = self._validate_fit(X)
+    ...         self._replace_fitted(fitted | {"mean_size_": float(np.mean(bags.sizes))})
+    ...         return self
+    >>> BagSizes().fit(Bags.from_list([[[0.0], [1.0]], [[2.0]]])).mean_size_
+    1.5
     """
 
     n_features_in_: int
@@ -160,6 +181,31 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
     if the positive class is ``classes_[0]``). It implements ``_instance_scores(bags)`` of shape
     (n_instances,) for two classes and (n_instances, n_classes) for more, with scikit-learn's sign
     convention: positive values indicate ``classes_[1]``.
+
+    .. versionadded:: 0.1.0
+
+    See Also
+    --------
+    BagEstimator : Base class of all estimators.
+    BagValues : Base class of estimators of values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.base import BagClassifier
+    >>> from milearn.datasets import make_bags
+    >>> class FirstFeature(BagClassifier):
+    ...     def fit(self, X, y):
+    ...         bags, fitted = self._validate_fit(X)
+    ...         self._replace_fitted(fitted | {"classes_": np.unique(y), "_positive_sign": 1})
+    ...         return self
+    ...
+    ...     def _instance_scores(self, bags):
+    ...         return bags.instances[:, 0]
+    >>> X, y = make_bags(n_bags=20, random_state=0)
+    >>> model = FirstFeature().fit(X, y)
+    >>> model.predict(X).shape, model.witness(X).shape
+    ((20,), (20,))
     """
 
     classes_: np.ndarray
@@ -248,6 +294,28 @@ class BagValues(_TwoLevels):
     A subclass implements ``_instance_scores(bags)`` of shape (n_instances,). If bag values are not
     the highest instance values, it also implements ``_bag_scores(bags)`` of shape (n_bags,) and
     sets ``_bag_score_is_max`` to False.
+
+    .. versionadded:: 0.2.0
+
+    See Also
+    --------
+    BagRegressor : Base class of regressors.
+    BagClassifier : Base class of classifiers.
+
+    Examples
+    --------
+    >>> from milearn.base import BagValues
+    >>> from milearn.datasets import make_affinity
+    >>> class FirstFeature(BagValues):
+    ...     def fit(self, X, y=None):
+    ...         self._replace_fitted(self._validate_fit(X)[1])
+    ...         return self
+    ...
+    ...     def _instance_scores(self, bags):
+    ...         return bags.instances[:, 0]
+    >>> X, y = make_affinity(n_bags=20, random_state=0)
+    >>> FirstFeature().fit(X).predict(X).shape
+    (20,)
     """
 
     _remote_alternative = "MISVR(kernel='linear') or MIRegressor"
@@ -288,11 +356,58 @@ class BagValues(_TwoLevels):
 
 
 class BagRegressor(RegressorMixin, BagValues):
-    """Base class of regressors, see :class:`BagValues`."""
+    """Base class of regressors whose bag values are the highest instance values.
+
+    .. versionadded:: 0.1.0
+
+    See Also
+    --------
+    BagValues : The methods, without those of a regressor.
+
+    Examples
+    --------
+    >>> from milearn.base import BagRegressor
+    >>> from milearn.datasets import make_affinity
+    >>> class FirstFeature(BagRegressor):
+    ...     def fit(self, X, y):
+    ...         self._replace_fitted(self._validate_fit(X)[1])
+    ...         return self
+    ...
+    ...     def _instance_scores(self, bags):
+    ...         return bags.instances[:, 0]
+    >>> X, y = make_affinity(n_bags=20, random_state=0)
+    >>> FirstFeature().fit(X, y).score(X, y) < 1.0
+    True
+    """
 
 
 class BagClusterer(ClusterMixin, BagEstimator):
-    """Base class of clusterers; validates the number of clusters."""
+    """Base class of clusterers.
+
+    .. versionadded:: 0.1.0
+
+    See Also
+    --------
+    BagEstimator : Base class of all estimators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.base import BagClusterer
+    >>> class BySize(BagClusterer):
+    ...     def __init__(self, n_clusters=2):
+    ...         self.n_clusters = n_clusters
+    ...
+    ...     def fit(self, X, y=None):
+    ...         bags, fitted = self._validate_clusters(X)
+    ...         order = np.argsort(np.argsort(bags.sizes, kind="stable"))
+    ...         labels = order * self.n_clusters // len(bags)
+    ...         self._replace_fitted(fitted | {"labels_": labels})
+    ...         return self
+    >>> BySize().fit_predict(Bags.from_list([[[0.0]] * 3, [[1.0]]]))
+    array([1, 0])
+    """
 
     labels_: np.ndarray
     n_clusters: int

@@ -18,6 +18,8 @@ RULES: tuple[tuple[str, str], ...] = (
         r'(<button[^>]*class="btn search-button-field[^>]*) aria-label="Search"',
         r'\1 aria-label="Search Ctrl+K"',
     ),
+    # Theme: a toggle of the side bar without a name.
+    (r'<summary(?=><span class="toctree-toggle")', '<summary aria-label="Subpages"'),
     # Tables whose first column has no heading: an empty cell is no heading.
     (r'<th(?: class="head")?>(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
     # Sphinx: a role that ARIA has deprecated, and that may not stand in a list.

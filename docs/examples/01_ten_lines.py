@@ -1,6 +1,6 @@
 """
-Start in ten lines
-==================
+Classify bags in ten lines
+==========================
 
 The bags of this example are handwritten digits. A bag is positive if it contains a 9, and the labels of the digits
 are unknown. :class:`~milearn.MIClassifier` needs no tuning.
@@ -29,10 +29,12 @@ print(f"chosen: {model.paradigm_!r}; accuracy on new bags {model.score(X_test, y
 # How well do the scores separate the classes? These bags were not used in training.
 from milearn.inspection import BagScoresDisplay
 
-_ = BagScoresDisplay.from_estimator(model, X_test, y_test, bins=16)
+display = BagScoresDisplay.from_estimator(model, X_test, y_test, bins=16)
+_ = display.figure_.suptitle("Scores of new bags by class")
 
 # %%
-# Which instances decided? The highest score comes first; each frame has the colour of the class of its bag.
+# Which instances decided? The highest score comes first. The colour of a frame is the class of the bag.
 from milearn.inspection import WitnessDisplay
 
-_ = WitnessDisplay.from_estimator(model, X_test, y_test, instance_shape=(8, 8), max_bags=16)
+display = WitnessDisplay.from_estimator(model, X_test, y_test, instance_shape=(8, 8), max_bags=16)
+_ = display.figure_.suptitle("The deciding digits of 16 bags")

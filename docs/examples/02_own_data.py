@@ -1,6 +1,6 @@
 """
-Your own data
-=============
+Load your own data
+==================
 
 Bags usually come in one of three forms: a list of arrays, a data frame with one row per instance, or a folder with
 one file per bag. :ref:`guide_data` lists all of them.
@@ -97,7 +97,8 @@ from milearn.inspection import WitnessDisplay
 named = Bags(X.instances, X.offsets, feature_names=["red", "green", "blue", "texture"])
 model = MIClassifier(random_state=0).fit(named, y)
 positive = np.flatnonzero(np.asarray(y) == 1)
-_ = WitnessDisplay.from_estimator(model, named, y, bags=positive)
+display = WitnessDisplay.from_estimator(model, named, y, bags=positive)
+_ = display.figure_.suptitle("Deciding instances of the positive bags")
 
 # %%
 temporary.cleanup()

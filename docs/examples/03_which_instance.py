@@ -1,6 +1,6 @@
 """
-Which instance decided
-======================
+Find the deciding instances
+===========================
 
 Bags have labels and instances do not. A fitted model still scores every instance, and ``witness`` returns the row of
 the deciding instance of each bag. Here the instances are images of digits, so you can see the answer, and their
@@ -32,7 +32,8 @@ print(f"accuracy on new bags: {model.score(X[test], y[test]):.3f}")
 from milearn.inspection import InstanceScoresDisplay
 
 bag = test[y[test] == 1][0]
-_ = InstanceScoresDisplay.from_estimator(model, X, bag=bag)
+display = InstanceScoresDisplay.from_estimator(model, X, bag=bag)
+_ = display.figure_.suptitle("Scores of the digits of one bag")
 
 # %%
 # Many bags
@@ -43,7 +44,8 @@ from milearn.inspection import WitnessDisplay
 positive = test[y[test] == 1]
 scores = model.decision_function(X[positive])
 order = positive[np.argsort(-scores)][:32]
-_ = WitnessDisplay.from_estimator(model, X, y, bags=order, instance_shape=(8, 8))
+display = WitnessDisplay.from_estimator(model, X, y, bags=order, instance_shape=(8, 8))
+_ = display.figure_.suptitle("The deciding digit of each positive bag")
 
 # %%
 # How often is it the 9? The model has not seen the label of any digit. The baseline is to pick a digit of the bag at
@@ -83,4 +85,5 @@ slide = Bags(
 )
 display = InstanceScoresDisplay.from_estimator(model, slide, coordinates="coords", patch_size=8)
 display.image_.set_alpha(0.55)
-_ = display.ax_.imshow(1.0 - picture, cmap="gray", zorder=-1)
+display.ax_.imshow(1.0 - picture, cmap="gray", zorder=-1)
+_ = display.figure_.suptitle("Heat map of 36 digits, two of them 9s")

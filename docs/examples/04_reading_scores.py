@@ -1,6 +1,6 @@
 """
-Reading instance scores honestly
-================================
+Read instance scores with care
+==============================
 
 If a model of bags scores instances, it is tempting to read it as a model of instances. This example shows four things
 to know before you show a heat map to others.

@@ -1,6 +1,6 @@
 """
-Nested cross-validation with groups
-===================================
+Search and evaluate with groups
+===============================
 
 Bags of one patient are similar. If some of them are in the training set and others in the test set, a model is
 rewarded for recognising the patient. ``groups`` keeps the bags of a patient together, in the outer and in the inner
@@ -65,7 +65,8 @@ print(f"patients divided:  {leaky['test_score'].mean():.3f}")
 # %%
 import matplotlib.pyplot as plt
 
-figure, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+figure.suptitle("Scores with patients together and divided")
 for place, scores in enumerate([honest["test_score"], leaky["test_score"]]):
     ax.plot(scores, np.full(5, place), "o", color="#0072B2", alpha=0.6, markersize=8)
     ax.plot(scores.mean(), place, "|", color="#D55E00", markersize=26, markeredgewidth=3)
@@ -86,7 +87,8 @@ ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False)
 from milearn.inspection import RegularizationPathDisplay
 
 search.fit(X, y, groups=patient)
-_ = RegularizationPathDisplay.from_search(search)
+display = RegularizationPathDisplay.from_search(search)
+_ = display.figure_.suptitle("Scores of the search by C")
 
 # %%
 # The best mean of this curve is not an estimate of the model's accuracy, because it was selected for being the best.

@@ -1,6 +1,6 @@
 """
-Few positive bags, and the threshold
-====================================
+Choose a threshold for few positive bags
+========================================
 
 If one bag in eight is positive, always predicting "negative" is right seven times out of eight. If the AUC is high
 and the recall is low, the ranking of the scores is good and the threshold is wrong.

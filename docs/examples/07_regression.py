@@ -1,6 +1,6 @@
 """
-Regression
-==========
+Predict values of bags
+======================
 
 The label of a bag can be a number: the affinity of a molecule is that of the shape that binds best.
 :class:`~milearn.MIRegressor` needs no tuning.
@@ -59,4 +59,5 @@ display = InstanceScoresDisplay.from_estimator(model, X, bag=bag)
 true = shape_values[X.offsets[bag] : X.offsets[bag + 1]]
 display.ax_.plot(np.arange(len(true)), true, "kD", markersize=7, label="true affinity")
 display.ax_.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+display.figure_.suptitle("Predicted and true affinities of the shapes of a molecule")
 print(f"chosen: {model.paradigm_!r}")

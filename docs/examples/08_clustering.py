@@ -1,6 +1,6 @@
 """
-Clustering of bags
-==================
+Cluster bags
+============
 
 Groups of bags without labels. :class:`~milearn.cluster.M3IC` finds one instance of each bag that is typical of its
 cluster; :class:`~milearn.cluster.BAMIC` compares whole bags.
@@ -76,13 +76,14 @@ axes[0].set_ylabel("digit of the bag")
 # For each of the first bags, the digit that is most typical of its cluster, with the number and colour of the cluster.
 from milearn.inspection import WitnessDisplay
 
-_ = WitnessDisplay.from_estimator(
+display = WitnessDisplay.from_estimator(
     models["M3IC"],
     X,
     found["M3IC"],
     bags=np.argsort(found["M3IC"][:24], kind="stable"),
     instance_shape=(8, 8),
 )
+_ = display.figure_.suptitle("The witness of each bag, by cluster")
 
 # %%
 # M3IC can leave clusters empty, see :doc:`/guide/clustering`. Always check the sizes of the clusters.

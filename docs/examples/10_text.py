@@ -1,6 +1,6 @@
 """
-Text: documents of paragraphs
-=============================
+Classify documents by their paragraphs
+======================================
 
 A document is a bag and its paragraphs are the instances. The label is that of the document. The model shows which paragraph
 decided, and this may be another one than you had in mind.
@@ -78,7 +78,7 @@ from milearn.preprocessing import BagStatistics
 baseline = make_pipeline(InstanceTransformer(words), BagStatistics(("mean",)), LinearSVC(C=10.0))
 for name, candidate in (("MISVC on paragraphs", model), ("LinearSVC on the mean", baseline)):
     scores = cross_val_score(candidate, X, y, cv=3, scoring="roc_auc")
-    print(f"{name:22s} AUC {scores.mean():.3f} +- {scores.std():.3f}")
+    print(f"{name:22s} AUC {scores.mean():.3f} ± {scores.std():.3f}")
 
 # %%
 # Which words have the largest weights in the linear model?
@@ -108,3 +108,4 @@ ax.set_yticks(
 ax.invert_yaxis()
 ax.axvline(0.0, color="black", linewidth=0.8)
 ax.set_xlabel("score of the paragraph")
+ax.set_title("Scores of the paragraphs of one document")

@@ -1,6 +1,6 @@
 """
-Slides from a folder, out of core
-=================================
+Classify slides from a folder, out of core
+==========================================
 
 Feature extractors for whole slides write one HDF5 file per slide, with a vector and the coordinates of each patch.
 Together they are larger than the memory, so they are copied once into a memory-mapped file and read in blocks.

@@ -1,6 +1,6 @@
 """
-Bags on the workers of a Dask cluster
-=====================================
+Fit a model on a Dask cluster
+=============================
 
 Bags that are too large for one computer stay on the workers: the sizes of the bags and their labels are in your
 process, the instances are not. The cluster of this example has two threads. For a real cluster you only change its
@@ -61,7 +61,8 @@ import matplotlib.pyplot as plt
 
 from milearn.inspection import BagScoresDisplay, WitnessDisplay
 
-figure, axes = plt.subplots(2, 1, figsize=(7.0, 7.4), layout="constrained")
+figure, axes = plt.subplots(2, 1, figsize=(7.0, 7.8), layout="constrained")
+figure.suptitle("Scores of all bags, and deciding instances of 60 bags")
 scores = model.decision_function(data.data)
 BagScoresDisplay(scores=scores, labels=data.target, threshold=0.0).plot(axes[0], bins=30)
 _ = WitnessDisplay.from_estimator(model, data.data[:60].compute(), data.target[:60], ax=axes[1])

@@ -1,6 +1,6 @@
 """
-Certificates: how good is a minimum?
-====================================
+Bound the distance from the optimum
+===================================
 
 Multiple-instance problems are not convex, and a solver finds *some* local minimum. Two different gaps measure how
 good it is, and they are easily confused.
@@ -84,6 +84,7 @@ ax.plot(
     markersize=9,
     label="default start",
 )
+ax.set_title("Accuracy on new bags by objective")
 ax.set_xlabel("objective at the end of the fit")
 ax.set_ylabel("accuracy on new bags")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)

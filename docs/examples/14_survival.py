@@ -1,6 +1,6 @@
 """
-Survival of patients
-====================
+Predict the survival of patients
+================================
 
 The label of a bag can be a time: how long a patient lived after the biopsy, or how long a pump ran. If the event has
 not happened when the study ends, the outcome is censored. This example fits proportional hazards to bags in which few

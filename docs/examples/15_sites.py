@@ -1,6 +1,6 @@
 """
-Several hospitals: folds that keep sites together
-=================================================
+Evaluate across hospitals
+=========================
 
 Slides of one hospital share a stain and a scanner, and hospitals differ in their patients. A model can then recognise the
 hospital instead of the disease. Ordinary folds do not show this, because slides of every hospital are on both sides.
@@ -96,7 +96,9 @@ greedy = np.array(
         for _, test in StratifiedBagKFold(5).split(X, y, groups=site)
     ]
 )
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.0), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")
+left.set_title("AUC by kind of split")
+right.set_title("Patients of each class in each fold")
 for at, values in enumerate(auc.values()):
     left.bar(at, values.mean(), color="#0072B2", alpha=0.55, width=0.6)
     left.plot(np.full(len(values), at), values, ".", color="#333333")

@@ -1,6 +1,6 @@
 """
-Images: where is it?
-====================
+Locate an object from image labels
+==================================
 
 An image is a bag, and its patches are the instances. The label says whether something is in the image, and the model
 shows where.
@@ -23,7 +23,8 @@ pieces = [photograph[r : r + 128, c : c + 128] for r, c in corners]
 shown = np.array([temple[r : r + 128, c : c + 128].mean() for r, c in corners])
 kept = np.flatnonzero((shown == 0) | (shown > 0.25))
 y = (shown[kept] > 0).astype(int)
-figure, axes = plt.subplots(2, 6, figsize=(9.0, 3.4), layout="constrained")
+figure, axes = plt.subplots(2, 6, figsize=(9.0, 3.7), layout="constrained")
+figure.suptitle("Pieces of a photograph with and without a temple")
 for ax, piece in zip(axes.ravel(), kept, strict=False):
     ax.imshow(pieces[piece])
     ax.set_title("temple" if shown[piece] else "none", fontsize=9)
@@ -95,7 +96,8 @@ print(f"AUC on new pages: {roc_auc_score(y_test, scores):.3f}")
 # %%
 # Three positive test pages with the deciding patch of each. The second page is missed: its score is just below
 # zero, although the patch is the right one. The position of a patch is its row of ``instance_data["coords"]``.
-figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.2), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.5), layout="constrained")
+figure.suptitle("The deciding patches of three pages")
 inner = model[:-1].transform(X_test)
 corners = X_test.instance_data["coords"][model[-1].witness(inner)]
 for ax, page in zip(axes, np.flatnonzero(y_test)[:3], strict=True):

@@ -21,7 +21,7 @@ datasets = {
 # %%
 # Your own method
 # ---------------
-# It gets :class:`~milearn.Bags` and labels. This one is a nearest neighbour classifier of the means of the bags.
+# It gets :class:`~milearn.Bags` and labels. This one is nearest neighbours on bag means.
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -38,7 +38,7 @@ class NearestMean(ClassifierMixin, BaseEstimator):
 # %%
 # Compare
 # -------
-# Every method gets the same folds. With ``file="results.jsonl"`` each result is stored as soon as it is there, and the
+# Every method gets the same folds. With ``file="results.jsonl"`` each result is saved immediately, and the
 # same call continues an interrupted run. ``verbose=1`` prints a line for each result, and ``n_jobs=-1`` uses all processors.
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline

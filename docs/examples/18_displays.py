@@ -1,6 +1,6 @@
 """
-Errors and probabilities
-========================
+Plot errors and probabilities
+=============================
 
 scikit-learn's displays take bags: the ROC curve, the confusion matrix and the reliability of probabilities, each in one line.
 """
@@ -47,6 +47,7 @@ from milearn.preprocessing import InstanceTransformer
 svm = make_pipeline(InstanceTransformer(StandardScaler()), MISVC())
 calibrated = CalibratedClassifierCV(svm, ensemble=False, cv=3).fit(X[:200], y[:200])
 figure, ax = plt.subplots(figsize=(5.0, 4.4), layout="constrained")
+ax.set_title("Reliability of two models")
 for name, each in (("MIClassifier", model), ("MISVC, calibrated", calibrated)):
     CalibrationDisplay.from_estimator(
         each, X_test, y_test, n_bins=8, strategy="quantile", name=name, ax=ax

@@ -71,6 +71,10 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     writable, and if you modify them later, the bags change. Pass copies if you need independent
     bags.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     instances : array-like or sparse matrix of shape (n_instances, n_features)
@@ -98,9 +102,9 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     instances : ndarray (C-contiguous) or csr_array of shape (n_instances, n_features), read-only
     offsets : ndarray of shape (n_bags + 1,), dtype intp, read-only
     bag_graph, instance_graph : csr_array or None, read-only
-    feature_names : ndarray of str or None, read-only
-    instance_data : mapping of str to ndarray, both read-only; empty by default
-    bag_data : mapping of str to ndarray, both read-only; empty by default
+    feature_names : ndarray of str of shape (n_features,) or None, read-only
+    instance_data : mapping of str to ndarray of shape (n_instances, ...), read-only
+    bag_data : mapping of str to ndarray of shape (n_bags, ...), read-only
     shape : (n_bags, n_features)
     sizes : ndarray of shape (n_bags,), instances in each bag
     bag_index : ndarray of shape (n_instances,), bag of each instance
@@ -215,7 +219,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         ----------
         instances : array-like or sparse matrix of shape (n_instances, any number of features)
             The new instances, in the order of the old ones.
-        feature_names : array-like, default=None
+        feature_names : array-like of shape (n_features,), default=None
             Names of the new features; the columns of a data frame when not given.
 
         Returns

@@ -13,14 +13,18 @@ from .validation import validate_labels
 
 
 def survival_outcomes(event: Any, time: Any) -> np.ndarray:
-    """Outcomes of bags as estimators of survival expect them.
+    """Combine events and times into targets for survival models.
+
+    Read more in the :ref:`User Guide <tutorial_survival>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
     event : array-like of bool of shape (n_bags,)
         Whether the event was observed; otherwise the bag is censored. Zeros and ones are allowed.
     time : array-like of shape (n_bags,)
-        Time of the event or of censoring.
+        Time of the event or of censoring, in any unit; predictions have the same unit.
 
     Returns
     -------
@@ -32,6 +36,11 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     ------
     ValueError
         If ``event`` has other values, times are not finite, or the lengths differ.
+
+    See Also
+    --------
+    MICoxPH : Survival model of bags.
+    milearn.metrics.concordance_index : Score of predicted risks.
 
     Examples
     --------

@@ -38,51 +38,39 @@ coupling_loss = loss : {"l1", "l2", "epsilon_insensitive"}, default="l1"
     Loss between the score of a bag and its highest instance score.
 
 gamma : {"scale", "auto"} or float, default="scale"
-    Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
-    1 / (n_features * variance of the instances), "auto" is 1 / n_features.
+    Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
 
 kernel : str or callable, default="rbf"
-    Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian", "chi2",
-    "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of shape
-    (n_left, n_right). The negative part of an indefinite kernel matrix is dropped with a warning;
-    this requires the whole matrix of the training instances for "sigmoid", "additive_chi2" and
-    callables. "poly" has degree 3, and "poly" and "sigmoid" have the constant 0, as in
-    scikit-learn's SVC; pass a callable for other values.
+    Kernel between instances: a name of scikit-learn ("linear", "rbf", "poly", ...) or a callable.
+    The negative part of an indefinite kernel is dropped with a warning.
 
-precomputed = With "precomputed" each row of ``X.instances`` has the kernel values of an instance
-with all training instances, in their order. In ``fit`` this matrix is square, so cross-validation
-cannot slice it.
+precomputed = With "precomputed", rows of ``X.instances`` are kernel values with all training
+instances.
 
 landmarks = n_components : int, "auto" or None, default="auto"
-    Number of landmarks, drawn from the training instances: w is sought in the span of their images
-    (Nystroem's approximation of the kernel). The problem is then solved over explicit features,
-    which are computed in blocks, without a kernel matrix. For the linear kernel the features are
-    the instances. None uses the exact kernel. "auto" is None for up to 8,000 instances in up to
-    2,000 bags, and 300 otherwise, without a warning; it is also None where landmarks do not apply,
-    such as for a precomputed kernel.
+    Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto" is
+    None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
 
 max_iter : int, default=100
-    Maximum number of steps of the concave-convex procedure.
+    Maximum number of steps.
 
 n_init : int, default=1
     Number of starts; those after the first are random. The lowest objective is kept.
 
 n_jobs : int, default=None
-    Number of jobs that run in parallel, over {}. None means 1 unless in a
-    :obj:`joblib.parallel_config` context; -1 means using all processors.
+    Number of parallel jobs over {}. None means 1 unless in a :obj:`joblib.parallel_config`
+    context; -1 means all processors.
 
 pos_label : label, default=None
-    The positive class: one positive instance makes a bag positive. By default, ``classes_[1]``,
-    with a warning if the classes are strings. Decision values, instance scores and ``coef_`` belong
-    to ``classes_[1]`` in both cases.
-    With three or more classes each class is positive in turn (one-vs-rest).
+    The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+    warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes are
+    each positive in turn.
 
 random_state : int, RandomState instance or None, default=None
-    Determines {}. Pass an int for reproducible results.
+    Determines {}.
 
 step_tol = tol : float, default=1e-6
-    Relative decrease of the objective at which to stop. The convex steps are solved to a tenth of
-    it.
+    Relative decrease of the objective at which to stop.
 
 verbose : bool or int, default=False
     Whether to print {}.
@@ -91,20 +79,19 @@ classes_ : ndarray of shape (n_classes,)
     The class labels, sorted.
 
 coef_ : ndarray of shape {}
-    Weights; set only for the linear kernel. A single row of a classifier belongs to
-    ``classes_[1]``, whatever ``pos_label`` is.
+    Weights; only for the linear kernel.
 
 converged_ : {}
-    Whether the procedure converged within ``max_iter`` steps.
+    Whether the procedure converged.
 
 dual_coef_ : ndarray of shape {}
-    Coefficients of the support vectors in the function; not set for the linear kernel.
+    Coefficients of the support vectors; only for other kernels.
 
 dual_gap_ : {}
     Duality gap of the last convex step, in units of the objective.
 
 feature_names_in_ : ndarray of shape (n_features_in_,)
-    Names of the features. Set only if the features have names.
+    Names of the features, if any.
 
 gamma_ : float
     Resolved value of ``gamma``; not set for {}.
@@ -119,24 +106,22 @@ n_features_in_ : int
     Number of features of an instance.
 
 n_iter_ : {}
-    Number of steps of the concave-convex procedure.
+    Number of steps.
 
 n_passes_ : {}
-    Number of passes over the instances, 0 if the problem was solved in the dual. Set only for the
-    linear kernel and explicit features.
+    Number of passes over the instances.
 
 objective_ : {}
-    Value of the problem above at the solution.
+    Value of the problem above.
 
 objective_history_ : {}
     The value after each step; it never increases.
 
 start_objectives_ : ndarray of shape {}
-    The value that each start reached. ``objective_`` is the lowest of them.
+    The value that each start reached.
 
 support_ : ndarray of shape (n_support,)
-    Rows of the support vectors in the training instances; with ``n_components``, rows of the
-    landmarks. Not set for the linear kernel.
+    Rows of the support vectors, or of the landmarks.
 
 support_vectors_ : ndarray or CSR of shape (n_support, n_features)
     The support vectors; not set for {}.
@@ -145,29 +130,22 @@ tube_half_width_ : float
     Half the width of the tube, the epsilon of the problem.
 
 witnesses_ : ndarray of shape {}
-    Row of the highest instance of each training bag. Of instances that tie up to rounding, it is
-    the one that the last convex problem used.
+    Row of the highest instance of each training bag.
 
 SolverError = milearn.exceptions.SolverError
-    If a dual problem is not solved, or its weights are not precise enough: scale the features.
+    If a dual problem is not solved: scale the features.
 
 MemoryError
-    Before the fit, if the kernel values exceed scikit-learn's ``working_memory``; the message
-    advises what to do.
+    Before the fit, if the kernel values exceed scikit-learn's ``working_memory``.
 
 MemoryError_if_indefinite = MemoryError
-    For a kernel that may be indefinite, if its whole matrix exceeds scikit-learn's
-    ``working_memory``.
+    If the matrix of an indefinite kernel exceeds scikit-learn's ``working_memory``.
 
 ConvergenceWarning
-    If the procedure has not converged after ``max_iter`` steps, or a convex step misses its
-    precision.
+    If the procedure or a convex step has not converged.
 
-rows_or_dual = With the linear kernel the problem is solved over rows, by Newton's method in blocks
-and without a copy of the instances, if these are distributed, if there are more than 20,000 of them
-or more than 5,000 in more than 500 bags, or if there are more than two bags per feature and more
-than 150 {}. With ``n_components`` it is always solved over rows. The relative precision is ``tol``
-or, for many instances, 5e-4. All other problems are solved in the dual over kernel values.
+rows_or_dual = The linear kernel on many {}, and landmarks, are fitted in passes over blocks of
+instances. Other problems are solved in the dual over kernel values.
 
 andrews2003 = .. [{}] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for
 Multiple-Instance Learning. NIPS 15, 2003.

@@ -45,11 +45,13 @@ _WARNED_OF_NAMES: WeakSet[Any] = WeakSet()  # estimators that have warned of fea
 
 
 def as_bags(X: Any) -> Any:
-    """``X`` as :class:`~milearn.Bags` if it is bags, None if it is a plain matrix.
+    """Return ``X`` as :class:`~milearn.Bags`, or None if it is a plain matrix.
 
     Bags are: a ``Bags``, distributed bags, a 3-D array, and a list, tuple, series or 1-D object
     array of 2-D blocks (arrays, nested lists, sparse matrices, data frames). Everything else is
     left to scikit-learn's validation, which takes each row as a bag of one instance.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -67,6 +69,18 @@ def as_bags(X: Any) -> Any:
         For a string or bytes, or an object that is no array, data frame, sparse matrix or sequence.
     ValueError
         For blocks that do not fit together; the message names the bag.
+
+    See Also
+    --------
+    check_bags : Also validates a matrix.
+
+    Examples
+    --------
+    >>> from milearn.utils.validation import as_bags
+    >>> as_bags([[[0.0], [1.0]], [[2.0]]])
+    Bags(n_bags=2, n_instances=3, n_features=1, sizes=1..2, dtype=float64)
+    >>> print(as_bags([[0.0, 1.0], [2.0, 3.0]]))
+    None
     """
     if isinstance(X, (Bags, RemoteBags)):
         return X
@@ -95,11 +109,13 @@ def as_bags(X: Any) -> Any:
 
 
 def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
-    """Bags or a matrix as :class:`~milearn.Bags`, for functions without an estimator.
+    """Validate bags or a matrix for functions without an estimator.
 
     The same as :func:`validate_bags` without the checks against an estimator: rows of a matrix are
     bags of one instance, other types of instances become the first of ``dtype``, and for values
     that are not finite the error contains the position of the bag.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -120,6 +136,17 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
         column that is not numeric.
     TypeError
         For a string.
+
+    See Also
+    --------
+    validate_bags : Validate bags for an estimator.
+    as_bags : Tell bags from a plain matrix.
+
+    Examples
+    --------
+    >>> from milearn.utils.validation import check_bags
+    >>> check_bags([[0.0, 1.0], [2.0, 3.0]])
+    Bags(n_bags=2, n_instances=2, n_features=2, sizes=1..1, dtype=float64)
     """
     return validate_bags(None, X, dtype=dtype)
 
@@ -181,11 +208,13 @@ def validate_bags(
     min_bags: int = 1,
     accept_text: bool = False,
 ) -> Bags:
-    """Validated input, bags or a matrix, as :class:`~milearn.Bags`.
+    """Validate bags or a matrix for an estimator.
 
     With ``reset=True`` sets ``n_features_in_`` and ``feature_names_in_`` on ``estimator``,
     otherwise checks against them. A matrix goes through scikit-learn's ``validate_data`` and each
     of its rows becomes a bag of one instance.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -221,6 +250,19 @@ def validate_bags(
     TypeError
         For a string, sparse instances with ``accept_sparse=False``, or distributed bags if the
         estimator needs all instances in one place.
+
+    See Also
+    --------
+    check_bags : Validation without an estimator.
+
+    Examples
+    --------
+    >>> from milearn.svm import MISVC
+    >>> from milearn.utils.validation import validate_bags
+    >>> model = MISVC()
+    >>> bags = validate_bags(model, [[[0.0], [1.0]], [[2.0]]])
+    >>> bags.n_instances, model.n_features_in_
+    (3, 1)
     """
     kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
     bags = as_bags(X)
@@ -391,7 +433,9 @@ def _short(names: np.ndarray) -> str:
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
-    """Labels as a 1-D array, one per bag.
+    """Validate the labels of bags for an estimator.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -414,6 +458,20 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     ValueError
         Without labels, for another number of labels than bags, labels of mixed types, or numbers
         that are not finite if ``numeric``.
+
+    See Also
+    --------
+    encode_classes : Encode labels of classes.
+    validate_bags : Validate bags.
+
+    Examples
+    --------
+    >>> from milearn import Bags
+    >>> from milearn.svm import MISVR
+    >>> from milearn.utils.validation import validate_labels
+    >>> bags = Bags.from_list([[[0.0], [1.0]], [[2.0]]])
+    >>> validate_labels(MISVR(), [1, 3], bags, numeric=True)
+    array([1., 3.])
     """
     if y is None:
         raise ValueError(
@@ -435,7 +493,9 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
 
 
 def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
-    """Nonnegative weights, one per bag; ones for None.
+    """Validate the sample weights of bags; None means a weight of one.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -448,6 +508,24 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     -------
     ndarray of shape (n_bags,)
         Weights as float64.
+
+    Raises
+    ------
+    ValueError
+        For another number of weights than bags, weights that are negative or not finite, or zero
+        for every bag.
+
+    See Also
+    --------
+    bag_weights : Multiply sample weights by weights of classes.
+
+    Examples
+    --------
+    >>> from milearn import Bags
+    >>> from milearn.utils.validation import validate_sample_weight
+    >>> bags = Bags.from_list([[[0.0], [1.0]], [[2.0]]])
+    >>> validate_sample_weight(None, bags)
+    array([1., 1.])
     """
     if sample_weight is None:
         return np.ones(len(bags))
@@ -519,7 +597,9 @@ def numbered_advice(classes: np.ndarray, label: Any) -> str:
 
 
 def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
-    """Mask of the missing labels: NaN, None, and the value named by ``unlabeled``.
+    """Find missing labels: NaN, None, and the value of ``unlabeled``.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -532,6 +612,17 @@ def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
     -------
     ndarray of bool of shape (n_bags,)
         True where the label is missing.
+
+    See Also
+    --------
+    encode_classes : Encode labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.utils.validation import missing_labels
+    >>> missing_labels(np.array([0.0, np.nan, -1.0]), unlabeled=-1.0)
+    array([False,  True,  True])
     """
     if y.dtype.kind == "f":
         missing = np.isnan(y)
@@ -546,10 +637,12 @@ def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
 
 
 def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np.ndarray, int]:
-    """Sorted classes, the class number of each bag, and the number of the positive class.
+    """Encode labels by the positions of their classes, and find the positive class.
 
     The positive class of two is ``classes[1]`` or ``pos_label``. With three or more classes each is
     positive in turn, and the returned number is -1.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -572,6 +665,18 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     ValueError
         For labels that are not classes, labels that are missing or of mixed types, fewer than two
         classes, an unknown ``pos_label``, or a ``pos_label`` with three or more classes.
+
+    See Also
+    --------
+    validate_labels : Validate labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.utils.validation import encode_classes
+    >>> classes, codes, positive = encode_classes(np.array([3, 1, 3]), pos_label=1)
+    >>> classes, codes, positive
+    (array([1, 3]), array([1, 0, 1]), 0)
     """
     if y.dtype == object:
         check_label_types(y)
@@ -600,10 +705,12 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
 def bag_weights(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray
 ) -> np.ndarray:
-    """Weight of each bag: its sample weight times the weight of its class.
+    """Multiply the sample weight of each bag by the weight of its class.
 
     With ``class_weight="balanced"`` the sums of sample weights are the same for all classes, so
     that a weight of two is equivalent to duplicating a bag.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -620,6 +727,23 @@ def bag_weights(
     -------
     ndarray of shape (n_bags,)
         Product of both weights.
+
+    Raises
+    ------
+    ValueError
+        If ``class_weight`` names an unknown class, or has a weight that is negative or not finite.
+
+    See Also
+    --------
+    validate_sample_weight : Validate sample weights.
+    encode_classes : Encode labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.utils.validation import bag_weights
+    >>> bag_weights({"tumour": 2.0}, np.array(["normal", "tumour"]), np.array([0, 1]), np.ones(2))
+    array([1., 2.])
     """
     if class_weight is None:
         return sample_weight

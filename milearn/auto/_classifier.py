@@ -27,54 +27,41 @@ from ._run import INSTANCE, LINEAR, LOGISTIC, SHARE, TREES, Automatic, Search
 
 
 class MIClassifier(Automatic, BagClassifier):
-    """Classifier of bags that does not require any settings.
+    """Bag classifier that works without tuning.
 
-    These models are fitted and compared:
+    These models are compared by cross-validation on the training bags:
 
-    * "average": a support vector machine on an average of kernels between whole bags
-      (:class:`~milearn.svm.BagSVC`), for data where the class depends on the whole bag; for text,
-      there are two such models, "mean" and "minmax_laplacian", with one kernel each;
-    * "instance": MI-SVM (:class:`~milearn.svm.MISVC`), for data where the class depends on one
-      instance, with an RBF kernel, or linear for text;
-    * "linear": MI-SVM with a linear kernel, for data where rare instances decide; not for text;
-    * "share": a linear score of instances whose mean over the highest scores of a bag decides
-      (:class:`~milearn.discriminant_analysis.ShareDiscriminant`), for data where one class has more
-      instances of some kind; not for text;
-    * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
-      each feature;
-    * "logistic": logistic regression on the means of bags, for text.
+    * "average": a support vector machine on an average of kernels between bags
+      (:class:`~milearn.svm.BagSVC`); for text, "mean" and "minmax_laplacian" have one kernel each;
+    * "instance": :class:`~milearn.svm.MISVC` with an RBF kernel, or linear for text;
+    * "linear": :class:`~milearn.svm.MISVC` with a linear kernel; not for text;
+    * "share": :class:`~milearn.discriminant_analysis.ShareDiscriminant`; not for text;
+    * "trees": extremely randomised trees on statistics of each bag;
+    * "logistic": logistic regression on the means of bags, for text only.
 
-    All models are scored on inner folds of the training bags by the sum of ``scoring`` and AUC. The
-    best model and those that are worse by at most two standard errors are "combined" by a weighted
-    mean of their log odds; the weight of a model that is worse by d standard errors is exp(-d). The
-    models are fitted on all training bags. A model that is worse by more than two standard errors
-    on its first folds is not scored on the others. The out-of-fold scores are also used to
-    calibrate the probabilities and to set the threshold. Instances are scaled internally, based on
-    the training bags only. You do not have to preprocess the data or to set any parameter.
+    The best model and those that are worse by at most two standard errors are combined by a
+    weighted mean of their log odds. Out-of-fold scores calibrate the probabilities and set the
+    threshold. Instances are scaled internally.
 
-    With two classes, "instance" and "linear" are scored with each class as the one of which a
-    single instance suffices, and the better orientation is used, see ``pos_label_``.
+    Read more in the :ref:`User Guide <guide_choose>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
     scoring : {"accuracy", "balanced_accuracy", "roc_auc"}, default="accuracy"
-        Measure that is added to the AUC in the comparison. It also determines the threshold: with
+        Measure that is added to the AUC in the comparison. It also sets the threshold: with
         "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
-        predicted. The probabilities do not depend on it.
+        predicted.
     time_limit : float, default=None
-        Wall time in seconds that the fit should take, the last fit on all bags included. Each model
-        is scored on one inner fold, cheap ones first, before any is scored on a second one. The
-        time of a model is first measured on samples of many bags. Steps that would exceed the limit
-        are skipped and listed in ``skipped_``: scalings, inner folds and models. The first model is
-        always fitted. Without a limit, steps are only skipped because of the size of the data.
+        Time in seconds that the fit should take. Steps that would take longer are skipped and
+        listed in ``skipped_``; the first model is always fitted.
     pos_label : label, default=None
-        The positive class of two for the models "instance" and "linear" and for ``witness``: one
-        instance of this class makes a bag positive. By default, both classes are tried.
+        The class of which one instance makes a bag positive in "instance" and "linear", and the
+        class of ``witness``. By default, both of two classes are tried.
     neg_label : label, default=None
-        The class without instances that decide, such as "normal": a bag is of this class unless one
-        of its instances is of another class. Of two classes, the other one is ``pos_label``. With
-        three or more classes, there is one problem per class (one-vs-rest), and by default "linear"
-        and "instance" also try each class as ``neg_label``.
+        The class without deciding instances, such as "normal". By default, each of three or more
+        classes is tried.
     {random_state: the inner folds, and the landmarks if there are many bags}
     {n_jobs: scalings and inner folds}
     {verbose: a line after each step}
@@ -83,19 +70,14 @@ class MIClassifier(Automatic, BagClassifier):
     ----------
     {classes_}
     paradigm_ : str
-        The selected model, by its name above, or "combined" for more than one.
+        Name of the selected model, or "combined".
     pos_label_ : label or None
-        The class of which one instance suffices: ``pos_label``, or that of the best of the models
-        "instance" and "linear", or ``classes_[1]`` if neither was scored. It is the class of
-        ``witness``. None with three or more classes.
+        The class of which one instance makes a bag positive. None with three or more classes.
     neg_label_ : label or None
-        The class without instances that decide: ``neg_label``, or that of the best of the models
-        "instance" and "linear". None if three or more classes all have such instances.
+        The class without deciding instances, or None.
     scores_ : dict of dict
-        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model, in its better
-        orientation, and of the combination if there is more than one model in it; empty if a class
-        has too few bags for inner folds. Models that are clearly worse are measured on fewer folds.
-        Those of the selected model are optimistic, because it was selected by them.
+        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model. Those of the
+        selected model are optimistic, because it was selected by them.
     skipped_ : list of str
         Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
     n_bags_ : int
@@ -106,65 +88,34 @@ class MIClassifier(Automatic, BagClassifier):
     Raises
     ------
     MemoryError
-        If kernel matrices do not fit into the available memory. This is checked before the fit.
+        Before the fit, if kernel matrices do not fit into the available memory.
     ValueError
         If bags, labels or parameters are invalid.
 
     Warns
     -----
     UserWarning
-        If ``time_limit`` leaves out a model. If inner folds are not possible because of ``groups``,
-        or because a class has a single bag among 40 or more bags; models are then neither compared
-        nor calibrated.
+        If ``time_limit`` leaves out a model, or if inner folds are not possible.
 
     See Also
     --------
     MIRegressor : The corresponding regressor.
     milearn.svm.BagSVC : The model "average", with settings.
     milearn.svm.MISVC : The models "instance" and "linear", with settings.
-    milearn.discriminant_analysis.ShareDiscriminant : The model "share".
-    milearn.preprocessing.BagStatistics : The features of "trees".
+    milearn.discriminant_analysis.ShareDiscriminant : The model "share", with settings.
 
     Notes
     -----
-    The average contains seven kernels over four clipped scalings of the instances, see
-    :class:`~milearn.svm.BagSVC`, with C = 10. The other models use z-scores that are clipped at 3.
-    "instance" has an RBF kernel and C = 10. "linear" has C = 10 divided by the mean squared norm of
-    the instances, so its meaning does not depend on the number of features. "trees" are 100 trees
-    with at least two bags per leaf; the log odds are those of their mean vote. "share" is scored on
-    all inner folds at once; its share, pooling and orientation for a fold are those that are best
-    on the other folds. Data are treated as
-    text if at most one entry in twenty is not zero. The models for text use cosines between the
-    means and between the extremes of bags, and a linear MISVC on rows of unit length, each with C =
-    1; "logistic" with C = 10 and "trees" use statistics of unit length. Kernels do not depend on
-    labels, so all inner folds use submatrices of one matrix.
+    There are five inner folds, or three for fewer than 40 bags. Equal bags with equal labels are
+    merged first, so a weight of 2 is equivalent to duplicating the bag. Data are text if at most
+    one entry in twenty is not zero. ``decision_function`` is the log odds minus those of the
+    threshold.
 
-    There are five inner folds, or three for fewer than 40 bags, and fewer if a class has fewer
-    bags. They depend on ``random_state`` and on the bags, but not on their order. Equal bags with
-    equal labels are merged first, so weights are equivalent to duplicates, and duplicates are in
-    the same fold. If a class has only one bag, the kernels of bags are used without a comparison.
-    Orientations with the same sum are compared by their likelihood. The result does not depend on
-    the names of the classes.
-
-    For large data, steps are replaced by cheaper ones, which are listed in ``skipped_``. If
-    comparing all pairs of instances would take minutes, only kernels of means and extremes are
-    used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 2,500
-    instances, 150 of them are landmarks of "instance", which has only the orientation of "linear",
-    and above 220,000 there is no such model, except for text. Inner folds are scored until 400 bags
-    have been tested. More than 2**25 numbers in float16, in float32 or in a memory map are not
-    converted to float64 in memory: instances are scaled when they are read, and models that need
-    all of them are left out with a warning. Bags of a Dask cluster
-    (:class:`~milearn.distributed.DistributedBags`) have the models "linear", "trees" and "share"
-    only, and text "logistic", "instance" and "trees". Their scaled instances are kept on the
-    workers during the fit.
-
-    ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
-    With three or more classes, each class is calibrated against the rest, and the probabilities are
-    divided by their sum.
-
-    With three or more classes, "linear" and "instance" score class k by the highest score of an
-    instance, except for ``neg_label_``, whose score is minus the highest score for any other class.
-    "instance" has the ``neg_label_`` that is best for "linear".
+    For large data, steps are replaced by cheaper ones, which ``skipped_`` lists. Above 3,000 bags,
+    kernels use 500 landmarks. Above 2,500 instances, "instance" uses 150 landmarks, and above
+    220,000 instances there is no such model, except for text. Above 2**25 numbers in a memory map
+    or in lower precision, instances are scaled as they are read. Bags of a Dask cluster have
+    "linear", "trees" and "share" only, and for text "logistic", "instance" and "trees".
 
     References
     ----------

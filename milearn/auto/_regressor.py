@@ -22,9 +22,9 @@ from ._run import INSTANCE, LINEAR, RIDGE, SHARE, TREES, Automatic, Search
 
 
 class MIRegressor(Automatic, BagRegressor):
-    """Regressor of bags that does not require any settings.
+    """Bag regressor that works without tuning.
 
-    These models are fitted and compared by the mean squared error on inner folds:
+    These models are compared by the mean squared error on inner folds:
 
     * "average": nu-support vector regression on an average of kernels between whole bags
       (:class:`~milearn.svm.BagSVR`);
@@ -44,6 +44,10 @@ class MIRegressor(Automatic, BagRegressor):
     that is worse by d standard errors is exp(-d).
 
     Instances and values are scaled internally, based on the training bags only.
+
+    Read more in the :ref:`User Guide <guide_choose>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -91,6 +95,11 @@ class MIRegressor(Automatic, BagRegressor):
     selected by generalised cross-validation. Trees consider all statistics at each split if these
     are at most a million values, otherwise as many of them, at least their square root. Bags of a
     Dask cluster have the models "ridge", "linear", "trees" and "share" only, and text "instance".
+
+    References
+    ----------
+    B. Schoelkopf, A. J. Smola, R. C. Williamson, P. L. Bartlett. New Support Vector Algorithms.
+    Neural Computation 12, 2000.
 
     Examples
     --------

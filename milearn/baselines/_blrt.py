@@ -46,6 +46,10 @@ class BLRT(BaselineClassifier):
     classes is used. Trees are grown until all leaves are pure. The probability of a class is its
     proportion in the leaf, averaged over trees.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     n_estimators : int, default=500

@@ -36,6 +36,10 @@ class CitationKNN(BaselineClassifier):
     A bag that is both has two votes. The score is the fraction of votes for the positive class
     minus the fraction for the other class. Ties are broken in favour of the other class.
 
+    Read more in the :ref:`User Guide <methods_classic>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_references : int, default=2

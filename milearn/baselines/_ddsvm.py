@@ -34,6 +34,10 @@ class DDSVM(BaselineClassifier):
         \min_{w, b} \; \tfrac12 \|w\|^2
         + C \sum_i c_i \, [1 - y_i (\langle w, \phi(d(B_i)) \rangle + b)]_+ .
 
+    Read more in the :ref:`User Guide <methods_classic>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=10.0

@@ -143,6 +143,10 @@ class DiverseDensity(_ConceptClassifier):
     A bag is predicted as positive if the distance of its nearest instance is below a threshold. The
     score of an instance is the threshold minus :math:`\sum_k s_k^2 (x_k - t_k)^2`.
 
+    Read more in the :ref:`User Guide <methods_classic>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_init : int, default=3
@@ -238,6 +242,10 @@ class EMDD(_ConceptClassifier):
     algorithm alternates between minimising it for fixed instances and updating the instances, until
     they do not change or the objective has not decreased for five updates. Scores are those of
     :class:`DiverseDensity`.
+
+    Read more in the :ref:`User Guide <methods_classic>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

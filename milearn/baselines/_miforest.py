@@ -34,19 +34,21 @@ class MIForest(BaselineClassifier):
     r"""Random forest with annealed labels of instances (MIForest).
 
     The labels :math:`y_{ij} \in \{0, 1\}` of instances in positive bags are unknown, but at least
-    one in each bag is 1; in negative bags all are 0. With p(x) the forest's probability that
-    an instance is positive, the problem is to find a forest and labels that minimise
+    one per bag is 1. In negative bags all are 0. With the forest's probability p(x) that an
+    instance is positive, the forest and the labels minimise
 
     .. math::
 
         - \sum_{ij} c_i \bigl( y_{ij} \log p(x_{ij}) + (1 - y_{ij}) \log (1 - p(x_{ij})) \bigr)
         \quad \text{s.t.} \quad \sum_j y_{ij} \ge 1 \text{ in positive bags}.
 
-    Deterministic annealing starts with the labels of the bags. At decreasing temperatures T, labels
-    are sampled from the distribution that minimises the expected loss minus T times the entropy.
-    In it, the label 1 has the probability :math:`p^{1/T} / (p^{1/T} + (1 - p)^{1/T})`. Labels are
-    sampled separately for each tree, and the most likely instance of each positive bag always has
-    the label 1. Then the forest is refitted.
+    Deterministic annealing starts with the labels of the bags [1]_. At decreasing temperatures T,
+    labels are drawn for each tree with probability :math:`p^{1/T} / (p^{1/T} + (1 - p)^{1/T})`, and
+    the forest is refitted. The most likely instance of each positive bag always has the label 1.
+
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -91,6 +93,12 @@ class MIForest(BaselineClassifier):
     {n_features_in_}
     {feature_names_in_}
 
+    Raises
+    ------
+    ValueError
+        If ``min_temperature`` is above ``max_temperature``, or bags, labels or parameters are
+        invalid.
+
     See Also
     --------
     milearn.svm.InstanceMISVC : A support vector machine with a latent label for every instance.
@@ -98,18 +106,9 @@ class MIForest(BaselineClassifier):
 
     Notes
     -----
-    [1]_ does not fix the loss; with the logarithm, the distribution of labels has the form above.
-    Each tree is fitted to bags sampled with replacement within their class. As in [1]_, the
-    probabilities of training instances are computed from all trees, including those that were
-    fitted to them. Out-of-bag probabilities are below one half, so at low temperatures only one
-    instance per bag keeps the label 1 (with standardised instances, 68.5 % on Musk1 and 68.0 % on
-    Elephant in one ten-fold cross-validation with 50 trees, compared with 81.5 and 78.5 % with all
-    trees). The score of a bag is the highest score of its instances, p(x) minus one half.
-
-    Trees have single precision, and do not split features whose range is below 1e-7. Dense features
-    whose mean exceeds 1,000 standard deviations are therefore centred first, and very small or
-    large ones are multiplied by a power of two. The thresholds of the trees are those of the
-    resulting features.
+    Each tree is fitted to bags drawn with replacement within their class. The probabilities of
+    training instances are computed from all trees, including those that were fitted to them. The
+    score of a bag is the highest score of its instances, p(x) minus one half.
 
     References
     ----------

@@ -45,6 +45,10 @@ class MILBoost(BaselineClassifier):
     found by a line search. The score of a bag is its log-odds
     :math:`\log p(B_i) / (1 - p(B_i))`, and the score of an instance is F.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_estimators : int, default=100
@@ -77,7 +81,7 @@ class MILBoost(BaselineClassifier):
         The constant b, which minimises the loss without learners.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above.
-    objective_history_ : ndarray, or list of ndarray
+    objective_history_ : ndarray of shape (n_iter_ + 1,), or list of ndarray
         The values without learners and after each round, which decrease.
     feature_importances_ : ndarray of shape (n_features,)
         Fraction of the coefficients that belongs to each feature; NaN for learners without feature

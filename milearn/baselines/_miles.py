@@ -31,6 +31,10 @@ class MILES(BaselineClassifier):
 
     Most weights are zero. The nonzero weights select the instances that separate the bags.
 
+    Read more in the :ref:`User Guide <methods_classic>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     C : float, default=1.0

@@ -49,6 +49,10 @@ class SingleInstance(BagEstimator):
     instances. This is the baseline known as SIL [1]_. It ignores that instances of a positive bag
     can be negative. Every multiple-instance method should be compared with it.
 
+    Read more in the :ref:`User Guide <methods_classic>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     estimator : classifier or regressor, default=None
@@ -83,6 +87,11 @@ class SingleInstance(BagEstimator):
         The class labels; only set for classifiers.
     {n_features_in_}
     {feature_names_in_}
+
+    See Also
+    --------
+    milearn.svm.InstanceMISVC : Learns the labels of the instances.
+    milearn.preprocessing.BagStatistics : The other simple baseline, one row per bag.
 
     Notes
     -----
@@ -145,7 +154,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to fit on; the rows of a matrix are bags of one instance.
         y : array-like of shape (n_bags,)
             Class or target of each bag.
@@ -222,7 +231,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -243,7 +252,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -264,7 +273,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -285,7 +294,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
         y : array-like of shape (n_bags,)
             Class or target of each bag.
@@ -312,7 +321,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -329,7 +338,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -348,7 +357,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns
@@ -370,7 +379,7 @@ class SingleInstance(BagEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
 
         Returns

@@ -45,9 +45,8 @@ _COPIES = 4.0
 class SparseMISVC(BaselineClassifier):
     r"""Support vector classification of sparse positive bags (sMIL, stMIL, sbMIL).
 
-    Let :math:`f(x) = \langle w, \phi(x) \rangle + b`. For a positive bag of n instances, the mean
-    score should be at least that of one instance at 1 and all others at -1. For a negative bag,
-    every instance should be below -1 (sMIL):
+    The mean score of a positive bag should be at least that of one instance at 1 and all others at
+    -1. Every instance of a negative bag should be below -1. The problem of sMIL is [1]_
 
     .. math::
 
@@ -56,78 +55,72 @@ class SparseMISVC(BaselineClassifier):
             - \tfrac{1}{n_i} \sum_j f(x_{ij}) \Bigr]_+
         + C_- \sum_{i: y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+ ,
 
-    where :math:`C_-` gives both sums the same total cost. The required mean score decreases with
-    the size of a positive bag. The score of a bag is the highest score of its instances.
+    where :math:`f(x) = \langle w, \phi(x) \rangle + b`, :math:`n_i` is the size and :math:`c_i` the
+    weight of a bag, and :math:`C_-` gives both sums the same total cost. The score of a bag is its
+    highest instance score.
+
+    Read more in the :ref:`User Guide <methods_classic>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
     C : float, default=10.0
-        Cost of a positive bag's slack against the norm of w. Must be positive.
+        Cost of a positive bag's slack relative to the norm of w. Must be positive.
     variant : {"sbmil", "smil", "stmil"}, default="sbmil"
-        "smil" is the problem above. "sbmil" fits a second support vector machine to all instances,
-        in which the instances of positive bags are labelled by the scores of the first. "stmil"
-        adds :math:`C_+ \sum_{i: y_i = 1} c_i \sum_j [1 - |f(x_{ij})|]_+` to the first problem,
-        which keeps instances of positive bags away from the boundary, and minimises it by CCCP,
-        starting from the labels of "sbmil".
+        "smil" is the problem above. "sbmil" then fits an SVM to all instances, labelled by the
+        scores of the first. "stmil" also keeps instances of positive bags away from the boundary,
+        and starts from the labels of "sbmil".
     eta : float, default=0.1
-        With "sbmil" and "stmil": the fraction of the instances of positive bags that are labelled
-        positive. These are the highest instances, including the highest one of each positive bag.
+        Fraction of the instances of positive bags that "sbmil" and "stmil" label as positive.
     kernel : str, default="rbf"
-        Kernel between instances, by scikit-learn's name. "poly" has the degree 3, and "poly" and
-        "sigmoid" have the constant 0.
+        Kernel between instances, a name of scikit-learn.
     {gamma}
     n_components : int, "auto" or None, default="auto"
-        Number of landmarks, drawn from the training instances with a fixed seed: w is sought in the
-        span of their images (Nystroem's approximation of the kernel). The features of all instances
-        are held in memory. None uses the exact kernel. "auto" is None for the linear kernel and for
-        up to 8,000 instances in up to 2,000 bags, and 300 otherwise, or fewer above 110,000
-        instances, down to 30. For the linear kernel the features are the instances.
+        Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
+        is None for the linear kernel and for up to 8,000 instances in up to 2,000 bags, and at most
+        300 otherwise.
     max_iter : int, default=50
-        With "stmil": maximum number of convex problems.
+        Maximum number of convex problems of "stmil".
     {pos_label}
 
     Attributes
     ----------
     {classes_}
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors, or of the landmarks, in the training instances.
+        Rows of the support vectors, or of the landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Instances with a nonzero coefficient for at least one class, or the landmarks.
+        The support vectors, or the landmarks.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Their coefficients in f.
+        Coefficients of the support vectors.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        The weights w of the features, of ``classes_[1]`` for two classes; only set for
-        ``kernel="linear"``. Scores are then computed from them and not from ``dual_coef_``, which
-        would cancel for large features.
+        The weights w; only for the linear kernel.
     gamma_ : float
         Resolved value of ``gamma``.
     {n_components_}
     objective_ : float or ndarray of shape (n_classes,)
-        Value of the last problem that was solved: the problem above for "smil", its convex upper
-        bound that is tight at the solution for "stmil", and the second SVM for "sbmil".
+        Value of the last problem that was solved.
     dual_gap_ : float or ndarray of shape (n_classes,)
-        Distance of ``objective_`` from its lower bound.
+        Duality gap of the last problem, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of convex problems, without the second SVM of "sbmil".
+        Number of convex problems.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     MemoryError
-        Before the fit, if the features of all instances do not fit into the available memory, or if
-        the kernel may be indefinite ("sigmoid", "additive_chi2") and its matrix is larger than
-        scikit-learn's ``working_memory``.
+        Before the fit, if the features or the matrix of an indefinite kernel do not fit into the
+        memory.
     milearn.exceptions.SolverError
-        If a quadratic program is not solved. Scaling the features can help.
+        If a quadratic program is not solved: scale the features.
 
     Warns
     -----
     ConvergenceWarning
-        If "stmil" did not converge within ``max_iter`` convex problems, or if the relative gap of
-        the last convex problem is above 1e-4.
+        If "stmil" or its last convex problem has not converged.
 
     See Also
     --------
@@ -136,15 +129,9 @@ class SparseMISVC(BaselineClassifier):
 
     Notes
     -----
-    In [1]_ C is the total cost of each side; here it is divided by the number of positive bags. For
-    sbMIL the paper labels instances only by their scores, so a positive bag may not have a positive
-    instance, and chooses ``eta`` by cross-validation.
-
-    The required mean score of a positive bag of ten is only -0.8, so with "smil" all instances are
-    often negative. Its scores rank bags, and the paper reports the area under the curve, but zero
-    is not a good threshold. With standardised instances, one ten-fold cross-validation gave an area
-    of 91.9 % on Musk1 and 89.4 % on Elephant for "smil" at an accuracy of 57.6 and 51.0 %, and
-    areas of 89.5 and 89.0 % at 84.8 and 80.5 % for "sbmil" with ``eta=0.5``.
+    In [1]_ C is the total cost of each side; here it is divided by the number of positive bags.
+    With "smil", all instances of large bags are often negative: its scores rank bags, but zero is
+    not a good threshold.
 
     References
     ----------

@@ -36,6 +36,10 @@ class BAMIC(BagClusterer):
     assigning bags to their nearest medoid and replacing each medoid by the most central bag of its
     cluster, until convergence. The objective does not increase; the result is a local minimum.
 
+    Read more in the :ref:`User Guide <methods_clustering>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_clusters : int, default=2
@@ -71,7 +75,7 @@ class BAMIC(BagClusterer):
         The medoids themselves.
     objective_ : float
         Value of the problem above, for all bags.
-    objective_history_ : ndarray
+    objective_history_ : ndarray of shape (n_iter_,)
         The value after each assignment of the best run. It does not increase. If bags were drawn,
         it is that of the drawn bags.
     n_iter_ : int

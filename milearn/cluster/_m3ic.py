@@ -35,112 +35,90 @@ from ..base import BagClusterer
 class M3IC(CallbackSupport, BagClusterer):
     r"""Maximum margin clustering of bags with one witness per bag.
 
-    Each cluster has a weight vector :math:`w_p`. With
-
-    .. math::
-
-        g(x) = \frac{k}{k - 1} \Bigl( \max_u w_u^\top x - \frac1k \sum_v w_v^\top x \Bigr),
-        \qquad m = \sum_{i=1}^n \frac{1}{n_i} \sum_j x_{ij},
-
-    the problem is
+    Each cluster has a weight vector :math:`w_p`. The problem is [1]_
 
     .. math::
 
         \min_{w_1, \dots, w_k} \quad & \tfrac12 \sum_p \|w_p\|^2
-        + \frac{C}{n} \sum_{i=1}^n \bigl[ 1 - \max_j g(x_{ij}) \bigr]_+ \\
+        + \frac{C}{n} \sum_{i=1}^n \bigl[ 1 - \max_j g(x_{ij}) \bigr]_+ , \quad
+        g(x) = \frac{k}{k - 1} \Bigl( \max_u w_u^\top x - \frac1k \sum_v w_v^\top x \Bigr) \\
         \text{subject to} \quad & | (w_p - w_q)^\top m | \le \text{balance}
-        \quad \text{for all } p < q.
+        \quad \text{for all } p < q, \qquad m = \sum_{i=1}^n \frac{1}{n_i} \sum_j x_{ij}.
 
     One instance of each bag, its witness, must have a large margin for one cluster, to which the
-    bag is then assigned. The problem is not convex. The concave-convex procedure fixes the witness
-    and the cluster of each bag, solves the resulting convex problem by cutting planes, and updates
-    both until convergence. The objective does not increase. The result is a local minimum that
-    depends on ``init``; the best of ``n_init`` runs is kept.
+    bag is assigned. The concave-convex procedure finds a local minimum, and the best of ``n_init``
+    runs is kept.
 
-    With ``margin="runner-up"`` the margin is taken over the next cluster instead of the mean of all
-    clusters, :math:`g(x) = \max_u (w_u^\top x - \max_{v \ne u} w_v^\top x)`. With
-    ``min_cluster_size`` the cluster :math:`p(i)` of each bag is a variable,
+    Read more in the :ref:`User Guide <methods_clustering>`.
 
-    .. math::
-
-        \min_{w, p} \quad \tfrac12 \sum_p \|w_p\|^2
-        + \frac{C}{n} \sum_{i=1}^n \bigl[ 1 - \max_j g_{p(i)}(x_{ij}) \bigr]_+
-        \quad \text{subject to} \quad |\{i : p(i) = q\}| \ge \text{min\_cluster\_size}
-        \quad \text{for all } q,
-
-    with the same balance, where :math:`g_q` is :math:`g` with the cluster :math:`q` in place of the
-    maximum over :math:`u`.
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
     n_clusters : int, default=2
         Number of clusters, at most the number of bags.
     C : float, default=1.0
-        Cost of the mean slack against the norm of the weights. Above zero.
+        Cost of the mean slack relative to the norm of the weights. Must be positive.
     balance : float or None, default=1.0
-        Largest difference between the clusters' scores of the sum of all bag means. It prevents
-        one cluster from containing all bags. It acts on mean instances and does not guarantee
-        clusters of equal size. None omits the constraint.
+        Largest difference between the clusters' scores of the sum of all bag means, which prevents
+        one cluster from containing all bags. None omits the constraint.
     init : {"k-means", "random"} or array-like of shape (n_clusters, n_features), default="k-means"
-        Initial weights, which determine the initial witnesses and clusters: the centred centres of
-        k-means on the bag means, random weights, or given weights.
+        Initial weights: the centred centres of k-means on the bag means, random weights, or given
+        weights.
     n_init : int, default=5
-        Number of runs. The result with the lowest objective is kept. If ``init`` is an array, it
-        is used in the first run, and the other runs start from random weights.
+        Number of runs; the lowest objective is kept. A given ``init`` is used in the first run, and
+        the others are random.
     margin : {"mean", "runner-up"}, default="mean"
-        Reference score of the margin: the mean score of all clusters, as published, or the
-        largest score of another cluster. For two clusters they are the same.
+        Reference of the margin: the mean score of all clusters, as published, or the largest score
+        of another cluster.
     min_cluster_size : int, default=None
-        Minimum number of bags per cluster, at most ``n_bags / n_clusters``. None is the published
-        problem, in which clusters can be empty.
+        Minimum number of bags per cluster. None is the published problem, in which clusters can be
+        empty.
     tol : float, default=0.01
         Relative decrease of the objective at which to stop.
     max_iter : int, default=100
-        Maximum number of convex steps per start.
+        Maximum number of convex steps per run.
     {random_state: the starts}
-    n_jobs : int, default=None
-        Number of runs in parallel. Additional jobs parallelise the passes of each run by threads.
-        None means 1 unless in a :func:`joblib.parallel_config` context, -1 means all processors.
+    {n_jobs: runs, then blocks of instances}
     {verbose: the objective after each step}
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_bags,)
-        Cluster of each bag. With ``min_cluster_size`` this is the cheapest assignment that fills
-        all clusters, and can differ from ``predict``, which uses the highest score.
+        Cluster of each bag. With ``min_cluster_size`` it can differ from ``predict``, which uses
+        the highest score.
     coef_ : ndarray of shape (n_clusters, n_features)
-        Weights; they sum to zero over the clusters.
+        The weights, which sum to zero over the clusters.
     witnesses_ : ndarray of shape (n_bags,)
         Row of the instance of each bag with the largest margin for its cluster.
     objective_ : float
         Value of the problem above at ``coef_``.
     objective_history_ : ndarray of shape (n_iter_,)
-        The value after each step of the best run. It does not increase.
+        The value after each step of the best run; it never increases.
     start_objectives_ : ndarray of shape (n_init,)
-        The value that each start reached; ``objective_`` is the lowest.
+        The value that each run reached.
     dual_gap_ : float
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int
-        Number of convex steps of the best run.
+        Number of convex steps.
     n_cuts_ : int
         Number of cutting planes in these steps.
     converged_ : bool
+        Whether the best run converged.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     ValueError
-        If there are fewer bags than clusters, or too few for ``min_cluster_size``, or if ``init``
-        has the wrong shape.
+        If there are too few bags, or ``init`` has the wrong shape.
     milearn.exceptions.SolverError
         If a quadratic program is not solved.
 
     Warns
     -----
     ConvergenceWarning
-        If the best run did not converge within ``max_iter`` steps or was stopped by a callback, or
-        if one of its convex steps was not solved to its precision.
+        If the best run or one of its convex steps has not converged.
 
     See Also
     --------
@@ -148,21 +126,12 @@ class M3IC(CallbackSupport, BagClusterer):
 
     Notes
     -----
-    The method is M3IC-MBM of [1]_, which starts from random weights. Solutions with the lowest
-    objective often have empty clusters, in particular for three or more clusters and a small C: a
-    margin over the mean of the other clusters is easier to reach than a margin over each of them.
-    Set ``min_cluster_size`` to avoid empty clusters. The assignment of bags is then a
-    transportation problem, which is solved exactly by shortest paths over the clusters. Its cost
-    is proportional to the number of reassigned bags times the number of bags.
+    [1]_ starts from random weights. Solutions with the lowest objective often have empty clusters,
+    in particular for three or more clusters and a small C; set ``min_cluster_size`` to avoid them.
 
-    As in [1]_ there is no intercept, so the origin matters. Centre and scale the instances, for
-    example by ``InstanceTransformer(StandardScaler())`` followed by
-    ``InstanceTransformer(Normalizer())``. Runs are compared by the objective of the problem above,
-    which is also reported. The paper compares the values of the last convex problems, which are
-    upper bounds.
-
-    Each step reads all instances once, in blocks, so they can be in a read-only memory map that is
-    larger than the memory. The cutting planes use only the witnesses.
+    There is no intercept, so the origin matters. Centre and scale the instances, for example by
+    ``InstanceTransformer(StandardScaler())`` followed by ``InstanceTransformer(Normalizer())``.
+    Instances can be a memory map that is larger than the memory.
 
     References
     ----------

@@ -11,6 +11,28 @@ class BagFileError(ValueError):
     """A data file that cannot be read, or data that a file format cannot store.
 
     The message is one sentence with the file, the line or bag, the problem, and advice.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
+    See Also
+    --------
+    load_bags : Reads files of bags.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from milearn.datasets import BagFileError, load_bags
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "bags.csv")
+    ...     _ = path.write_text("no numbers")
+    ...     try:
+    ...         load_bags(path)
+    ...     except BagFileError:
+    ...         print("not readable")
+    not readable
     """
 
 
@@ -18,6 +40,22 @@ class DownloadError(OSError):
     """A failed download: no connection, an HTTP error, an incomplete body, a wrong checksum.
 
     Files of the failed download are removed.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
+    See Also
+    --------
+    fetch_bags : Downloads a file of bags.
+
+    Examples
+    --------
+    >>> from milearn.datasets import DownloadError, fetch_musk
+    >>> try:
+    ...     data = fetch_musk()  # doctest: +SKIP
+    ... except DownloadError as error:
+    ...     print(error)
     """
 
 

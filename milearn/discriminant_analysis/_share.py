@@ -158,13 +158,13 @@ def _stacked(values: list[Any]) -> Any:
 
 
 class ShareDiscriminant(_ShareModel, BagClassifier):
-    r"""Classifier by the mean of the highest scores of a share of the instances of a bag.
+    r"""Bag classifier by the mean score of a share of the instances.
 
-    In many cohorts both classes contain instances of a changed type, and one class has more of
-    them, such as 5 % of the cells of a patient against 0.5 %. With the scores :math:`w^T x_{ij}` of
-    the :math:`n_i` instances of a bag and a share q, the superquantile :math:`S_q(w; i)` is the
-    mean of the :math:`\max(1, \lceil q n_i \rceil)` highest scores. For q = 0 it is the highest
-    score, as in :class:`~milearn.svm.MISVC`, and for q = 1 the mean. The direction w solves
+    Often both classes contain changed instances, and one class has more of them, such as 5 % of the
+    cells of a patient compared with 0.5 %. The score of a bag is the mean of its
+    :math:`\max(1, \lceil q n_i \rceil)` highest instance scores :math:`w^T x_{ij}`, the
+    superquantile :math:`S_q(w; i)` [1]_ of the share q. For q = 0 it is the highest score, for q =
+    1 the mean. The direction w solves
 
     .. math::
 
@@ -172,48 +172,48 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         - \frac{1}{2} \sum_{i: y_i = -1} \frac{c_i}{c_-} S_q(w; i)
         \quad \text{subject to} \quad w^T \Sigma w = 1,
 
-    where :math:`c_i` are the sample weights, :math:`c_\pm` their sums over the classes, instances
-    are centred at their mean, and :math:`\Sigma` is their covariance plus 0.05 times their mean
-    variance. For q = 1 it is Fisher's discriminant up to the factor 1/2.
+    where :math:`c_i` are the sample weights, :math:`c_\pm` their sums over the classes, and
+    :math:`\Sigma` is the regularised covariance of the instances. By default, the model finds the
+    share, and which class has more of the instances. Three or more classes are each compared with
+    the others.
 
-    By default, the model finds the share, and which of the classes has more of the instances. For
-    three or more classes, each class is compared with the others.
+    Read more in the :ref:`User Guide <methods_shares>`.
+
+    .. versionadded:: 0.3.0
 
     Parameters
     ----------
     share : "auto" or float, default="auto"
-        The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on five inner
-        folds by the area under the ROC curve (three folds for less than 40 bags).
+        The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on inner
+        folds by the area under the ROC curve.
 
     Attributes
     ----------
     {classes_}
     coef_ : ndarray of shape (n_features,) or (n_classes, n_features)
-        Weights of the features in the score of an instance, scaled so that the score of a bag is
-        the log odds of ``classes_[1]``, or of each class.
+        Weights of the features, scaled so that the score of a bag is the log odds of
+        ``classes_[1]``, or of each class.
     intercept_ : float or ndarray of shape (n_classes,)
         Constant in the score of an instance.
     share_ : float or ndarray of shape (n_classes,)
         The share q.
     pooling_ : float or ndarray of shape (n_classes,)
-        Share of the instances of a bag whose scores are averaged in predictions: a third of
-        ``share_``, ``share_``, or three times ``share_``, as chosen on the inner folds.
+        Share whose scores are averaged in predictions: ``share_``, a third of it, or three times as
+        much.
     orientation_ : int or ndarray of shape (n_classes,)
-        1 if bags of ``classes_[1]`` (or of the class) have more of the selected instances. -1 if
-        they have fewer: the lowest scores are then averaged.
+        1 if bags of ``classes_[1]`` (or of the class) have more of the selected instances, -1 if
+        they have fewer.
     cut_ : float or ndarray of shape (n_classes,)
-        Instances whose score is higher (lower if ``orientation_`` is -1) are counted by
-        :meth:`selected_share`. It is the cut for which these shares agree best with the classes.
+        Score above which (below which if ``orientation_`` is -1) :meth:`selected_share` counts an
+        instance.
     shares_ : ndarray of shape (n_shares,)
-        Shares that were compared. Shares that select the same number of instances of each bag
-        are compared once.
+        Shares that were compared.
     share_scores_ : ndarray of shape (n_shares,) or (n_classes, n_shares)
         Area under the ROC curve on the inner folds for each of them.
     objective_ : float or ndarray of shape (n_classes,)
-        Value of the objective above.
+        Value of the problem above.
     n_passes_ : int
-        Passes over the instances for the last steps, without those of the screen and of inner
-        folds.
+        Number of passes over the instances.
     {n_features_in_}
     {feature_names_in_}
 
@@ -229,21 +229,10 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
 
     Notes
     -----
-    The problem is not convex. The directions :math:`\Sigma^{-1}(x - m)` of up to 400 instances,
-    Fisher's discriminant of the instances and eigenvectors of the difference of the covariances of
-    the classes are screened, and the best two for each share are improved by four steps to
-    :math:`\Sigma^{-1}` times the gradient. A step that lowers the objective is shortened or not
-    taken. The result is a local maximum, which is the maximum for q = 1.
-
-    Scores of held-out bags are calibrated by logistic regression. Instances are read in passes and
-    may be in a memory map or on the workers of a Dask cluster. Above 10,000 instances per feature,
-    or 2**25 values, the share and the direction are found on a sample of the bags, followed by four
-    steps on all of them. Above 1,500 features, w is sought in the span of 100 instances. The result
-    does not depend on the order of bags and instances. A sample weight of two is equivalent to a
-    duplicate.
-
-    The objective and its use for bags are those of milearn. The superquantile is also known as the
-    conditional value at risk [1]_.
+    The problem is not convex. Instances are screened as directions, and the best ones are improved
+    to a local maximum. Scores of held-out bags are calibrated by logistic regression. Instances can
+    be a memory map or distributed. For large data, the share and the first directions are found on
+    a sample of the bags. The result does not depend on the order of bags and instances.
 
     References
     ----------
@@ -340,7 +329,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
 
 
 class ShareRegressor(_ShareModel, BagRegressor):
-    r"""Regression of values of bags on the mean of the highest scores of a share of instances.
+    r"""Bag regressor on the mean score of a share of the instances.
 
     With the superquantiles :math:`S_q(w; i)` of :class:`ShareDiscriminant`, the direction solves
 
@@ -351,6 +340,10 @@ class ShareRegressor(_ShareModel, BagRegressor):
         \quad \text{subject to} \quad w^T \Sigma w = 1,
 
     where m is the weighted mean of the values and C the sum of the weighted deviations above m.
+
+    Read more in the :ref:`User Guide <methods_shares>`.
+
+    .. versionadded:: 0.3.0
 
     Parameters
     ----------

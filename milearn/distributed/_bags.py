@@ -366,9 +366,14 @@ class DistributedBags(RemoteBags):
     transformers that have ``partial_fit``, :class:`~milearn.preprocessing.BagStatistics` and
     others; errors of the other estimators name one that does. Every fitted estimator can predict
     distributed bags, partition by partition. Selections (``bags[train]``) are lazy, so you can use
-    splitters, ``cross_val_score`` and ``GridSearchCV``.
+    splitters, :func:`~sklearn.model_selection.cross_val_score` and
+    :class:`~sklearn.model_selection.GridSearchCV`.
 
     Use :meth:`from_bags`, :func:`scan_bags` or :func:`scan_bag_folder` instead of the constructor.
+
+    Read more in the :ref:`User Guide <guide_distributed>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -397,6 +402,15 @@ class DistributedBags(RemoteBags):
         Whether the instances are CSR.
     feature_names : ndarray of str or None
         Names of the features.
+
+    Raises
+    ------
+    ValueError
+        For passes over an empty selection of bags.
+    TypeError
+        For a pickle of bags whose workers are threads of this process.
+    IndexError
+        For a bag that does not exist, or if features are selected.
 
     See Also
     --------
@@ -729,11 +743,15 @@ def scan_bags(
     client: Client | None = None,
     **options: Any,
 ) -> Bunch:
-    """Distributed bags of files with many bags each, in any format of ``load_bags``.
+    """Scan files with many bags each as distributed bags, in any format of ``load_bags``.
 
     Every worker must be able to read the files at the same path. Folders of .npy files are memory
     mapped: their partitions do not need memory, and are read in blocks in every pass. Other files
     are loaded completely and kept by the workers, with one partition per file.
+
+    Read more in the :ref:`User Guide <guide_distributed>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -854,10 +872,14 @@ def scan_bag_folder(
     local_bytes: int = LOCAL_BYTES,
     client: Client | None = None,
 ) -> Bunch:
-    """Distributed bags of a folder with one file per bag.
+    """Scan a folder with one file per bag as distributed bags.
 
     This process reads the headers of the files. The workers read the instances of the bags of a
     partition and keep them in memory. Every worker must be able to read the files at the same path.
+
+    Read more in the :ref:`User Guide <guide_distributed>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

@@ -104,6 +104,10 @@ class BagOfWords(_Codebook):
     histograms, kernels for histograms are recommended, such as ``SVC(kernel=chi2_kernel)`` with
     scikit-learn's :func:`~sklearn.metrics.pairwise.chi2_kernel`.
 
+    Read more in the :ref:`User Guide <methods_embeddings>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_words : int, default=50
@@ -193,6 +197,10 @@ class VLAD(_Codebook):
 
     Each entry is raised to a power, :math:`\operatorname{sign}(v) |v|^p`, and the row is scaled to
     unit length. The rows are suited for linear classifiers.
+
+    Read more in the :ref:`User Guide <methods_embeddings>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -293,6 +301,10 @@ class FisherVector(_Codebook):
 
     Each entry is raised to a power, :math:`\operatorname{sign}(v) |v|^p`, and the row is scaled to
     unit length. The rows are suited for linear classifiers.
+
+    Read more in the :ref:`User Guide <methods_embeddings>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

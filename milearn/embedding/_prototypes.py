@@ -38,6 +38,10 @@ class BagDissimilarity(BagEmbedding):
     The result can be used with any scikit-learn classifier or regressor, most often a support
     vector machine.
 
+    Read more in the :ref:`User Guide <methods_embeddings>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     metric : {"min", "max", "mean", "mind", "emd"}, default="mind"
@@ -168,6 +172,10 @@ class MILESEmbedding(BagEmbedding):
     Any scikit-learn classifier or regressor can follow; the 1-norm support vector machine of the
     paper is :class:`milearn.baselines.MILES`.
 
+    Read more in the :ref:`User Guide <methods_embeddings>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     gamma : {"scale", "auto"} or float, default="scale"
@@ -278,6 +286,10 @@ class ConceptEmbedding(BagEmbedding):
 
     Any scikit-learn classifier can follow; the support vector machine of the paper is
     :class:`milearn.baselines.DDSVM`.
+
+    Read more in the :ref:`User Guide <methods_embeddings>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ from ._base import BoostedBags
 class DPBoost(BoostedBags):
     r"""Boosting of bags by disjunctive programming: one positive instance per bag.
 
-    The ensemble :math:`F(x) = \sum_k \alpha_k h_k(x)` of weak learners
-    :math:`h_k(x) \in \{-1, 1\}` solves
+    The ensemble :math:`F(x) = \sum_k \alpha_k h_k(x)` of weak learners :math:`h_k(x) \in \{-1, 1\}`
+    solves [1]_
 
     .. math::
 
@@ -26,42 +26,37 @@ class DPBoost(BoostedBags):
         + C \sum_{y_i = 1} c_i \, [1 - \max_j F(x_{ij})]_+
         + C \sum_{y_i = -1} c_i \sum_j [1 + F(x_{ij})]_+ ,
 
-    where :math:`c_i` is the weight of a bag. A positive bag of two or more instances is a
-    disjunction of linear constraints. The relaxation intersects each disjunct with all constraints
-    that are not disjunctions, and replaces the union by its convex hull. This is a linear program
-    whose value is a lower bound. Learners (columns) and intersections (rows, "reductions") are
-    generated as needed. Upper bounds are values of the problem itself.
+    where :math:`c_i` is the weight of a bag. The relaxation replaces the disjunction of each
+    positive bag by its convex hull. It is a linear program, whose value is a lower bound. Learners
+    are added to it as columns, and facets of the hull ("reductions") as rows.
+
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
     C : float, default=1.0
-        Cost of a slack against the sum of the weights. Above zero.
+        Cost of a slack relative to the sum of the weights. Must be positive.
     estimator : {"stump", "rbf"} or classifier, default="stump"
-        Weak learners: thresholds on a feature; thresholds on the distance from a training
-        instance, which are thresholded RBF features of any width; or a scikit-learn classifier
-        that accepts ``sample_weight`` and is refitted in each round.
+        Weak learners: thresholds on a feature, thresholds on the distance from a training instance,
+        or a classifier that accepts ``sample_weight`` and is refitted in each round.
     n_estimators : int or "auto", default="auto"
-        Maximum number of learners in the program at a time. "auto" is 1,000 up to 2,147 rows of the
-        program (about as many as instances) and the square root of 2**31 / rows above, but at least
-        50: 327 for 20,000 rows, 103 for 200,000.
+        Maximum number of learners in the program. "auto" is 1,000 for up to 2,147 instances and
+        decreases with their square root, to at least 50.
     n_prototypes : int, default=1000
-        Maximum number of centres for ``estimator="rbf"``. If there are more training instances, a
-        fixed pseudo-random subset is used.
+        Maximum number of centres for ``estimator="rbf"``.
     max_bins : int, "auto" or None, default="auto"
-        Maximum number of bins of a feature, or of the distances from a centre; learners are
-        thresholds between bins of about equal numbers of instances. "auto" is 256 if there are
-        more than 10,000 distinct training instances. None, and "auto" for fewer instances, puts
-        thresholds between all distinct values.
+        Maximum number of bins of a feature or distance. "auto" is 256 above 10,000 distinct
+        instances; None, and "auto" for fewer instances, uses all distinct values.
     branch : bool, default=False
-        Whether to close the gap by branch and bound; only feasible for small data.
+        Whether to close the gap by branch and bound; for small data only.
     max_nodes : int, default=1000
         Maximum number of nodes of the search tree.
     tol : float, default=1e-4
-        Learners with a score above 1 + tol and reductions that are violated by more than tol are
-        added. With ``branch=True`` the relative gap between the bounds is at most ``2 * tol``.
+        Tolerance of the scores of learners and of violated reductions.
     time_limit : float, default=None
-        Time limit per class in seconds. When it is reached, the best solution found is returned
-        with its gap.
+        Time limit per class in seconds. The best solution so far is returned with its gap.
     {pos_label}
     {n_jobs: classes}
     {verbose: the bounds after each round}
@@ -72,27 +67,27 @@ class DPBoost(BoostedBags):
     alpha_ : ndarray of shape (n_learners,), or list of them, one per class
         Positive weights, in descending order.
     learners_ : list, or list of lists
-        The learners of these weights: :class:`Stump`, :class:`Ball` or :class:`FittedClassifier`.
-        ``learners_[k].predict(bags.instances)`` gives the values of the k-th.
+        The learners: :class:`Stump`, :class:`Ball` or :class:`FittedClassifier`.
     objective_ : float or ndarray of shape (n_classes,)
-        Value of the problem above: an upper bound of its minimum.
+        Value of the problem above.
     lower_bound_ : float or ndarray of shape (n_classes,)
-        Lower bound of the minimum, over all learners for stumps and balls, and over the generated
-        learners for a classifier.
+        Lower bound of the minimum, over all stumps or balls, or over the fitted classifiers.
     optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``.
     relaxation_value_ : float or ndarray of shape (n_classes,)
         Value of the linear program before branching.
-    objective_history_, lower_bound_history_ : ndarray, or list of ndarray
-        The bounds after each round. ``objective_history_`` is not increasing.
+    objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
+        Value of the problem above after each round; it never increases.
+    lower_bound_history_ : ndarray of shape (n_iter_,), or list of ndarray
+        Lower bound after each round.
     n_generated_ : int or ndarray of shape (n_classes,)
-        Number of learners in the last linear program, including those without weight.
+        Number of learners in the last linear program.
     n_reductions_, n_active_reductions_ : int or ndarray of shape (n_classes,)
         Number of reductions in the last linear program, and of those with a positive dual variable.
     n_active_margins_ : int or ndarray of shape (n_classes,)
-        Number of other margin constraints with a positive dual variable.
+        Number of margin constraints with a positive dual variable.
     n_nodes_ : int or ndarray of shape (n_classes,)
-        Number of nodes of the search tree; 1 without branching.
+        Number of nodes of the search tree.
     feature_importances_ : ndarray of shape (n_features,)
         Fraction of the weights of stumps that belongs to each feature; not set for balls.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
@@ -100,8 +95,7 @@ class DPBoost(BoostedBags):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether there were no more learners and reductions to add (with ``branch=True``: whether
-        the gap is closed). Without branching, the gap can be positive even then.
+        Whether there was nothing to add, or, with ``branch=True``, the gap is closed.
     {n_features_in_}
     {feature_names_in_}
 
@@ -110,16 +104,13 @@ class DPBoost(BoostedBags):
     TypeError
         If ``estimator`` is not a classifier or does not accept sample weights.
     milearn.exceptions.SolverError
-        If a linear program is not solved; the message contains the status.
+        If a linear program is not solved.
 
     Warns
     -----
     ConvergenceWarning
-        If ``n_estimators``, ``max_nodes``, ``time_limit``, the limit of work of a large program
-        (two million coefficients and more) or a callback ended the search, or if no reductions were
-        tried because the program is that large. There is no warning if more than the maximum of a
-        hundred reductions are violated: ``converged_`` is False in this case, and
-        ``optimality_gap_`` bounds their effect.
+        If ``n_estimators``, ``max_nodes``, ``time_limit``, a callback or the size of the program
+        ended the search.
 
     See Also
     --------
@@ -128,25 +119,10 @@ class DPBoost(BoostedBags):
 
     Notes
     -----
-    Differences from Algorithm 1 of [1]_:
-
-    * The weights are copied only for instances that need a copy. The other instances of a bag share
-      one disjunct, whose hull is known in closed form. The value of the linear program does not
-      change. Constraints of single instances are kept, as in [1]_.
-    * A reduction is violated if it is not covered by the slack that all instances of its bag share;
-      score (10) of [1]_ ignores slacks.
-    * Up to twenty learners and a hundred reductions are added at a time. Learners without weight
-      and with a score below 1 are removed again. Learners are scored between the dual solution and
-      the best dual solution that is feasible for all learners. With more than two hundred
-      constraints, they are first scored at the iterates of an interior point method, as in
-      :class:`LPBoost`.
-    * [1]_ returns the weights of the relaxation. Here the witnesses under these weights are fixed
-      and the resulting linear program is solved, repeatedly while this lowers the value of the
-      problem. In a large problem the first witnesses are those of an interior solution of the
-      relaxation instead of a vertex.
-    * With more than two million coefficients (constraints times learners), the solution is that of
-      the interior point method, without reductions.
-    * Negative bags can have several instances, each with its own constraint and slack.
+    [1]_ returns the weights of the relaxation. Here the witnesses under these weights are fixed and
+    the resulting linear program is solved, until the value of the problem no longer decreases.
+    Negative bags can have several instances. Programs with more than two million coefficients are
+    solved without reductions.
 
     References
     ----------

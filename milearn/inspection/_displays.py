@@ -30,6 +30,10 @@ class RegularizationPathDisplay(Display):
     It is recommended to use :meth:`from_estimator`, which fits the model at each value and plots
     its coefficients, or :meth:`from_search`, which plots the scores of a search.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     param_name : str
@@ -55,12 +59,17 @@ class RegularizationPathDisplay(Display):
         Figure of the display.
     lines_ : list of matplotlib Line2D
         One line per entry of ``features_``, or one line of the mean scores.
-    features_ : ndarray of int or None
+    features_ : ndarray of int of shape (n_shown,) or None
         The plotted features: all, or the 200 features with the largest coefficients on the path.
     band_ : matplotlib PolyCollection or None
         The mean plus and minus one standard deviation of the scores over the splits.
     best_line_ : matplotlib Line2D or None
         The chosen value.
+
+    Raises
+    ------
+    ValueError
+        If the values do not increase, or scores have another number of rows than values.
 
     See Also
     --------
@@ -134,6 +143,13 @@ class RegularizationPathDisplay(Display):
         -------
         RegularizationPathDisplay
             The display with the plot.
+
+        Raises
+        ------
+        TypeError
+            If the model has no ``coef_``.
+        ValueError
+            If the model has three or more classes.
         """
         values = _rising(param_range)
         steps = getattr(estimator, "steps", None)
@@ -179,6 +195,13 @@ class RegularizationPathDisplay(Display):
         -------
         RegularizationPathDisplay
             The display with the plot.
+
+        Raises
+        ------
+        TypeError
+            If the search is not fitted.
+        ValueError
+            If ``param_name`` was not searched, or is missing and several parameters were searched.
         """
         if not hasattr(search, "cv_results_"):
             raise TypeError(f"{type(search).__name__} has no cv_results_: fit a search first.")
@@ -297,6 +320,10 @@ class ObjectiveDisplay(Display):
     :term:`optimality gap`, which contains the minimum. It is recommended to use
     :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     history : array-like of shape (n_steps,)
@@ -324,6 +351,11 @@ class ObjectiveDisplay(Display):
         The lower bound.
     gap_band_ : matplotlib PolyCollection or None
         The band between the final bound and objective.
+
+    Raises
+    ------
+    ValueError
+        If ``history`` is not one-dimensional.
 
     See Also
     --------
@@ -454,6 +486,10 @@ class StartsDisplay(Display):
     apart, raise ``n_init``. A lower bound shows how far the global minimum can be, see
     :class:`ObjectiveDisplay`. It is recommended to use :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     objectives : array-like of shape (n_starts,)
@@ -476,6 +512,11 @@ class StartsDisplay(Display):
         The lowest objective.
     n_near_ : int
         Number of starts that reach the lowest objective up to ``tol``.
+
+    Raises
+    ------
+    ValueError
+        If ``objectives`` is not one-dimensional.
 
     See Also
     --------
@@ -571,6 +612,10 @@ class BagScoresDisplay(Display):
     Overlapping distributions explain a low AUC. Use bags that were not in the training data. It is
     recommended to use :meth:`from_estimator`, and the constructor for scores of a cross-validation.
 
+    Read more in the :ref:`User Guide <guide_probabilities>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     scores : array-like of shape (n_bags,)
@@ -596,6 +641,11 @@ class BagScoresDisplay(Display):
         The histogram of each class.
     line_ : matplotlib Line2D or None
         The threshold.
+
+    Raises
+    ------
+    ValueError
+        If scores and labels have different lengths, or a score is not finite.
 
     See Also
     --------
@@ -660,7 +710,7 @@ class BagScoresDisplay(Display):
         threshold : float, default=None
             Position of the line. By default, the threshold of the classifier: ``best_threshold_``
             if it was tuned, otherwise zero for decision functions and one half for probabilities.
-        bins : int or array-like, default=20
+        bins : int or array-like of shape (n_bins + 1,), default=20
             Number of bins, or their edges.
         density : bool, default=False
             Whether the histogram of each class has an area of one, so that rare classes are
@@ -672,6 +722,13 @@ class BagScoresDisplay(Display):
         -------
         BagScoresDisplay
             The display with the plot.
+
+        Raises
+        ------
+        TypeError
+            If the estimator is not a classifier or does not have the response method.
+        ValueError
+            For an unknown ``response_method``, or three or more classes without ``class_label``.
         """
         if response_method not in ("auto", "decision_function", "predict_proba"):
             raise ValueError(
@@ -726,7 +783,7 @@ class BagScoresDisplay(Display):
         ----------
         ax : matplotlib Axes, default=None
             Axes to plot on. If None, a new figure and axes are created.
-        bins : int or array-like, default=20
+        bins : int or array-like of shape (n_bins + 1,), default=20
             Number of bins, or their edges.
         density : bool, default=False
             Whether the histogram of each class has an area of one.
@@ -772,6 +829,10 @@ class CriticalDifferenceDisplay(Display):
     The axis has the average ranks, and 1 is the best. A bar joins methods that are next to each
     other in the ranking, and of which no pair is significantly different by Wilcoxon's signed-rank
     test with Holm's correction.
+
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -910,11 +971,15 @@ def permutation_importance(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> Bunch:
-    """Decrease of a score if the values of features are permuted over all instances.
+    """Compute the decrease of a score if the values of features are permuted.
 
     The values of a feature, or the rows of a group of features, are exchanged between instances of
     all bags. Bags keep their sizes and their other features. scikit-learn's function of this name
     permutes rows of a matrix, and raises a TypeError for bags.
+
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -960,6 +1025,10 @@ def permutation_importance(
     --------
     PermutationImportanceDisplay : Plot of the importances.
     sklearn.inspection.permutation_importance : The function for rows.
+
+    References
+    ----------
+    L. Breiman. Random Forests. Machine Learning 45, 2001.
 
     Examples
     --------
@@ -1057,6 +1126,10 @@ class PermutationImportanceDisplay(Display):
 
     It is recommended to use :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     importances : ndarray of shape (n_features, n_repeats)
@@ -1078,6 +1151,11 @@ class PermutationImportanceDisplay(Display):
         The importance in each repeat.
     order_ : ndarray of shape (n_shown,)
         Positions of the features that are shown.
+
+    Raises
+    ------
+    ValueError
+        In ``plot``, if ``importances`` does not have one row per feature.
 
     See Also
     --------

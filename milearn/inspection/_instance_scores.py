@@ -25,6 +25,10 @@ class InstanceScoresDisplay(Display):
     points. Of a merged bag, such as a patient with several slides, each part has a map of its own.
     It is recommended to use :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     scores : array-like of shape (n_instances,)
@@ -34,8 +38,8 @@ class InstanceScoresDisplay(Display):
     coordinates : array-like of shape (n_instances, 2), default=None
         Column (x, to the right) and row (y, downwards) of each instance.
     patch_size : float, default=None
-        Side of the patches, in units of the coordinates, which are then their upper left corners.
-        If None, the coordinates are centres.
+        Side of the patches, in the unit of the coordinates. The coordinates are then the upper left
+        corners of the patches; if None, they are the centres.
     parts : array-like of shape (n_instances,), default=None
         Part of the bag from which each instance comes, such as the slide. A map has one panel for
         each part, with the same colours. By default, the bag has one part.
@@ -66,6 +70,12 @@ class InstanceScoresDisplay(Display):
         The threshold.
     colorbar_ : matplotlib Colorbar or None
         Scale of the map.
+
+    Raises
+    ------
+    ValueError
+        If the lengths of scores, parts and coordinates differ. In ``plot``, for a map without
+        coordinates, or an unknown ``kind``.
 
     See Also
     --------

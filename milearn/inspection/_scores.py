@@ -59,17 +59,22 @@ def problem_of(model: Any, n_problems: int, class_label: Any) -> int:
 
 
 def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """The last step of a fitted pipeline or search, and the bags as this step sees them.
+    """Return the last step of a fitted pipeline or search, and the bags that reach it.
 
     A :class:`~sklearn.pipeline.Pipeline` passes on ``predict``, ``decision_function`` and
     ``predict_proba``, but no other methods of its last step. With both results you can call any
     of them.
 
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.3.0
+
     Parameters
     ----------
     estimator : fitted estimator
-        A pipeline, a search such as ``GridSearchCV``, a meta-estimator with ``estimator_``, any
-        nesting of them, or an estimator of bags, which is returned as it is.
+        A pipeline, a search such as :class:`~sklearn.model_selection.GridSearchCV`, a
+        meta-estimator with ``estimator_``, any nesting of them, or an estimator of bags, which is
+        returned as it is.
     X : bags, see :class:`milearn.Bags`
         Bags, to which the steps before the last one are applied.
 
@@ -79,6 +84,10 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
         The last step.
     bags : Bags
         The transformed bags, or rows if a step, such as ``BagStatistics``, makes one row of a bag.
+
+    See Also
+    --------
+    instance_scores : Score all instances by any fitted estimator.
 
     Examples
     --------
@@ -100,7 +109,11 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
 def instance_scores(
     estimator: Any, X: Any, *, class_label: Any = None, return_positions: bool = False
 ) -> Any:
-    """Scores of all instances by any fitted estimator, high for the positive class.
+    """Score all instances by any fitted estimator, high for the positive class.
+
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.3.0
 
     Parameters
     ----------
@@ -204,7 +217,11 @@ def cross_val_instance_scores(
     params: Any = None,
     pre_dispatch: Any = "2*n_jobs",
 ) -> np.ndarray:
-    """Scores of all instances by models that were fitted without the bag of the instance.
+    """Score all instances by models that were fitted without their bag.
+
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.3.0
 
     Parameters
     ----------

@@ -23,6 +23,10 @@ class ShareDisplay(Display):
     values, it compares the bags above their mean with the others. It is recommended to use
     :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <guide_shares>`.
+
+    .. versionadded:: 0.3.0
+
     Parameters
     ----------
     shares : array-like of shape (n_shares,)
@@ -67,6 +71,11 @@ class ShareDisplay(Display):
         Edges of the bins, of the kind "instances". The cut is one of them.
     line_ : matplotlib Line2D
         The cut, of the kind "instances".
+
+    Raises
+    ------
+    ValueError
+        If lengths differ. In ``plot``, for an unknown ``kind``.
 
     See Also
     --------

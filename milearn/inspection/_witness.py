@@ -36,6 +36,10 @@ class WitnessDisplay(Display):
     mean of all instances of ``X``. Features in which the lines of a class are outside of the grey
     band are relevant for the model. It is recommended to use :meth:`from_estimator`.
 
+    Read more in the :ref:`User Guide <guide_instance_scores>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     instances : ndarray of shape (n_bags, n_features)
@@ -64,15 +68,20 @@ class WitnessDisplay(Display):
         Axes of the display, which contain the thumbnails.
     figure_ : matplotlib Figure
         Figure of the display.
-    shown_ : ndarray of int
+    shown_ : ndarray of int of shape (n_shown,)
         The plotted instances: all, or 120 thumbnails or 200 lines if there are more, evenly spaced
         from the first to the last.
     images_ : list of matplotlib AxesImage
         Thumbnails, in the order of ``shown_``.
     lines_ : list of matplotlib Line2D
         Lines over the features, in the order of ``shown_``.
-    features_ : ndarray of int or None
+    features_ : ndarray of int of shape (n_features_shown,) or None
         The features on the axis.
+
+    Raises
+    ------
+    ValueError
+        If ``instances`` is not a matrix, or ``scores`` has another length.
 
     See Also
     --------
@@ -160,6 +169,11 @@ class WitnessDisplay(Display):
         -------
         WitnessDisplay
             The display with the plot.
+
+        Raises
+        ------
+        ValueError
+            If ``y`` has another length than ``X``, or is outcomes of survival analysis.
         """
         container = local_bags(X)
         if instance_shape is None:

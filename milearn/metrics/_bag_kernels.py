@@ -50,7 +50,7 @@ def bag_kernel(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> np.ndarray:
-    r"""Matrix of a kernel between bags.
+    r"""Compute the kernel matrix between bags.
 
     With :math:`s(A, B) = \sum_{x \in A} \sum_{z \in B} k(x, z)` and bags of sizes
     :math:`n_A, n_B`, the kernels of [1]_ are
@@ -96,6 +96,10 @@ def bag_kernel(
     above, times ``width``. "set_median" is "normalized_set" with :math:`k(x, z) = \exp(-d(x, z)^2 /
     s)` and the same s. With ``gamma="median"`` the width of "normalized_set" and "minmax" is also a
     median.
+
+    Read more in the :ref:`User Guide <methods_kernels>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -290,7 +294,7 @@ def bag_distances(
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    r"""Distances between bags: Hausdorff distances, mean minimum distances, earth mover's.
+    r"""Compute Hausdorff, mean minimum or earth mover's distances between bags.
 
     With Euclidean distances between instances and :math:`d(a, B) = \min_{b \in B} \|a - b\|`,
 
@@ -309,6 +313,10 @@ def bag_distances(
     same weight, regardless of their sizes, and has a one-sided form [2]_. "emd", the earth mover's
     distance [3]_, is the smallest mean distance over which the instances of one bag can be moved
     onto those of the other. It is a metric on bags as distributions.
+
+    Read more in the :ref:`User Guide <methods_kernels>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

@@ -22,11 +22,15 @@ _HOW = ("max", "mean", "min", "noisy_or")
 
 
 def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
-    """Fraction of samples whose cluster is matched to their class, under the best matching.
+    """Compute the fraction of samples whose cluster is matched to their class.
 
     Every cluster is matched with at most one class and every class with at most one cluster, such
     that the number of correct samples is maximal. If there are more clusters than classes, the
     samples of unmatched clusters count as wrong.
+
+    Read more in the :ref:`User Guide <methods_clustering>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -76,10 +80,14 @@ def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
 
 
 def concordance_index(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
-    """Fraction of comparable pairs in which the sample with the earlier event has the higher risk.
+    """Compute the fraction of pairs whose order of events agrees with their risks.
 
     Two samples are comparable if one of them has an event and the other one leaves later, or is
     censored at the same time. Pairs with equal risks count one half. This is Harrell's c [1]_.
+
+    Read more in the :ref:`User Guide <tutorial_survival>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -196,7 +204,11 @@ def _weights_of_lower(ranks: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndarray, np.ndarray]:
-    """Scores of groups from the scores of their bags, such as patients from slides.
+    """Pool the scores of bags into scores of groups, such as patients.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -275,10 +287,14 @@ def make_group_scorer(
     response_method: Any = ("decision_function", "predict_proba"),
     greater_is_better: bool = True,
 ) -> Callable[..., float]:
-    """Scorer of groups for ``cross_validate`` and searches, such as the AUC of patients.
+    """Make a scorer of groups, such as the AUC of patients, for cross-validation.
 
     The scores of the test bags are combined to scores of groups, which are named by a column of
     ``bag_data``. Pass the same groups to the splitter, so that they are not cut.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------

@@ -35,6 +35,10 @@ _EQUAL_SCORES = 1e-12  # scores that differ by less than this fraction of the la
 class Ranks:
     """Average ranks of methods over data sets, best first, with p-values of all pairs.
 
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     methods : tuple of str
@@ -54,6 +58,20 @@ class Ranks:
         Nemenyi's test: p-values of all pairs.
     wilcoxon : ndarray of shape (n_methods, n_methods)
         Wilcoxon's signed-rank test with Holm's correction: p-values of all pairs.
+
+    See Also
+    --------
+    rank_methods : Computes the ranks.
+    milearn.inspection.CriticalDifferenceDisplay : Plot of the ranks.
+
+    Examples
+    --------
+    >>> from milearn.model_selection import rank_methods
+    >>> found = rank_methods([[0.9, 0.8], [0.8, 0.7], [0.7, 0.6]], ["A", "B"])
+    >>> found.methods, found.ranks
+    (('A', 'B'), array([1., 2.]))
+    >>> found.cliques()
+    [(0, 1)]
     """
 
     methods: tuple[str, ...]
@@ -125,6 +143,10 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
     where :math:`q_\alpha` is the quantile of the studentised range divided by :math:`\sqrt 2`.
     Wilcoxon's signed-rank test compares each pair without the other methods; its p-values have
     Holm's correction.
+
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -283,6 +305,10 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 class Comparison:
     """Scores of estimators on the folds of data sets, as returned by :func:`compare`.
 
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     records : list of dict
@@ -295,6 +321,20 @@ class Comparison:
         Names of the estimators.
     scores : tuple of str
         Names of the scores.
+
+    See Also
+    --------
+    compare : Computes the scores.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.model_selection import compare
+    >>> from milearn.svm import BagSVC, MISVC
+    >>> data = {"generated": make_bags(n_bags=30, random_state=0)}
+    >>> found = compare({"MI-SVM": MISVC(), "kernel": BagSVC()}, data, cv=3)
+    >>> found.table().shape
+    (1, 2)
     """
 
     records: list[dict[str, Any]]
@@ -398,6 +438,10 @@ def compare(
     error_score: Any = "raise",
 ) -> Comparison:
     """Cross-validate estimators on data sets, all of them on the same folds.
+
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------

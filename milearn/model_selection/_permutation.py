@@ -45,6 +45,10 @@ def label_permutation_test(
       cross-validation, because fewer bags are used for the fit and for the score.
     * The result does not depend on ``n_jobs``, and has the smallest possible p-value.
 
+    Read more in the :ref:`User Guide <guide_compare>`.
+
+    .. versionadded:: 0.3.0
+
     Parameters
     ----------
     estimator : classifier, regressor or pipeline

@@ -59,7 +59,7 @@ class BagSplitter(BaseCrossValidator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or any data of n_bags rows
+        X : bags, or any data of shape (n_bags, ...)
             Only the numbers of instances are used; a row of a matrix is one instance.
         y : array-like of shape (n_bags,)
             Class of each bag. Missing values (NaN, None) and the value named by ``unlabeled``
@@ -282,6 +282,10 @@ class StratifiedBagKFold(BagSplitter):
     classes, where folds without the class are preferred. If a fold does not contain a class at the
     end, a group that is not needed in another fold is moved there.
 
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     n_splits : int, default=5
@@ -311,9 +315,10 @@ class StratifiedBagKFold(BagSplitter):
 
     Notes
     -----
-    Unlabelled bags are always in the training set and not in the test set, with one exception: if
-    groups are given, unlabelled bags of a test group are excluded from the split to avoid leakage.
-    ``cross_val_predict`` cannot be used with unlabelled bags, because not every bag is tested.
+    Unlabelled bags are always in the training set and not in the test set, with one
+    exception: if groups are given, unlabelled bags of a test group are excluded from the split to
+    avoid leakage. :func:`~sklearn.model_selection.cross_val_predict` cannot be used with unlabelled
+    bags, because not every bag is tested.
 
     Every class occurs in each test fold and in each training set. If this is not possible,
     ``split`` raises an error. So there are no folds without a positive bag.
@@ -370,7 +375,11 @@ class StratifiedBagKFold(BagSplitter):
 
 
 class RepeatedStratifiedBagKFold(BaseCrossValidator):
-    """:class:`StratifiedBagKFold` repeated several times, reshuffled each time.
+    """Repeated :class:`StratifiedBagKFold` with other folds in each repeat.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -454,7 +463,7 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
 
         Yields
         ------
-        train, test : ndarray
+        train, test : ndarray of shape (n_train,) and of shape (n_test,)
             Positions of the training bags and of the test bags of a fold.
         """
         rng = check_random_state(self.random_state)
@@ -601,6 +610,10 @@ class BagShuffleSplit(BagSplitter):
 
     With groups, whole groups are added in random order if this brings the number of bags of each
     class closer to the target. The numbers then only match approximately.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -831,6 +844,10 @@ class SiteFolds:
     A deviation is the share of the bags of a class that would have to change fold for folds with
     equal counts, averaged over the classes.
 
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     folds : ndarray of shape (n_bags,)
@@ -844,6 +861,22 @@ class SiteFolds:
         does not mean that better folds exist.
     greedy_deviation : float
         Deviation of the folds of :class:`StratifiedBagKFold`, NaN if it found none.
+
+    See Also
+    --------
+    SiteKFold : The splitter, whose ``assign`` returns these folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.model_selection import SiteKFold
+    >>> y, site = [1, 0, 1, 0], ["a", "a", "b", "b"]
+    >>> found = SiteKFold(n_splits=2).assign(np.zeros((4, 1)), y, site)
+    >>> found.counts
+    array([[1, 1],
+           [1, 1]])
+    >>> found.gap
+    0.0
     """
 
     folds: np.ndarray
@@ -878,6 +911,10 @@ class SiteKFold(BagSplitter):
     moves of sites and exchanges of two sites, until none of them lowers the deviation. The best of
     eleven starts is returned, the others of which place the sites in random order. :meth:`assign`
     returns the folds with their deviation and a lower bound.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -944,7 +981,7 @@ class SiteKFold(BagSplitter):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or any data of n_bags rows
+        X : bags, or any data of shape (n_bags, ...)
             Only the numbers of instances are used; a row of a matrix is one instance.
         y : array-like of shape (n_bags,)
             Class of each bag.
@@ -1048,6 +1085,10 @@ def connected_groups(columns: np.ndarray) -> np.ndarray:
 class SiteTest:
     """Result of :func:`site_label_test`.
 
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     score : float
@@ -1059,6 +1100,16 @@ class SiteTest:
         included.
     n_sites : int
         Number of sites.
+
+    See Also
+    --------
+    site_label_test : The test.
+
+    Examples
+    --------
+    >>> from milearn.model_selection import site_label_test
+    >>> print(site_label_test([1, 1, 1, 0, 0, 0], list("aaabbb"), random_state=0))
+    The site ...
     """
 
     score: float
@@ -1083,6 +1134,10 @@ def site_label_test(
     :class:`SiteKFold`. The class of each bag is predicted as the most frequent class among the
     other bags of its site, relative to the frequencies of the classes among all bags; ties count in
     parts. The balanced accuracy is compared with that of permuted labels.
+
+    Read more in the :ref:`User Guide <guide_cross_validation>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -1111,6 +1166,11 @@ def site_label_test(
     See Also
     --------
     SiteKFold : Folds that keep sites together.
+
+    References
+    ----------
+    F. M. Howard et al. The impact of site-specific digital histology signatures on deep learning
+    model accuracy and bias. Nature Communications 12, 4423, 2021.
 
     Examples
     --------

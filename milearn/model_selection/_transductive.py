@@ -29,12 +29,16 @@ def transductive_cross_val_score(
     unlabeled: Any = None,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    """Cross-validation that hides the labels of the test bags and keeps the bags.
+    """Cross-validate with hidden labels of the test bags instead of without these bags.
 
     Ordinary cross-validation removes the test bags and their links. Here every fit uses all bags
     and the whole graph, and only the labels of the test bags are missing. The score measures how
     well missing labels of known bags are predicted. It cannot be compared with a score for new
     bags.
+
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -83,6 +87,11 @@ def transductive_cross_val_score(
     --------
     transductive_grid_search : Parameter search with this score.
 
+    References
+    ----------
+    D. Zhang, Y. Liu, L. Si, J. Zhang, R. D. Lawrence. Multiple Instance Learning on Structured
+    Data. NIPS 24, 2011.
+
     Examples
     --------
     >>> from milearn import Bags
@@ -115,12 +124,16 @@ def transductive_grid_search(
 ) -> Bunch:
     """Choose parameters by :func:`transductive_cross_val_score`.
 
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     estimator : estimator instance
         An estimator that supports missing labels; it is cloned.
     param_grid : dict or list of dict
-        As for ``GridSearchCV``.
+        As for :class:`~sklearn.model_selection.GridSearchCV`.
     X, y, cv, groups, scoring, unlabeled : see :func:`transductive_cross_val_score`
         Data, splits and score.
     refit : bool, default=True
@@ -151,6 +164,11 @@ def transductive_grid_search(
     If parameters are chosen and scored on the labels of the same bags, the score is too high. To
     estimate the accuracy, repeat the search inside every split, with the labels of its test bags
     hidden.
+
+    References
+    ----------
+    D. Zhang, Y. Liu, L. Si, J. Zhang, R. D. Lawrence. Multiple Instance Learning on Structured
+    Data. NIPS 24, 2011.
 
     Examples
     --------

@@ -71,7 +71,12 @@ class BagData(TransformerMixin, _Columns):
     """Represent each bag by columns of its ``bag_data``.
 
     Columns of the bags, such as age, stain or hospital, become rows for any estimator of
-    scikit-learn. In a ``FeatureUnion`` they are placed next to an embedding of the instances.
+    scikit-learn. In a :class:`~sklearn.pipeline.FeatureUnion` they are placed next to an embedding
+    of the instances.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -84,6 +89,7 @@ class BagData(TransformerMixin, _Columns):
     columns_ : tuple of str
         The columns, in the order of the output.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 
@@ -177,7 +183,7 @@ class BagData(TransformerMixin, _Columns):
 
         Returns
         -------
-        ndarray of str
+        ndarray of str of shape (n_features_out,)
             One name per column.
         """
         check_is_fitted(self)
@@ -204,6 +210,10 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
 
     .. math:: \max_k (w \cdot x_k + a \cdot z) = \max_k w \cdot x_k + a \cdot z .
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     columns : sequence of str, default=None
@@ -221,6 +231,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
     transformer_ : transformer or None
         The fitted clone.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 

@@ -31,9 +31,13 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     :math:`x_1, \dots, x_n`: minimum and maximum, the mean :math:`m = \frac{1}{n} \sum_j x_j`, the
     standard deviation :math:`\sqrt{\frac{1}{n} \sum_j (x_j - m)^2}`, the sum, quantiles with linear
     interpolation between order statistics (as :func:`numpy.quantile`), the number of instances, and
-    the mean of the :math:`\max(1, \lceil q n \rceil)` highest or lowest values for a share q.
-    The result is a matrix with one row per bag. With ``SVC`` this is a baseline for
+    the mean of the :math:`\max(1, \lceil q n \rceil)` highest or lowest values for a share q. The
+    result is a matrix with one row per bag. With :class:`~sklearn.svm.SVC` this is a baseline for
     multiple-instance methods.
+
+    Read more in the :ref:`User Guide <methods_embeddings>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -50,6 +54,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     statistics_ : tuple of str and float
         The statistics, in the order of the columns.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 
@@ -57,6 +62,11 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     ------
     ValueError
         In ``fit``, if a statistic is unknown or occurs twice.
+
+    See Also
+    --------
+    InstanceTransformer : Transforms instances and keeps bags.
+    milearn.embedding.BagDissimilarity : One row of distances per bag.
 
     Notes
     -----
@@ -94,7 +104,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags; the rows of a matrix are bags of one instance.
         y : ignored
             Present for consistency with other estimators.
@@ -114,7 +124,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Each row of a matrix is a bag of one instance.
 
         Returns
@@ -139,12 +149,12 @@ class BagStatistics(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        input_features : array-like of str, default=None
+        input_features : array-like of str of shape (n_features_in_,), default=None
             Names of the features. By default, ``feature_names_in_`` or ``x0, x1, ...``.
 
         Returns
         -------
-        ndarray of str
+        ndarray of str of shape (n_features_out,)
             One name per column.
         """
         check_is_fitted(self)

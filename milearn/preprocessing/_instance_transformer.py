@@ -184,7 +184,7 @@ class _ByKind:
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to fit on and to transform.
         y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
             Labels of the bags, for supervised transformers.
@@ -205,7 +205,7 @@ class _ByKind:
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to transform; the rows of a matrix are bags of one instance.
 
         Returns
@@ -228,6 +228,10 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     output is converted back to bags. In a pipeline, ``InstanceTransformer(StandardScaler())``
     computes the scaling from the training bags of each fold.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     transformer : transformer, default=None
@@ -239,27 +243,35 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     transformer_ : transformer
         The fitted clone.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 
+    See Also
+    --------
+    ClippedScaler : Scales instances and clips outliers.
+    BagStatistics : One row per bag.
+
     Notes
     -----
-    Bags of any kind become :class:`~milearn.Bags` with their graphs, and a plain matrix (its rows
-    are bags of one instance) stays a matrix. Sparse instances are passed to the inner transformer
-    as CSR. ``set_output`` only applies to matrices. A ``FeatureUnion`` or ``ColumnTransformer``
-    that concatenates Bags would wrap them itself, so set the output of the following steps instead
-    of the whole pipeline.
+    Bags of any kind become :class:`~milearn.Bags` with their graphs, and a plain matrix
+    (its rows are bags of one instance) stays a matrix. Sparse instances are passed to the inner
+    transformer as CSR. ``set_output`` only applies to matrices. A
+    :class:`~sklearn.pipeline.FeatureUnion` or :class:`~sklearn.compose.ColumnTransformer` that
+    concatenates Bags would wrap them itself, so set the output of the following steps instead of
+    the whole pipeline.
 
-    For supervised transformers (for example ``SelectKBest``) each instance has the label of its
-    bag. Other arguments of ``fit`` with one entry per bag, such as ``sample_weight``, are also
-    repeated for the instances of the bag; with metadata routing they are passed where they are
-    requested. NaN is passed through if the inner transformer accepts it.
+    For supervised transformers (for example :class:`~sklearn.feature_selection.SelectKBest`) each
+    instance has the label of its bag. Other arguments of ``fit`` with one entry per bag, such as
+    ``sample_weight``, are also repeated for the instances of the bag; with metadata routing they
+    are passed where they are requested. NaN is passed through if the inner transformer accepts it.
 
     Instances in float16 or in a memory map are transformed in blocks, and the result is in memory,
     in float32 for float16 instances. MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted
     in blocks; for other transformers all instances are converted to float32.
 
-    The columns of a ``ColumnTransformer`` may be lists of names of features of the bags.
+    The columns of a :class:`~sklearn.compose.ColumnTransformer` may be lists of names of features
+    of the bags.
 
     The texts of :meth:`milearn.Bags.from_documents` are passed to vectorisers, and to pipelines and
     feature unions that begin with one, as a list of strings, and to other transformers as a matrix
@@ -294,7 +306,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to fit on; the rows of a matrix are bags of one instance.
         y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
             Labels of the bags, for supervised transformers.
@@ -370,7 +382,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             The output of ``transform``, or bags with the same number of features.
 
         Returns
@@ -391,13 +403,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
         Parameters
         ----------
-        input_features : array-like of str, default=None
+        input_features : array-like of str of shape (n_features_in_,), default=None
             Names of the input features. By default, ``feature_names_in_`` if it is set, otherwise
             ``x0, x1, ...``.
 
         Returns
         -------
-        ndarray of str
+        ndarray of str of shape (n_features_out,)
             One name per feature.
         """
         check_is_fitted(self)
@@ -523,6 +535,10 @@ class ClippedScaler(InstanceTransformer):
     400, and with an RBF kernel its bag has a similarity of zero to every other bag. Clipping limits
     these distances.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     scaling : {"standard", "minmax", "quantile"}, default="standard"
@@ -550,6 +566,7 @@ class ClippedScaler(InstanceTransformer):
     clip_ : tuple of two floats
         The lowest and the highest possible output.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 
@@ -605,7 +622,7 @@ class ClippedScaler(InstanceTransformer):
 
         Parameters
         ----------
-        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        X : bags, or matrix of shape (n_bags, n_features)
             Bags to fit on; the rows of a matrix are bags of one instance.
         y : ignored
             Present for consistency with other estimators.

@@ -33,6 +33,10 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
     coupling graph, a node with many incoming links connects their sources only weakly. Links of a
     node to itself, repeated links and the diagonal are removed.
 
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     links : array-like of shape (2, n_links), or sparse matrix of shape (n, n)
@@ -95,10 +99,14 @@ def homophily(
     average: str = "link",
     unlabeled: Any = None,
 ) -> float:
-    """Fraction of the links that connect two nodes of the same class.
+    """Compute the fraction of links that connect two nodes of the same class.
 
     Smoothing along a graph can only help if this fraction is well above that of random links,
     which is the sum of the squared proportions of the classes, 0.5 for two classes of equal size.
+
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -127,6 +135,16 @@ def homophily(
     ValueError
         If ``average`` is unknown, or the graph has the wrong shape or weights that are negative or
         not finite.
+
+    See Also
+    --------
+    link_graph : Build a graph from links.
+    MILSD : Uses graphs.
+
+    References
+    ----------
+    J. Zhu, Y. Yan, L. Zhao, M. Heimann, L. Akoglu, D. Koutra. Beyond Homophily in Graph Neural
+    Networks. NeurIPS 33, 2020.
 
     Examples
     --------

@@ -25,17 +25,21 @@ from ._labels import LabelledScore, known_labels
 class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     r"""Linear classification on joint factors of content and links (LC-MF).
 
-    This is not a multiple-instance method, but a baseline that uses links. Each bag is represented
-    by the mean of its instances. With the matrix :math:`X` of these means and the bag graph
-    :math:`A`, each divided by its Frobenius norm, the factors solve
+    This is not a multiple-instance method, but a baseline that uses links. With the matrix
+    :math:`X` of the bag means and the bag graph :math:`A`, each divided by its Frobenius norm, the
+    factors solve
 
     .. math::
 
         \min_{Z, U, V} \; \|A - Z U Z^T\|_F^2 + \alpha \|X - Z V^T\|_F^2
         + \rho \left( \|U\|_F^2 + \|V\|_F^2 + \|Z\|_F^2 \right),
 
-    and a linear support vector machine separates the labelled rows of :math:`Z`, scaled to a mean
-    squared length of 1. The factors are also computed from bags without a label.
+    and a linear support vector machine separates the labelled rows of :math:`Z`. Bags without a
+    label also have factors.
+
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -58,7 +62,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
+    {classes_}
     factors_ : ndarray of shape (n_bags, n_components)
         The scaled rows of Z, one for each bag of ``fit``.
     content_factors_ : ndarray of shape (n_features, n_components)
@@ -68,6 +72,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights of the means of new bags.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+        Constant of the support vector machine.
     transduction_ : ndarray of shape (n_bags,)
         Predicted class of every bag of ``fit``, from its factors and therefore also its links.
     objective_ : float
@@ -77,6 +82,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     n_iter_ : int
         Number of steps of L-BFGS, including the evaluation of the start.
     converged_ : bool
+        Whether L-BFGS converged.
     {n_features_in_}
     {feature_names_in_}
 
@@ -98,11 +104,8 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
 
     Notes
     -----
-    The method follows the description of [1]_ in [2]_: the joint factorisation with U between the
-    factors of both ends of a link, 50 factors, and a linear classifier on them. The norms by which
-    the two parts are divided, and the ridge on Z, without which Z is not bounded, are additions. U
-    and V are eliminated exactly, so that L-BFGS only optimises Z. It starts from the singular
-    vectors of both parts. The result is a stationary point.
+    The method follows the description of [1]_ in [2]_. The norms by which the two parts are
+    divided, and the ridge on Z, are additions.
 
     ``predict`` computes the factors of new bags from their content. It does not use links between
     them and the bags of ``fit``. The method is intended for ``transduction_``.

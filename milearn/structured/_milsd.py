@@ -39,7 +39,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     r"""Maximum margin classification of linked bags or bags of linked instances (MILSD).
 
     With :math:`f(x) = w \cdot x + b` and the score of a bag :math:`f_i = \max_j f(x_{ij})`, the
-    problem is
+    problem is [1]_
 
     .. math::
 
@@ -48,114 +48,95 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         + \frac{\mu}{|E|} \sum_{(p, q) \in E} w_{pq}
           \left| \frac{f_p}{\sqrt{d_p}} - \frac{f_q}{\sqrt{d_q}} \right|,
 
-    where :math:`n` counts the labelled bags, :math:`a_i` is the weight of a bag's class, and the
-    links :math:`E`, with weights :math:`w_{pq} \ge 0`, join bags (B-MILSD), instances with
-    :math:`f_p = f(x_p)` (I-MILSD), or both, with a sum for each (BI-MILSD). :math:`d` is the
-    degree. Bags without a label are used only through their links.
+    where :math:`n` counts the labelled bags, :math:`a_i` is the weight of a bag, :math:`d` the
+    degree of a node, and the links :math:`E` join bags (B-MILSD), instances (I-MILSD) or both
+    (BI-MILSD, with a sum for each). Bags without a label are used through their links only. The
+    concave-convex procedure finds a local minimum.
 
-    The concave-convex procedure replaces the maximum over a positive bag, and the subtracted
-    maximum in each difference, by the highest instance. Negative bags are not linearised. Each
-    convex problem is solved by Newton's method on a smoothed problem, with a cost linear in the
-    number of links. The objective does not increase; the result is a local minimum.
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
     C : float, default=100.0
-        Cost of the mean hinge loss of the labelled bags. ``MISVC(kernel="linear")`` with a cost of
-        ``C / n`` is the same model without a graph. Above zero.
+        Cost of the mean hinge loss of the labelled bags. Must be positive.
     mu : float, default=10.0
-        Cost of the mean difference along a link of the bag graph; 0 disables the graph.
+        Cost of the mean difference along a link between bags.
     graph : {"auto", "bag", "instance", "both", "knn", "spatial"} or callable, default="auto"
-        Which graphs to use. "auto": those that ``X`` has, if any. "bag", "instance", "both": the
-        named ones, which ``X`` must have. "knn": :func:`knn_bag_graph` of the bags. "spatial":
-        :func:`spatial_graph` of the instances, whose positions are in
-        ``X.instance_data["coords"]``. A callable takes the :class:`~milearn.Bags` and returns a
-        graph on the bags.
+        "bag", "instance" and "both" use graphs of ``X``, and "auto" uses those that it has. "knn"
+        is :func:`knn_bag_graph`. "spatial" is :func:`spatial_graph` of
+        ``X.instance_data["coords"]``. A callable takes the bags and returns a graph on them.
     mu_instance : float, default=None
-        Cost of the mean difference along a link of the instance graph; by default, ``mu``.
+        Cost of the mean difference along a link between instances; by default, ``mu``.
     n_neighbors : int, default=5
-        Number of neighbours of a bag for ``graph="knn"``, and of an instance for "spatial",
-        including all neighbours at the same distance as the last one. On a grid, 5 neighbours are
-        the eight surrounding cells.
+        Number of neighbours for "knn" and "spatial"; neighbours at the same distance as the last
+        one are added.
     fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalised. Otherwise b is 0.
-    n_init : int, default=1
-        Number of runs. All but the first have random starts. The result with the lowest objective
-        is kept.
+        Whether to fit the intercept b, which is not penalised.
+    {n_init}
     tol : float, default=1e-3
-        Relative decrease of the objective at which to stop. The last convex problem is solved to a
-        relative gap of ``tol**2``, so ``coef_`` is accurate to about ``tol``. Without a graph and
-        with more than two million numbers in the instances, the gap is at most 5e-4.
+        Relative decrease of the objective at which to stop.
     max_iter : int, default=100
-        Maximum number of steps of the concave-convex procedure.
+        Maximum number of steps.
     {class_weight: C}
     {pos_label}
     unlabeled : label, default=None
-        A value of ``y`` that marks bags without a label, in addition to NaN and None.
+        Value of ``y`` that marks bags without a label, in addition to NaN and None.
     {random_state: the random starts}
-    n_jobs : int, default=None
-        Number of classes and starts that run in parallel. None means 1 unless in a
-        :func:`joblib.parallel_config` context, -1 means all processors.
+    {n_jobs: classes and starts}
     {verbose: the objective after each step}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
+    {classes_}
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights w.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constant b.
     transduction_ : ndarray of shape (n_bags,)
         Predicted class of every bag of ``fit``, labelled or not.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each bag of ``fit``.
     objective_ : float or ndarray of shape (n_classes,)
-        Value of the problem above at the solution.
-    objective_history_ : ndarray, or list of ndarray
-        The value after each step. It does not increase.
+        Value of the problem above.
+    objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
+        The value after each step.
     start_objectives_ : ndarray of shape (n_init,) or (n_classes, n_init)
-        The value that each start reached; ``objective_`` is the lowest.
+        The value that each start reached.
     loss_terms_ : ndarray of shape (3,) or (n_classes, 3)
-        Mean hinge loss, and mean weighted difference along a link of the bag graph and of the
-        instance graph: the objective is half the squared norm of ``coef_`` plus C, ``mu`` and
-        ``mu_instance`` times these.
+        Mean hinge loss, and mean weighted differences along links of bags and of instances.
     dual_gap_ : float or ndarray of shape (n_classes,)
-        Distance of the last convex problem from its lower bound, in units of the objective.
+        Duality gap of the last convex step, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Steps of the concave-convex procedure.
+        Number of steps.
     converged_ : bool or ndarray of shape (n_classes,)
+        Whether the procedure converged.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     ValueError
-        If a graph or positions are missing, a graph has the wrong shape or a negative weight, all
-        labelled bags have the same class, or ``class_weight`` gives all bags a weight of zero.
+        If a graph or positions are missing, a graph has the wrong shape or a negative weight, or
+        all labelled bags have the same class.
 
     Warns
     -----
     ConvergenceWarning
-        If the procedure did not converge within ``max_iter`` steps or was stopped by a callback,
-        or if the last convex problem was not solved to its precision.
+        If the procedure or the last convex step has not converged.
 
     See Also
     --------
     milearn.svm.MISVC : The model without a graph, with kernels.
-    link_graph : Graphs from links.
-    spatial_graph : Graphs of instances that are near each other.
+    link_graph, knn_bag_graph, spatial_graph : Make graphs.
     homophily : Fraction of links within a class; a graph can only help if it is high.
     milearn.model_selection.transductive_cross_val_score : Cross-validation that keeps all bags.
 
     Notes
     -----
-    There are the following differences from the paper [1]_. Negative bags are not linearised. Eq.
-    (2) of the paper does this, but then the convex problem is not an upper bound and the objective
-    can increase. The intercept is not penalised. The degree of a node that has only incoming links
-    is their number, where the paper would divide by zero. Links of a node to itself are removed
-    before links and degrees are counted. Both directions of an undirected link count as links,
-    which does not change the mean. Only linear scores are supported, as in the experiments of the
-    paper.
-
-    The graph only contains the bags passed to ``fit``, so cross-validation removes all links
+    [1]_ also linearises the maxima of negative bags, so its objective can increase. Here they are
+    kept. The graph only contains the bags passed to ``fit``, so cross-validation removes all links
     between training and test bags. Prediction does not use links.
 
     References

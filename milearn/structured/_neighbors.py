@@ -33,7 +33,11 @@ def knn_bag_graph(
     mutual: bool = False,
     n_jobs: int | None = None,
 ) -> sparse.csr_array:
-    """Undirected graph that connects each bag with its nearest bags, with weights of 1.
+    """Build an undirected graph that connects each bag with its nearest bags.
+
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -65,6 +69,12 @@ def knn_bag_graph(
     ------
     ValueError
         If ``n_neighbors`` is below one, or distances have the wrong shape or are not finite.
+
+    See Also
+    --------
+    link_graph : Build a graph from links.
+    spatial_graph : Build a graph of instances.
+    milearn.metrics.bag_distances : Distances between bags.
 
     Notes
     -----
@@ -131,9 +141,13 @@ def spatial_graph(
     coords: str = "coords",
     weights: str | Callable[[np.ndarray], Any] = "uniform",
 ) -> sparse.csr_array:
-    """Undirected graph that connects the instances of a bag that are near each other in space.
+    """Build an undirected graph that connects instances of a bag that are near each other.
 
     Instances of different bags are not connected.
+
+    Read more in the :ref:`User Guide <methods_links>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -146,8 +160,8 @@ def spatial_graph(
         not depend on the order of the instances. Two instances are connected if one is a neighbour
         of the other.
     radius : float, default=None
-        Connect instances whose distance is at most this. With ``k``, the nearest instances within
-        the radius. At least one of ``k`` and ``radius`` is required.
+        Largest distance of connected instances, in the unit of the coordinates. With ``k``, the
+        nearest instances within the radius. At least one of ``k`` and ``radius`` is required.
     coords : str, default="coords"
         Name of the positions in ``bags.instance_data``.
     weights : {"uniform", "gaussian"} or callable, default="uniform"
@@ -177,6 +191,11 @@ def spatial_graph(
     -----
     Compare results with those of the same graph after permuting the positions within each bag. An
     improvement that remains is not due to the positions.
+
+    References
+    ----------
+    D. Zhang, Y. Liu, L. Si, J. Zhang, R. D. Lawrence. Multiple Instance Learning on Structured
+    Data. NIPS 24, 2011.
 
     Examples
     --------

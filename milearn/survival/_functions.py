@@ -10,6 +10,10 @@ import numpy as np
 class StepFunction:
     """A function that is constant between increasing points and takes its new value at a point.
 
+    Read more in the :ref:`User Guide <tutorial_survival>`.
+
+    .. versionadded:: 0.2.0
+
     Parameters
     ----------
     x : ndarray of shape (n_points,)
@@ -18,6 +22,15 @@ class StepFunction:
         Value at each point and up to the next one.
     start : float
         Value before the first point.
+
+    Raises
+    ------
+    ValueError
+        At a call, for a point beyond the last one.
+
+    See Also
+    --------
+    MICoxPH : Survival model, which predicts such functions.
 
     Examples
     --------

@@ -48,50 +48,44 @@ _COARSE = 5e-5
 
 
 class MICoxPH(CallbackSupport, BagValues):
-    r"""Cox's proportional hazards of bags by their highest instance.
+    r"""Cox model whose bag risk is the risk of its highest-scoring instance.
 
-    The hazard of a bag at time t is :math:`h_0(t) \exp f(B_i)`. Its risk score is that of its
-    highest instance, :math:`f(B_i) = \max_k \langle w, x_{ik} \rangle`. The problem is Cox's
-    partial likelihood with a ridge penalty,
+    The hazard of a bag at time t is :math:`h_0(t) \exp f(B_i)`, with the highest score of its
+    instances, :math:`f(B_i) = \max_k \langle w, x_{ik} \rangle`. The problem is Cox's partial
+    likelihood [1]_ with a ridge penalty,
 
     .. math::
 
         \min_w \; \tfrac12 \|w\|^2 + C \sum_{i: \text{event}} c_i \Bigl( \log \sum_{j: t_j \ge t_i}
         c_j e^{f(B_j)} - f(B_i) \Bigr),
 
-    where :math:`c_i` is the weight of a bag.
+    where :math:`c_i` is the weight of a bag. The concave-convex procedure finds a local minimum,
+    which depends on ``init`` [2]_. With ``pooling="mean"`` the score is the mean instance score,
+    and the problem is convex.
 
-    The first term of a loss is convex, as is the maximum. The concave-convex procedure replaces
-    the second one by the scores of the current highest instances, for bags with events, solves the
-    remaining convex problem, in which all instances of all bags at risk take part, and repeats
-    until convergence. The objective never rises; the result is a local minimum that depends on
-    ``init``. With ``pooling="mean"`` the score is the mean of the instance scores and the problem
-    is convex.
+    Read more in the :ref:`User Guide <tutorial_survival>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
     C : float, default=1.0
-        Cost of the losses against the norm of w. Must be positive. It is one over ``alpha`` of
-        scikit-survival's ``CoxPHSurvivalAnalysis``, which with bags of one instance has the same
-        solution.
+        Cost of the losses relative to the norm of w. Must be positive. It is 1 / ``alpha`` of
+        scikit-survival's ``CoxPHSurvivalAnalysis``.
     pooling : {"max", "mean"}, default="max"
-        Risk score of a bag: the highest or the mean score of its instances.
+        Whether the score of a bag is the highest or the mean score of its instances.
     ties : {"breslow", "efron"}, default="breslow"
-        Approximation for events at the same time. A weight counts bags: for Efron's, an event of
-        weight two is a tie of two.
+        Approximation for events at the same time [3]_.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
-        First highest instances: those under the model of the mean of each bag, under that of one
-        instance drawn from each bag, or given rows of ``X.instances``. "auto" runs from several
-        starts, "mean" and those of a screen, and keeps the lowest objective, see the notes. Not
-        used by ``pooling="mean"``.
+        Instance that represents each bag in the first step: the highest one under the model of the
+        means, or of random instances, or a given row of ``X.instances``. "auto" compares several
+        starts.
     n_init : int, default=1
-        Number of starts; those after the first are random. The lowest objective is kept. "auto"
-        counts as one.
+        Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
-        Relative duality gap of a convex step at which the step and the procedure end; for many
-        instances at least 5e-5.
+        Relative duality gap at which to stop.
     max_iter : int, default=100
-        Maximum number of steps of the concave-convex procedure.
+        Maximum number of steps.
     {random_state: random starts}
     {n_jobs: starts}
     {verbose: the objective after each step}
@@ -99,29 +93,29 @@ class MICoxPH(CallbackSupport, BagValues):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights: the logarithm of a hazard ratio for one unit of a feature of the highest instance.
+        The weights w: log hazard ratios for one unit of a feature of the highest instance.
     unique_times_ : ndarray of shape (n_times,)
-        Times of the training bags, increasing.
+        Times of the training bags, increasing, in the unit of ``y``.
     cum_baseline_hazard_ : StepFunction
         Cumulative baseline hazard, by Breslow's estimator.
     baseline_survival_ : StepFunction
-        Survival function of a bag with the risk score zero.
+        Survival function of a bag with the score zero.
     witnesses_ : ndarray of shape (n_bags,)
         Row of the highest instance of each training bag.
     objective_ : float
-        Value of the problem above at the solution.
-    objective_history_ : ndarray
-        The value after each step; it never rises.
+        Value of the problem above.
+    objective_history_ : ndarray of shape (n_iter_,)
+        The value after each step; it never increases.
     start_objectives_ : ndarray of shape (n_starts,)
-        The value that each start reached; ``objective_`` is the lowest.
+        The value that each start reached.
     dual_gap_ : float
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int
-        Number of steps of the concave-convex procedure.
+        Number of steps.
     converged_ : bool
-        Whether the procedure converged within ``max_iter`` steps.
+        Whether the procedure converged.
     n_passes_ : int
-        Number of passes over the instances from the start that was kept.
+        Number of passes over the instances.
     {n_features_in_}
     {feature_names_in_}
 
@@ -133,35 +127,24 @@ class MICoxPH(CallbackSupport, BagValues):
     Warns
     -----
     ConvergenceWarning
-        When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
-        precision.
+        If the procedure or a convex step has not converged.
 
     See Also
     --------
     milearn.svm.MISVR : Regression of uncensored values by the highest instance.
     milearn.metrics.concordance_index : The score of the estimator.
+    survival_outcomes : Makes the targets.
 
     Notes
     -----
-    Targets are structured arrays with a field of bool and a field of numbers, as scikit-survival
-    makes them; :func:`survival_outcomes` makes them without it.
+    Times can have any unit; predictions have the same unit. Targets of scikit-survival are
+    accepted.
 
-    The fit reads the instances in blocks, without a copy, also from memory maps and distributed
-    bags. Maxima are smoothed by projections onto the simplex as in proximal methods, each convex
-    step is solved by Newton's method over the rows near the top of their bags, and its gap is that
-    of a dual point.
+    Scale the features first. For a kernel, put explicit features before the model, such as
+    ``InstanceTransformer(Nystroem())``. Instances can be a memory map or distributed.
 
-    Where few instances of a bag decide, the procedure from the means ends in a bad minimum.
-    ``init="auto"`` therefore screens instances as :class:`milearn.svm.MISVC` does. A direction is
-    good if the highest scores of the bags grow with their martingale residuals, the event less the
-    number of events that is expected without a model. The best two directions and that of Fisher's
-    discriminant are starts. Above 2**24 numbers in all instances, the screen and the procedure from
-    its directions see a sample of the bags, and the better one of its end and the means is followed
-    on all bags.
-
-    The model is the framework of [2]_ for the likelihood of [1]_. Scale the features first. For a
-    kernel, put explicit features before it, such as
-    ``InstanceTransformer(Nystroem())``.
+    Where few instances decide, a fit from the means ends in a poor minimum. ``init="auto"``
+    therefore also starts from instances, as in :class:`milearn.svm.MISVC`.
 
     References
     ----------

@@ -259,62 +259,52 @@ def _listed_terms(plan: KernelPlan) -> list[tuple[Any, Any, float]]:
 class BagSVC(BagSVM, BagClassifier):
     r"""Support vector classification of bags with a kernel between bags, or an average of several.
 
+    The problem is
+
     .. math::
 
         \min_{w, b} \; \tfrac12 \|w\|^2 + C \sum_i c_i \, [1 - y_i f(B_i)]_+,
         \qquad f(B) = \langle w, \phi(B) \rangle + b,
 
     where :math:`c_i` is the weight of a bag and :math:`\langle \phi(B), \phi(B') \rangle` the
-    kernel. For several kernels :math:`K_1, \dots, K_m` over several scalings of the instances, the
-    kernel is the average of
+    kernel. Several kernels over several scalings of the instances are averaged, each centred on the
+    training bags and scaled by its trace. Labels are not used for the kernel. Three or more classes
+    are fitted one against one, as in :class:`~sklearn.svm.SVC`.
 
-    .. math::
+    Read more in the :ref:`User Guide <methods_kernels>`.
 
-        \frac{n}{\operatorname{tr}(H K_k H)} \, H K_k H, \qquad H = I - \tfrac1n 1 1^\top,
-
-    each centred in its feature space on the :math:`n` training bags and scaled by the trace. A
-    single kernel is used without centring and scaling. Widths, scalings, means and traces are
-    learnt on the training bags without their labels; duplicate bags count once. Problems with three
-    or more classes are solved one against one, as in :class:`~sklearn.svm.SVC`.
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
     C : float, default=10.0
         Cost of a bag's slack relative to the norm of w. Must be positive. For texts, use 0.1 to 1.
     bag_kernel : str, callable or list, default="average"
-        The kernel between bags: "mean", "unit_mean", "minmax_laplacian", "statistics",
-        "set_median", "mind", "mind_rows", "miles_rows", "emd" or "graph", as defined in
-        :func:`milearn.metrics.bag_kernel`; a callable that takes two :class:`~milearn.Bags` and
-        returns the matrix of shape (n_left, n_right); or a list of these, which may contain pairs
-        (kernel, weight). "average" is ["mean", "minmax_laplacian", "statistics", "set_median",
-        "mind", "mind_rows", "miles_rows"], and ["mean", "minmax_laplacian"] for texts. With
-        "precomputed" ``X`` is the kernel matrix: between the training bags in ``fit``, and of shape
-        (n_bags, n_training_bags) in prediction.
+        Kernel between bags: a name of :func:`milearn.metrics.bag_kernel`, a callable that takes two
+        :class:`~milearn.Bags` and returns the matrix, or a list of these or of pairs (kernel,
+        weight). "average" is ["mean", "minmax_laplacian", "statistics", "set_median", "mind",
+        "mind_rows", "miles_rows"], and ["mean", "minmax_laplacian"] for texts. With "precomputed"
+        ``X`` is the kernel matrix, in prediction of shape (n_bags, n_training_bags).
     scaling : "auto", list of transformers or None, default="auto"
-        Scalings of the instances; every kernel is learnt over each of them. "auto" uses four
-        scalings: z-scores clipped at 3 and at 10, minimum to maximum clipped to [0, 1], and
-        quantiles of a normal distribution clipped at 3. Texts are not scaled but compared by
-        cosines. None uses instances without scaling.
+        Scalings of the instances; every kernel is learnt over each of them. "auto" uses four:
+        z-scores clipped at 3 and at 10, minimum to maximum, and normal quantiles. Texts are not
+        scaled. None uses instances without scaling.
     width : float, default=1.0
         The width of each kernel as a multiple of the median distance.
     n_components : int, "auto" or None, default="auto"
-        Number of training bags, drawn at random, that the kernel is learnt on; w is sought in the
-        span of their images (Nystroem's approximation), with the squared hinge loss, by
-        :class:`~sklearn.svm.LinearSVC`. None uses all bags and the hinge loss. "auto" is None for
-        up to 1,000 bags with up to 20,000 instances, or with any number of instances if the kernels
-        compare only one vector for each bag. Otherwise it is 300, or fewer for large bags, down to
-        30.
+        Number of training bags that approximate the kernel (Nystroem's landmarks, with the squared
+        hinge loss). None uses all bags. "auto" is None for up to 1,000 bags with up to 20,000
+        instances, or if the kernels compare one vector per bag, and at most 300 otherwise.
     {class_weight: C}
     pos_label : label, default=None
         The class of the scores for ``witness``; by default, ``classes_[1]``.
     tol : float, default=1e-3
         Tolerance of the solver.
     memory : str or object with the interface of joblib.Memory, default=None
-        Used to cache kernel matrices, so that a search over ``C`` computes them once per fold. By
-        default, no caching is performed.
+        Caches kernel matrices, so that a search over ``C`` computes them once per fold. By default,
+        there is no cache.
     random_state : int, RandomState instance or None, default=None
         Determines the landmarks, and the pairs whose median distance is computed if there are many.
-        With None these pairs are the same in every fit.
     {n_jobs: the scalings}
 
     Attributes
@@ -353,10 +343,10 @@ class BagSVC(BagSVM, BagClassifier):
 
     Notes
     -----
-    Instances are treated as texts if at most 5 % of their entries are nonzero, dense or sparse. The
-    score of an instance is that of a bag with only this instance. Every prediction computes the
-    kernel with all training bags. The kernels "mind" and "emd" are not positive semidefinite on
-    every set of bags; libsvm then finds a stationary point.
+    Instances are treated as texts if at most 5 % of their entries are nonzero. The score of an
+    instance is that of a bag with only this instance. Every prediction computes the kernel with all
+    training bags. The kernels "mind" and "emd" can be indefinite; libsvm then finds a stationary
+    point.
 
     References
     ----------
@@ -447,6 +437,10 @@ class BagSVR(BagSVM, BagRegressor):
 
     where :math:`c_i` is the weight of a bag. The kernel and its average are those of
     :class:`BagSVC`, learnt on the training bags without their values.
+
+    Read more in the :ref:`User Guide <methods_kernels>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

@@ -16,31 +16,28 @@ from ._fit import class_problems, solve_and_store, value_problem
 class CoupledMISVC(BaseMISVM, BagClassifier):
     r"""Support vector classification of bags whose score is coupled to that of their instances.
 
-    Bags and instances are points of the same space [1]_: an instance is a bag of one. With
-    :math:`f(B) = \langle w, \phi(B) \rangle + b` and the bag kernel
-    :math:`\langle \phi(B), \phi(B') \rangle`, the score of a bag is tied to the scores of its
-    instances by the second loss of
+    Bags and instances are points of the same space: an instance is a bag of one. With
+    :math:`f(B) = \langle w, \phi(B) \rangle + b` and a kernel between bags, the problem is [1]_
 
     .. math::
 
         \min_{w, b} \; \tfrac12 \|w\|^2 + C \sum_i c_i \, [1 - y_i f(B_i)]_+
         + C \lambda \sum_i c_i \, \ell\bigl( f(B_i) - \max_j f(x_{ij}) \bigr),
 
-    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling``, and
-    :math:`\ell(t)` is :math:`|t|` for ``loss="l1"``, :math:`t^2` for ``"l2"``, and
-    :math:`[|t| - \varepsilon]_+` for ``"epsilon_insensitive"``. With ``coupling=0`` this is the
-    support vector machine with the bag kernel.
-
-    The problem is not convex. The concave-convex procedure replaces each maximum that is concave in
-    the objective by its current highest instances, solves the remaining convex problem, and repeats
-    until convergence. The objective never increases. The result is a local minimum that depends on
+    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling`` and :math:`\ell` the
+    ``loss``: :math:`|t|` for "l1", :math:`t^2` for "l2", and :math:`[|t| - \varepsilon]_+` for
+    "epsilon_insensitive". The concave-convex procedure finds a local minimum, which depends on
     ``init``.
+
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
     C : float, default=10.0
-        Cost of a bag's slack relative to the norm of w. Must be positive. The gamma of [1]_ is
-        C * n_bags.
+        Cost of a bag's slack relative to the norm of w. Must be positive. The gamma of [1]_ is C *
+        n_bags.
     {kernel}
     {gamma}
     {bag_kernel}
@@ -50,9 +47,9 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
         Difference without a cost, for ``loss="epsilon_insensitive"``.
     {landmarks}
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
-        First linearisation: the mean of each bag (as published), a random instance of each bag, or
-        given rows of ``X.instances``. "auto" is the highest instances under the model without
-        coupling.
+        Instance that represents each bag in the first step: the mean of the bag (as published), a
+        random instance, or a given row of ``X.instances``. "auto" is the highest instance under the
+        model without coupling.
     {step_tol}
     {max_iter}
     {class_weight: C}
@@ -68,13 +65,13 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
     {support_}
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         The support vectors; not set for the linear kernel. With ``bag_kernel="minmax"`` they are
-        minima and maxima, of twice the width, and indices of ``support_`` that are at least
-        ``n_instances`` refer to bags.
+        minima and maxima, of twice the width, and indices of ``support_`` from ``n_instances`` on
+        refer to bags.
     {intercept_: (1,) or (n_classes,)}
     {gamma_: the linear kernel}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
-    {objective_history_: ndarray, or list of ndarray}
+    {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
     {start_objectives_: (1,) or (n_classes, 1)}
     {dual_gap_: float or ndarray of shape (n_classes,)}
     {n_iter_: int or ndarray of shape (n_classes,)}
@@ -102,13 +99,8 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
     -----
     {rows_or_dual: instances}
 
-    Three or more classes are fitted in parallel inside a :obj:`joblib.parallel_config` context.
-
-    There are three differences from [1]_. The default start is the model without coupling, which
-    takes less time than the mean of each bag; the objectives differ by a few percent, in either
-    direction. "epsilon_insensitive" has one slack per bag for both sides, so that it is equal to
-    "l1" at epsilon zero and bounds the objective more tightly. The constraints
-    f(x_ij) - delta_i <= f(B_i) are generated when they are violated.
+    [1]_ starts from the mean of each bag, and has two slacks per bag for "epsilon_insensitive",
+    where this class has one.
 
     References
     ----------
@@ -192,10 +184,10 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
 
 
 class CoupledMISVR(BaseMISVM, BagRegressor):
-    r"""Support vector regression of bags whose value is tied to that of their instances.
+    r"""Support vector regression of bags whose value is coupled to that of their instances.
 
     Bags and instances are points of the same space: an instance is a bag of one. With
-    :math:`f(B) = \langle w, \phi(B) \rangle + b` the problem is
+    :math:`f(B) = \langle w, \phi(B) \rangle + b` and a kernel between bags, the problem is [1]_
 
     .. math::
 
@@ -203,15 +195,14 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
         + C \sum_i c_i \bigl( \nu \epsilon + [|y_i - f(B_i)| - \epsilon]_+ \bigr)
         + C \lambda \sum_i c_i \, \ell\bigl( f(B_i) - \max_j f(x_{ij}) \bigr),
 
-    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling``, and
-    :math:`\ell(t)` is :math:`|t|` for ``loss="l1"``, :math:`t^2` for ``"l2"``, and
-    :math:`[|t| - \varepsilon]_+` for ``"epsilon_insensitive"``. With ``coupling=0`` this is
-    nu-support vector regression with the bag kernel.
-
-    The problem is not convex. The concave-convex procedure replaces each maximum that is concave in
-    the objective by its current highest instances, solves the remaining convex problem, and repeats
-    until convergence. The objective never increases. The result is a local minimum that depends on
+    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling`` and :math:`\ell` the
+    ``loss``: :math:`|t|` for "l1", :math:`t^2` for "l2", and :math:`[|t| - \varepsilon]_+` for
+    "epsilon_insensitive". The concave-convex procedure finds a local minimum, which depends on
     ``init``.
+
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -226,13 +217,12 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
     {coupling_loss}
     {coupling}
     epsilon : float, default=0.1
-        Difference without a cost, for ``loss="epsilon_insensitive"``, in units of the target. The
-        width of the tube around the target is determined by ``nu``.
+        Difference without a cost, for ``loss="epsilon_insensitive"``, in units of the target.
     {landmarks}
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
-        First linearisation: the mean of each bag (as published), a random instance of each bag, or
-        given rows of ``X.instances``. "auto" is the highest instances under the model without
-        coupling.
+        Instance that represents each bag in the first step: the mean of the bag (as published), a
+        random instance, or a given row of ``X.instances``. "auto" is the highest instance under the
+        model without coupling.
     {step_tol}
     {max_iter}
     {random_state: a random start and landmarks}
@@ -245,14 +235,14 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
     {support_}
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         The support vectors; not set for the linear kernel. With ``bag_kernel="minmax"`` they are
-        minima and maxima, of twice the width, and indices of ``support_`` that are at least
-        ``n_instances`` refer to bags.
+        minima and maxima, of twice the width, and indices of ``support_`` from ``n_instances`` on
+        refer to bags.
     {intercept_: (1,)}
     {tube_half_width_}
     {gamma_: the linear kernel}
     {witnesses_: (n_bags,)}
     {objective_: float}
-    {objective_history_: ndarray}
+    {objective_history_: ndarray of shape (n_iter_,)}
     {start_objectives_: (1,)}
     {dual_gap_: float}
     {n_iter_: int}
@@ -280,9 +270,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
     -----
     {rows_or_dual: instances}
 
-    The problem is (17) of [1]_ with C = gamma / n_bags; the other losses are those of
-    classification, as the paper suggests. If the lowest instance determines the value of a bag,
-    change the sign of the targets. :class:`CoupledMISVC` lists the differences from [1]_.
+    If the lowest instance determines the value of a bag, change the sign of the targets.
 
     References
     ----------
@@ -365,7 +353,7 @@ class MISVR(BaseMISVM, BagRegressor):
     r"""Support vector regression of bags by their highest instance value.
 
     The value of a bag is the highest value of its instances, :math:`f(B_i) = \max_j f(x_{ij})` with
-    :math:`f(x) = \langle w, \phi(x) \rangle + b`, and the problem is that of nu-support vector
+    :math:`f(x) = \langle w, \phi(x) \rangle + b`. The problem is that of nu-support vector
     regression,
 
     .. math::
@@ -373,12 +361,12 @@ class MISVR(BaseMISVM, BagRegressor):
         \min_{w, b, \epsilon \ge 0} \; \tfrac12 \|w\|^2
         + C \sum_i c_i \bigl( \nu \epsilon + [|y_i - f(B_i)| - \epsilon]_+ \bigr),
 
-    where :math:`c_i` is the weight of a bag.
+    where :math:`c_i` is the weight of a bag. The concave-convex procedure finds a local minimum,
+    which depends on ``init``.
 
-    The problem is not convex. The concave-convex procedure replaces each maximum that is concave in
-    the objective by its current highest instances, solves the remaining convex problem, and repeats
-    until convergence. The objective never increases. The result is a local minimum that depends on
-    ``init``.
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -391,10 +379,10 @@ class MISVR(BaseMISVM, BagRegressor):
     {gamma}
     {landmarks}
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
-        First linearisation: the mean of each bag, a random instance of each bag, or given rows of
-        ``X.instances``. "auto" has two starts and keeps the lower objective: the highest instances
-        under the model of the means, and the highest instances under the best direction of a
-        screen, see :class:`MISVC`.
+        Instance that represents each bag in the first step: the mean of the bag, a random instance,
+        or a given row of ``X.instances``. "auto" compares the highest instances under the model of
+        the means with those under a screened direction, see :class:`MISVC`, and keeps the lower
+        objective.
     {n_init}
     {step_tol}
     {max_iter}
@@ -413,7 +401,7 @@ class MISVR(BaseMISVM, BagRegressor):
     {gamma_: the linear kernel and a precomputed one}
     {witnesses_: (n_bags,)}
     {objective_: float}
-    {objective_history_: ndarray}
+    {objective_history_: ndarray of shape (n_iter_,)}
     {start_objectives_: (n_init,)}
     {dual_gap_: float}
     {n_iter_: int}
@@ -439,10 +427,6 @@ class MISVR(BaseMISVM, BagRegressor):
 
     Notes
     -----
-    With the linear kernel or with ``n_components`` the problem is solved over rows, by Newton's
-    method in blocks and without a copy of the instances. The relative precision is ``tol`` or, for
-    many instances, 5e-4. All other problems are solved in the dual over kernel values.
-
     This is the framework of [1]_ with a hard maximum. If the lowest instance determines the value
     of a bag, change the sign of the targets.
 

@@ -25,7 +25,7 @@ class MISVC(BaseMISVM, BagClassifier):
     r"""Support vector classification of bags by their highest instance score (MI-SVM).
 
     The score of a bag is the highest score of its instances, :math:`f(B_i) = \max_j f(x_{ij})` with
-    :math:`f(x) = \langle w, \phi(x) \rangle + b`, and the problem is [1]_
+    :math:`f(x) = \langle w, \phi(x) \rangle + b`. The problem is [1]_
 
     .. math::
 
@@ -33,18 +33,14 @@ class MISVC(BaseMISVM, BagClassifier):
         + C \sum_{y_i = 1} c_i \, [1 - \max_j f(x_{ij})]_+
         + C \sum_{y_i = -1} c_i \, h_i(f),
 
-    where :math:`c_i` is the weight of a bag, and the loss of a negative bag depends on ``slack``:
-
-    .. math::
-
-        h_i(f) = [1 + \max_j f(x_{ij})]_+ \;\text{(slack "bag")}
-        \quad\text{or}\quad
-        h_i(f) = \sum_j [1 + f(x_{ij})]_+ \;\text{(slack "instance")}.
-
-    The problem is not convex. The concave-convex procedure replaces the maximum of each positive
-    bag by its current highest instance, solves the remaining convex problem, and repeats until
-    convergence. The objective never increases. The result is a local minimum that depends on
+    where :math:`c_i` is the weight of a bag. The loss :math:`h_i(f)` of a negative bag is
+    :math:`[1 + \max_j f(x_{ij})]_+` with ``slack="bag"`` and :math:`\sum_j [1 + f(x_{ij})]_+` with
+    ``slack="instance"``. The concave-convex procedure finds a local minimum, which depends on
     ``init``.
+
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -55,13 +51,11 @@ class MISVC(BaseMISVM, BagClassifier):
     {gamma}
     {landmarks}
     slack : {"bag", "instance"}, default="bag"
-        Whether a negative bag has one slack, for its highest instance (as published), or one for
-        each of its instances.
+        Whether a negative bag has one slack (as published) or one slack per instance.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
-        First linearisation: the mean of each bag (as published), a random instance of each bag, or
-        given ones. An array has one row of ``X.instances`` for each bag; those of negative bags are
-        ignored. "auto" has several starts, the mean of each bag and those of a screen, and keeps
-        the lowest objective, see the notes.
+        Instance that represents each bag in the first step: the mean of the bag (as published), a
+        random instance, or a given row of ``X.instances``. "auto" compares several starts, see the
+        notes.
     {n_init}
     {step_tol}
     {max_iter}
@@ -82,7 +76,7 @@ class MISVC(BaseMISVM, BagClassifier):
     {gamma_: the linear kernel and a precomputed one}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
-    {objective_history_: ndarray, or list of ndarray}
+    {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
     {start_objectives_: (n_init,) or (n_classes, n_init)}
     {dual_gap_: float or ndarray of shape (n_classes,)}
     {n_iter_: int or ndarray of shape (n_classes,)}
@@ -109,28 +103,9 @@ class MISVC(BaseMISVM, BagClassifier):
 
     Notes
     -----
-    The linear kernel and ``n_components`` are solved over rows, by Newton's method in blocks and
-    without a copy of the instances, to a relative precision of ``tol`` or, for many instances,
-    5e-4. Other kernels are solved in the dual over kernel values.
-
-    [1]_ alternates between choosing witnesses and solving an SVM. If the negative bags keep all
-    their instances, this is the concave-convex procedure, which cannot cycle. Other software often
-    calls ``slack="instance"`` MI-SVM; it weights a negative bag by its size.
-
-    A fit from the means of bags often ends in a poor local minimum if few instances decide.
-    ``init="auto"`` therefore also screens up to 2,000 instances of positive bags. Each one
-    gives a direction, its difference from the mean of all instances times the inverse
-    covariance of the instances. Directions are ranked by the area under the ROC curve of their
-    highest scores. The best 24, Fisher's discriminant between instances with the labels of
-    their bags, and the three directions in which instances of positive bags vary most compared
-    with those of negative bags are refined three times with their highest instances. The three
-    best ones and Fisher's discriminant as it is are followed for one step, and the best of
-    these to its end. With many instances the screen uses a sample of the bags; with 256 to
-    1,500 features, directions that use all instances are compared with its result. Up to 2**24
-    numbers the objective is at most that of ``init="mean"``; above, the start from the means is
-    also compared on that sample only. For nonlinear kernels, and for more than 1,500 features,
-    the screen uses features of 100 landmarks; nonlinear kernels follow only the best direction.
-    Precomputed and indefinite kernels start from the means only.
+    A fit from the means of bags can end in a poor local minimum if few instances decide.
+    ``init="auto"`` therefore also tries up to 2,000 instances of positive bags as directions, and
+    keeps the lowest objective. Precomputed and indefinite kernels start from the means only.
 
     References
     ----------
@@ -212,8 +187,8 @@ class MISVC(BaseMISVM, BagClassifier):
 class InstanceMISVC(BaseMISVM, BagClassifier):
     r"""Support vector classification of bags with latent labels of instances (mi-SVM).
 
-    Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, and at least one of the
-    labels of a bag is 1. The instances of negative bags are negative:
+    Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, and at least one label of
+    the bag is 1. The instances of negative bags are negative. The problem is [1]_
 
     .. math::
 
@@ -222,11 +197,13 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
         \quad \text{s.t.} \quad
         u_{ij} = -1 \;(y_i = -1), \quad \sum_j (u_{ij} + 1) \ge 2 \;(y_i = 1),
 
-    with :math:`f(x) = \langle w, \phi(x) \rangle + b`. The score of a bag is
-    :math:`f(B_i) = \max_j f(x_{ij})`. For given labels the problem is an SVM over all instances.
-    For given f, the best label of an instance is the sign of its score, and the highest instance of
-    a positive bag is always positive. Both steps lower the objective, and the result is a local
-    minimum.
+    where :math:`c_i` is the weight of a bag and :math:`f(x) = \langle w, \phi(x) \rangle + b`. The
+    score of a bag is its highest instance score. The fit alternates between a support vector
+    machine on all instances and new labels. It ends in a local minimum.
+
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -238,11 +215,9 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     {landmarks}
     init : {"auto", "mean", "bag", "random"}, default="auto"
         First labels of the instances of positive bags: "mean" takes them from two steps of
-        :class:`MISVC` with ``slack="instance"`` from the means of positive bags; "bag" makes all of
-        them positive (as published); "random" draws them. "auto" has the start "mean" and another
-        one with the same two steps from the screened starts of that class, and keeps the lower
-        objective. The function of the two steps is scaled by the best power of two before the
-        labels are taken.
+        :class:`MISVC` from the means of positive bags, "bag" makes all of them positive (as
+        published), and "random" draws them. "auto" compares "mean" with the screened starts of
+        :class:`MISVC` and keeps the lower objective.
     {n_init}
     {step_tol}
     max_iter : int, default=100
@@ -264,7 +239,7 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     {gamma_: the linear kernel and a precomputed one}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
-    {objective_history_: ndarray, or list of ndarray}
+    {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
     {start_objectives_: (n_init,) or (n_classes, n_init)}
     {dual_gap_: float or ndarray of shape (n_classes,)}
     n_iter_ : int or ndarray of shape (n_classes,)
@@ -284,7 +259,7 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     Warns
     -----
     ConvergenceWarning
-        If the labels have not converged after ``max_iter`` steps, or an SVM misses its precision.
+        If the labels or an SVM have not converged.
 
     See Also
     --------
@@ -292,13 +267,8 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
 
     Notes
     -----
-    The linear kernel and ``n_components`` are solved over rows, by Newton's method in blocks and
-    without a copy of the instances, to a relative precision of ``tol`` or, for many instances,
-    5e-4. Other kernels are solved in the dual over kernel values.
-
-    [1]_ states the mixed-integer problem and alternates as above from ``init="bag"``. If positive
-    instances are rare, this start can be a fixed point with w = 0; the default start is that of
-    MI-SVM. Bags with many instances have more weight than bags with few, in both classes.
+    If positive instances are rare, ``init="bag"`` can be a fixed point with w = 0. Bags with many
+    instances have more weight than bags with few.
 
     References
     ----------
@@ -382,15 +352,16 @@ def misvc_path(
     sample_weight: Any = None,
     estimator: MISVC | None = None,
 ) -> tuple[np.ndarray, list[MISVC]]:
-    r"""Linear MI-SVMs for several costs, in little more time than a few fits.
+    r"""Fit linear MI-SVMs for several costs, in little more time than a few fits.
 
-    The problem of :class:`MISVC` for a cost C is to minimise :math:`\tfrac12 \|w\|^2 + C L(w, b)`,
-    and it has several local minima. The cost in the middle is fitted from the starts of the
-    estimator. Each of the others starts from the witnesses of its neighbour. Then the objective of
-    each model is compared with those that the other models have for its cost. A model for which
-    another one has a lower objective is at a bad minimum, and is fitted again from the witnesses
-    of that one. So no model of the path has a lower objective for the cost of another one. A single
-    fit with the screened starts of its own cost can still have a lower one.
+    The model of the middle cost has the starts of :class:`MISVC`, and each other model starts from
+    the witnesses of its neighbour. A model is fitted again if the model of another cost has a lower
+    objective for its cost. A single fit with the screened starts of its own cost can still have a
+    lower objective.
+
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
@@ -426,6 +397,11 @@ def misvc_path(
     See Also
     --------
     MISVC : The estimator of one cost.
+
+    References
+    ----------
+    J. Friedman, T. Hastie, R. Tibshirani. Regularization Paths for Generalized Linear Models via
+    Coordinate Descent. Journal of Statistical Software 33(1), 2010 (costs from a warm start).
 
     Examples
     --------

@@ -37,44 +37,41 @@ from ._formulations import Formulation
 class OrdinalMISVC(CallbackSupport, BagClassifier):
     r"""Support vector classification of bags into ordered classes (MI-SVM with all thresholds).
 
-    Classes such as grades or stages have an order. One linear function scores the instances, the
-    score of a bag is the highest score of its instances, :math:`f(B_i) = \max_j \langle w, x_{ij}
-    \rangle`, and the classes :math:`0, \dots, K - 1` are separated by thresholds :math:`b_0 \le
-    \dots \le b_{K-2}`. The problem is
+    Grades and stages are classes with an order. One linear function scores the instances, the score
+    of a bag is its highest instance score, :math:`f(B_i) = \max_j \langle w, x_{ij} \rangle`, and
+    thresholds :math:`b_0 \le \dots \le b_{K-2}` separate the classes :math:`0, \dots, K - 1`. The
+    problem is
 
     .. math::
 
         \min_{w, b} \; \tfrac12 \|w\|^2 + C \sum_i c_i \Bigl(
         \sum_{t < y_i} [1 - (f(B_i) - b_t)]_+ + \sum_{t \ge y_i} [1 + (f(B_i) - b_t)]_+ \Bigr) ,
 
-    where :math:`c_i` is the weight of a bag: every bag has a slack for each threshold, so that a
-    prediction costs more if it is more classes away. These are the all-thresholds constraints of
-    ordinal regression [1]_ [2]_ with the bags of MI-SVM [3]_. An instance of a high class is enough
-    for a bag of a high class, and all instances of a bag are below the thresholds above its class.
-    For two classes the problem is that of :class:`MISVC` with a linear kernel. The thresholds of
-    the optimum are in order without a constraint.
+    where :math:`c_i` is the weight of a bag. These are the all-thresholds constraints of ordinal
+    regression [1]_ [2]_ on the bags of MI-SVM [3]_. One instance of a high class is enough for a
+    bag of a high class, and a prediction costs more if it is more classes away. The concave-convex
+    procedure finds a local minimum, which depends on ``init``.
 
-    The problem is not convex. The concave-convex procedure replaces the maximum of a bag, for the
-    thresholds that it has to exceed, by its current highest instance, solves the remaining convex
-    problem, and repeats until convergence. The objective never increases. The result is a local
-    minimum that depends on ``init``.
+    Read more in the :ref:`User Guide <methods_svm>`.
+
+    .. versionadded:: 0.2.0
 
     Parameters
     ----------
     C : float, default=1.0
         Cost of a slack relative to the norm of w. Must be positive.
     categories : array-like of shape (n_classes,), default=None
-        The classes in their order. By default, they are sorted, which is the order of numbers, and
-        the alphabetical order of texts. In ``StackingClassifier`` and ``VotingClassifier``, which
-        replace labels by their numbers in sorted order, these are the numbers.
+        The classes in their order. By default, they are sorted.
+        :class:`~sklearn.ensemble.StackingClassifier` and
+        :class:`~sklearn.ensemble.VotingClassifier` replace labels by their numbers in sorted order;
+        pass these numbers there.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
-        First linearisation: the mean of each bag, a random instance of each bag, or given rows of
-        ``X.instances``. "auto" has two starts and keeps the lower objective: the mean, and the
-        highest instances under the best direction of a screen, see :class:`MISVC`.
+        Instance that represents each bag in the first step: the mean of the bag, a random instance,
+        or a given row of ``X.instances``. "auto" compares the mean with the highest instances under
+        a screened direction, see :class:`MISVC`, and keeps the lower objective.
     {n_init}
     tol : float, default=1e-6
-        Relative duality gap of the convex steps at which they, and the procedure, stop. It is at
-        least 1e-8 for small and 5e-4 for large data.
+        Relative duality gap at which to stop, at least 5e-4 for large data.
     {max_iter}
     {class_weight: C}
     {random_state: random starts}
@@ -91,7 +88,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         The thresholds, increasing.
     {witnesses_: (n_bags,)}
     {objective_: float}
-    {objective_history_: ndarray}
+    {objective_history_: ndarray of shape (n_iter_,)}
     {start_objectives_: (n_starts,)}
     {dual_gap_: float}
     {n_iter_: int}
@@ -118,16 +115,12 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
     Notes
     -----
-    The problem is solved by passes over dense, CSR, memory-mapped or distributed instances: a
-    convex step is solved by Newton's method over the rows near the top of their bags. For a kernel,
-    put explicit features before it, such as ``InstanceTransformer(Nystroem())``. Scale the features
-    first.
+    Scale the features first. For a kernel, put explicit features before the estimator, such as
+    ``InstanceTransformer(Nystroem())``. Instances may be a memory map or distributed.
 
-    The decision value of class k of three or more is the sum of the distances from the lower
-    thresholds, :math:`\sum_{t < k} (f - b_t)`. The highest one belongs to the class whose interval
-    contains :math:`f`, and the values of a bag are the highest ones of its instances. Columns are
-    in the order of ``classes_``. Of two classes the decision value is positive for ``classes_[1]``.
-    :meth:`latent_function` returns :math:`f`.
+    For three or more classes, the decision value of class k is :math:`\sum_{t < k} (f - b_t)`, in
+    the order of ``classes_``; the class with the highest value is predicted. For two classes, the
+    decision value is positive for ``classes_[1]``. :meth:`latent_function` returns :math:`f`.
 
     References
     ----------

@@ -26,8 +26,8 @@ from ._formulations import Selection, kernel_features
 class SDPMIL(BaseMISVM, BagClassifier):
     r"""Support vector classification on instances selected by a semidefinite relaxation.
 
-    With :math:`f(x) = \langle w, \phi(x) \rangle + b`, one instance of each positive bag is
-    selected (:math:`\eta_{ij} = 1`) and all instances of negative bags are used:
+    One instance of each positive bag is selected (:math:`\eta_{ij} = 1`), and all instances of
+    negative bags are used:
 
     .. math::
 
@@ -36,60 +36,38 @@ class SDPMIL(BaseMISVM, BagClassifier):
         + C \sum_{y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+,
         \qquad \eta_{ij} \in \{0, 1\}, \; \sum_j \eta_{ij} = 1,
 
-    where :math:`c_i` is the weight of a bag. The selection is relaxed: with slacks
-    :math:`\lambda` up to a bound :math:`s` and :math:`0 \le \eta \le 1`,
+    where :math:`c_i` is the weight of a bag and :math:`f(x) = \langle w, \phi(x) \rangle + b`. The
+    selection is relaxed to a convex quadratic program, which is equivalent to the semidefinite
+    program of [1]_ with bounded slacks. One support vector machine is then fitted to the best
+    instances.
 
-    .. math::
+    Read more in the :ref:`User Guide <methods_bounds>`.
 
-        \min_{w, b, \lambda, \eta} \quad & \tfrac12 \|w\|^2 + C \sum_{y_i = 1} c_i \sum_j \bigl(
-        \tfrac12 (\lambda_{ij} + \eta_{ij})^2 - \tfrac{s}{2} \lambda_{ij} - \tfrac12 \eta_{ij}
-        \bigr) + C \sum_{y_i = -1} c_i \sum_j \lambda_{ij} \\
-        \text{s.t.} \quad & y_i f(x_{ij}) \ge 1 - \lambda_{ij}, \quad \lambda_{ij} \ge 0, \quad
-        \lambda_{ij} \le s \text{ in positive bags}, \quad \sum_j \eta_{ij} = 1.
-
-    This convex quadratic program is equivalent to the semidefinite program of [1]_, except that
-    slacks are bounded. Without a bound its value is minus infinity; the documentation has a proof.
-    The instance of each positive bag with the smallest :math:`\lambda` is selected, and the first
-    problem is solved for that selection, which is one support vector machine.
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
     C : float, default=10.0
         Cost of a slack relative to the norm of w. Must be positive.
     slack_bound : float, default=2.0
-        The bound s on the slacks of instances of positive bags in the relaxation. All of these
-        instances must have a score of at least 1 - s, and a slack above s/2 also has a cost for
-        instances that are not selected. A larger bound makes the relaxation weaker and less
-        sensitive to these instances. Must be positive.
+        Largest slack of an instance of a positive bag in the relaxation.
     selection : {"one", "at_least_one"}, default="one"
-        Whether the relaxed :math:`\eta` of a bag sum to one, as in the experiments of [1]_, or to
-        at least one. In the first problem a second selected instance only adds to the cost, so one
-        is selected in both cases.
+        Whether the relaxed :math:`\eta` of a bag sum to one, or to at least one.
     relaxation : {"guo", "tight"}, default="guo"
-        "tight" adds a mixture of selections (label generation, [2]_). This gives a lower bound of
-        the first problem over all selections, and the best of the mixed selections instead of the
-        rounded one. It needs a few dozen support vector machines and the kernel matrix of all
-        instances.
+        "tight" also optimises over a mixture of selections [2]_, which gives a lower bound of the
+        problem.
     polish : bool, default=False
-        Whether to continue from the selection with the concave-convex procedure, which never
-        increases the objective. The result is a local minimum of MI-SVM with one slack per
-        instance. The procedure also runs from the screened starts of :class:`MISVC`, and the lower
-        objective is kept.
+        Whether to continue with the concave-convex procedure.
     {kernel}
     {gamma}
     n_components : int, "auto" or None, default="auto"
-        Maximum number of columns of a factor of the kernel matrix for the relaxation of [1]_. The
-        cost grows with the square of their number times the number of instances. For more than
-        6,600 instances the factor has the features of as many landmarks, drawn from the training
-        instances with a fixed seed, and w is sought in the span of their images throughout. For
-        fewer instances the SVM on the selected instances and the mixture of ``relaxation="tight"``
-        use the exact kernel. None uses the kernel matrix itself. "auto" is None for up to 6,600
-        instances in up to 500 bags and for the linear kernel, and 100 otherwise. The factor of a
-        linear kernel with fewer features than instances is the matrix of the instances.
+        Maximum number of columns of a factor of the kernel matrix in the relaxation. None uses the
+        whole matrix. "auto" is None for the linear kernel and for up to 6,600 instances in up to
+        500 bags, and 100 otherwise. Above 6,600 instances these are landmarks for the whole fit.
     tol : float, default=1e-6
-        Relative duality gap of the SVM. The relaxation is solved to 1e-4 times this value.
+        Relative duality gap of the SVM.
     max_iter : int, default=100
-        Maximum number of steps of the concave-convex procedure, including the SVM on the selection.
+        Maximum number of steps of the concave-convex procedure.
     {class_weight: C}
     {pos_label}
     {n_jobs: classes}
@@ -105,38 +83,31 @@ class SDPMIL(BaseMISVM, BagClassifier):
     {intercept_: (1,) or (n_classes,)}
     {gamma_: the linear kernel}
     eta_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        The relaxed selection of each instance of a positive bag, which is that of the mixture with
-        ``relaxation="tight"``; 1 for instances of negative bags.
+        Relaxed selection of each instance of a positive bag; 1 for instances of negative bags.
     selected_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the selected instance of each positive bag; -1 for negative bags.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
-        Row of the highest instance of each training bag. With ``polish=True`` the highest instance
-        of a positive bag is the selected one.
+        Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
-        Value of the first problem at the solution and its selection.
-    objective_history_ : ndarray, or list of ndarray
-        The value after rounding and after each step of ``polish``; it never increases.
+        Value of the problem above.
+    objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
+        The value after each step.
     relaxation_value_ : float or ndarray of shape (n_classes,)
-        Value of the relaxation. It is a lower bound of the first problem only over solutions whose
-        slacks in positive bags are at most ``slack_bound``. It may be negative. With
+        Value of the relaxation, which is a lower bound only over slacks up to ``slack_bound``. With
         ``relaxation="tight"`` it is ``lower_bound_``.
-    lower_bound_ : float or ndarray of shape (n_classes,)
-        A lower bound of the first problem over all selections and all w and b. It is the trivial
-        bound 0 unless ``relaxation="tight"``.
-    optimality_gap_ : float or ndarray of shape (n_classes,)
-        ``objective_ - lower_bound_``, a bound on the distance of the solution from the optimum.
+    lower_bound_, optimality_gap_ : float or ndarray of shape (n_classes,)
+        Lower bound of the problem (0 unless ``relaxation="tight"``), and ``objective_`` minus this
+        bound.
     dual_gap_ : float or ndarray of shape (n_classes,)
         Duality gap of the last SVM, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of steps: 1 without ``polish``.
+        Number of steps; 1 without ``polish``.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether ``polish`` converged within ``max_iter`` steps.
+        Whether ``polish`` converged.
     n_passes_ : int or ndarray of shape (n_classes,)
-        Number of passes over the instances for the SVM and ``polish``, 0 if these were solved in
-        the dual. Set only for the linear kernel and landmarks.
+        Number of passes over the instances.
     n_components_ : int or None
-        Number of landmarks, or maximum number of columns of a factor; None if the relaxation is
-        not restricted.
+        Number of columns or landmarks; None if the relaxation is not restricted.
     {n_features_in_}
     {feature_names_in_}
 
@@ -145,27 +116,22 @@ class SDPMIL(BaseMISVM, BagClassifier):
     milearn.exceptions.SolverError
         If the relaxation or a dual problem is not solved.
     MemoryError
-        If the kernel matrix, which is also used with more features than instances, exceeds
-        scikit-learn's ``working_memory``, see :func:`sklearn.set_config`.
+        If the kernel matrix exceeds scikit-learn's ``working_memory``.
 
     Warns
     -----
     ConvergenceWarning
-        If the relaxation or an SVM misses its precision, or ``polish`` has not converged after
-        ``max_iter`` steps.
+        If the relaxation or an SVM misses its precision, or ``polish`` has not converged.
 
     See Also
     --------
-    MISVC : With ``slack="instance"`` it solves the same problem by the concave-convex procedure.
+    MISVC : Solves the same problem with ``slack="instance"``, by the concave-convex procedure.
+    WellSVC : Predicts with the mixture of ``relaxation="tight"``.
 
     Notes
     -----
     The semidefinite program (14) of [1]_ is unbounded below for every data set unless the slacks
-    are bounded. [1]_ solves it by a general interior point method whose cost grows with the number
-    of instances to the power 4.5. The cost of the equivalent quadratic program is the number of
-    instances times the square of the number of features or components. With a kernel, and with more
-    features than instances, it is that of the kernel values and of a few dozen linear systems whose
-    size is the number of instances on the margin plus the number of positive bags.
+    are bounded.
 
     References
     ----------

@@ -33,31 +33,25 @@ _MATRICES = 3.0
 
 
 class WellSVC(BagClassifier):
-    r"""Support vector classification over a mixture of selections (WellSVM for key instances).
+    r"""Support vector classification with a convex mixture of selected instances (WellSVM).
 
-    One instance of each positive bag is selected, and all instances of negative bags are used, as
-    in the first problem of :class:`SDPMIL`,
+    One instance of each positive bag is selected, and all instances of negative bags are used. The
+    problem over selections h is
 
     .. math::
 
         \min_{h, w, b} \; \tfrac12 \|w\|^2 + C \sum_{y_i = 1} c_i [1 - f(x_{i h(i)})]_+
-        + C \sum_{y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+ .
+        + C \sum_{y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+ ,
 
-    The minimum over selections h is exchanged with the maximum of the dual over multipliers. This
-    relaxes the problem to a support vector machine with a convex combination of the kernels of all
-    selections,
+    where :math:`c_i` is the weight of a bag and :math:`f(x) = \langle w, \phi(x) \rangle + b`. It
+    is relaxed to a support vector machine with a convex combination of the kernels of all
+    selections [1]_ [2]_. A cutting plane method generates the selections. The function is then
+    scaled and shifted so that it minimises the problem. The score of a bag is its highest instance
+    score.
 
-    .. math::
+    Read more in the :ref:`User Guide <methods_bounds>`.
 
-        \min_{\mu \in \Delta} \; \max_{g, a} \; \sum_i g_i + \sum_{ij} a_{ij}
-        - \tfrac12 \sum_h \mu_h \|W_h\|^2 , \qquad
-        W_h = \sum_{y_i = 1} g_i \phi(x_{i h(i)}) - \sum_{y_i = -1} \sum_j a_{ij} \phi(x_{ij}) ,
-
-    over :math:`0 \le g_i \le C c_i` and :math:`0 \le a_{ij} \le C c_i` with equal sums. Selections
-    are generated one by one by a cutting plane method. The decision function is
-    :math:`f(x) = s \langle \sum_h \mu_h W_h, \phi(x) \rangle + b` with the factor s and the
-    constant b that minimise the first problem, which is convex in both; f is constant if the
-    mixture vanishes up to rounding. The score of a bag is the highest score of its instances.
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -66,8 +60,7 @@ class WellSVC(BagClassifier):
     {kernel}
     {gamma}
     tol : float, default=1e-3
-        Relative tolerance: the gap of the mixture and the gain of another selection are ignored if
-        they are below this fraction of the value of the relaxation.
+        Relative precision of the value of the relaxation.
     max_iter : int, default=50
         Maximum number of selections.
     {class_weight: C}
@@ -81,8 +74,7 @@ class WellSVC(BagClassifier):
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; not set for the linear kernel.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Distinct training instances with a nonzero coefficient for at least one class; not set for
-        the linear kernel.
+        Training instances with a nonzero coefficient; not set for the linear kernel.
     {intercept_: (1,) or (n_classes,)}
     gamma_ : float
         Resolved value of ``gamma``.
@@ -91,26 +83,23 @@ class WellSVC(BagClassifier):
     relaxation_value_ : float or ndarray of shape (n_classes,)
         Value of the relaxation over the selections that were generated.
     mixture_gap_ : float or ndarray of shape (n_classes,)
-        Bound on the distance of ``relaxation_value_`` from its minimum over mixtures of these
-        selections.
+        Bound on the distance of ``relaxation_value_`` from its minimum over these selections.
     lower_bound_ : float or ndarray of shape (n_classes,)
-        A lower bound of the first problem over all selections and all w and b, which does not
-        depend on the search for selections.
+        Lower bound of the problem above.
     upper_bound_ : float or ndarray of shape (n_classes,)
-        Value of the first problem at f and the best selection for f.
+        Value of the problem above at the solution.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of selections.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether no further selection was found that lowers the value, and the gap of the mixture is
-        within ``tol``.
+        Whether the value of the relaxation has converged.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     MemoryError
-        Before the fit, if three kernel matrices of the training instances exceed scikit-learn's
-        ``working_memory``, see :func:`sklearn.set_config`; by default, above 6,600 instances.
+        Before the fit, if three kernel matrices exceed scikit-learn's ``working_memory``; by
+        default, above 6,600 instances.
 
     Warns
     -----
@@ -126,14 +115,8 @@ class WellSVC(BagClassifier):
 
     Notes
     -----
-    [1]_ and [2]_ also have a version with one slack per bag, and use s = 1 and the constant of the
-    relaxation. The score of a bag is then that of a different instance in each part of the mixture,
-    so scores of single instances are too low. With standardised instances and C = 10 the accuracy
-    was 70 % on Musk1 and 50 % on Elephant (10 and 4 folds), compared with 82 and 79 % for the best
-    s and b. The ranking of the bags is the same.
-
-    The most violated selection is found by enumeration if there are at most 20,000 selections, and
-    otherwise by a local search that changes one bag at a time.
+    [1]_ and [2]_ do not scale and shift the function, so their instance scores are too low for the
+    threshold 0. The ranking of the bags is the same.
 
     References
     ----------

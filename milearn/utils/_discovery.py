@@ -27,10 +27,12 @@ _PACKAGE = __name__.partition(".")[0]
 def all_estimators(
     type_filter: str | Sequence[str] | None = None,
 ) -> list[tuple[str, type[BaseEstimator]]]:
-    """Public estimators of the package.
+    """List the public estimators of the package.
 
     Every public sub-package is searched for the classes that it exports; private modules, base
     classes and classes of other packages are ignored.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -46,6 +48,10 @@ def all_estimators(
     ------
     ValueError
         For an unknown kind.
+
+    See Also
+    --------
+    milearn.utils.estimator_checks.parametrize_with_bag_checks : Test estimators.
 
     Examples
     --------

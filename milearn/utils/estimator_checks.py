@@ -47,9 +47,11 @@ class _Check:
 
 
 def applies(check: str, estimator: Any, problem: Problem) -> bool:
-    """Whether a check applies to an estimator on a problem.
+    """Tell whether a check of bags applies to an estimator and a problem.
 
     This depends on the tags, methods and parameters of the estimator, which need not be fitted.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -71,6 +73,10 @@ def applies(check: str, estimator: Any, problem: Problem) -> bool:
     ValueError
         If there is no check with this name.
 
+    See Also
+    --------
+    bag_checks : Iterate over the checks that apply.
+
     Examples
     --------
     >>> from milearn.baselines import SingleInstance
@@ -90,7 +96,9 @@ def applies(check: str, estimator: Any, problem: Problem) -> bool:
 
 
 def bag_checks(estimator: Any) -> Iterator[_Check]:
-    """All checks that apply to an estimator, one for each kind of input and task.
+    """Iterate over the checks that apply to an estimator, for each kind of input and task.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -101,6 +109,11 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     ------
     callable
         Called with the estimator; it has a ``name`` and an ``id`` (with kind and task).
+
+    See Also
+    --------
+    check_bag_estimator : Run all checks.
+    applies : Tell whether one check applies.
 
     Examples
     --------
@@ -144,6 +157,8 @@ def check_bag_estimator(
 ) -> None:
     """Run all checks of bags on an estimator, and raise the first failure.
 
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     estimator : estimator instance
@@ -155,6 +170,10 @@ def check_bag_estimator(
     ------
     AssertionError
         With the check, the kind of input and the difference.
+
+    See Also
+    --------
+    parametrize_with_bag_checks : One test per check.
 
     Examples
     --------
@@ -175,7 +194,9 @@ def parametrize_with_bag_checks(
     *,
     expected_failed_checks: Callable[[Any], Mapping[str, str]] | None = None,
 ) -> Any:
-    """pytest decorator: one test for each estimator and check of bags.
+    """Parametrize a pytest test over estimators and checks of bags.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -190,6 +211,10 @@ def parametrize_with_bag_checks(
     -------
     pytest mark
         For a test function with the arguments ``estimator`` and ``check``.
+
+    See Also
+    --------
+    check_bag_estimator : Run all checks in one call.
 
     Examples
     --------

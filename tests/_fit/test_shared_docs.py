@@ -36,22 +36,25 @@ def test_the_text_takes_the_place_of_its_name():
         class_weight : dict, "balanced" or None, default=None
             Factor on C for each class.
         n_jobs : int, default=None
-            Number of jobs that run in parallel, over classes and starts. None means 1 unless in a
-            :obj:`joblib.parallel_config` context; -1 means using all processors.
+            Number of parallel jobs over classes and starts. None means 1 unless in a
+            :obj:`joblib.parallel_config` context; -1 means all processors.
 
         Attributes
         ----------
         n_features_in_ : int
             Number of features of an instance.
         objective_ : float
-            Value of the problem above at the solution.
+            Value of the problem above.
         """)
     assert max(map(len, Documented.__doc__.splitlines())) <= 100
 
 
 @pytest.mark.parametrize(
     ("placeholder", "hanging", "start"),
-    [("rows_or_dual: bags", 0, "With the linear kernel"), ("cheung2006: 2", 3, ".. [2] P.-M. ")],
+    [
+        ("rows_or_dual: bags", 0, "The linear kernel on many bags"),
+        ("cheung2006: 2", 3, ".. [2] P.-M. "),
+    ],
 )
 def test_paragraphs_and_references_are_indented_like_their_placeholder(placeholder, hanging, start):
     first, *others = with_shared_docs(f"    {{{placeholder}}}").splitlines()

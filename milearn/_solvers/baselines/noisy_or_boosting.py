@@ -54,7 +54,7 @@ class BoostingSolution:
     """An ensemble b + sum_k a_k h_k with its loss."""
 
     learners: list[Any]
-    # The a_k, above zero, of shape (n_rounds,).
+    # The a_k, above zero, of shape (n_iter_,).
     steps: np.ndarray
     intercept: float
     objective: float

@@ -122,7 +122,7 @@ def _maxima(block: Block, weights: np.ndarray, scores: Scores) -> tuple[slice, n
 def instance_scores(
     source: PassSource, weights: np.ndarray, scores: Scores = block_scores
 ) -> np.ndarray:
-    """Score of each instance for each weight vector, shape (n_instances, n_vectors)."""
+    """Score all instances by any fitted estimator, high for the positive class."""
     values = np.empty((source.n_instances, len(weights)))
     for rows, found in source.map(_scores_of, weights, scores, in_parts=True):
         values[rows] = found.T

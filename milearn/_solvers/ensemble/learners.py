@@ -34,6 +34,10 @@ class WeakLearner(Protocol):
 class Stump:
     """Weak learner: a threshold on one feature.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     feature : int
@@ -42,6 +46,10 @@ class Stump:
         Value that separates the two sides.
     sign : {-1, 1}
         Value above the threshold; ``-sign`` up to and including it.
+
+    See Also
+    --------
+    DPBoost, LPBoost : Ensembles of weak learners.
 
     Examples
     --------
@@ -98,6 +106,10 @@ class Stump:
 class Ball:
     """Weak learner: a threshold on the squared distance from a point.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     center : ndarray of shape (n_features,)
@@ -106,6 +118,10 @@ class Ball:
         Squared radius.
     sign : {-1, 1}
         Value outside the ball; ``-sign`` inside it and on its surface.
+
+    See Also
+    --------
+    DPBoost, LPBoost : Ensembles of weak learners.
 
     Examples
     --------
@@ -173,10 +189,18 @@ class Ball:
 class FittedClassifier:
     """Weak learner: a classifier that was fitted to weighted instances of the classes -1 and 1.
 
+    Read more in the :ref:`User Guide <methods_trees>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     estimator : fitted classifier
         Classifier with the classes -1 and 1.
+
+    See Also
+    --------
+    DPBoost, LPBoost : Ensembles of weak learners.
 
     Examples
     --------

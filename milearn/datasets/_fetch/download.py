@@ -160,7 +160,11 @@ FETCHED = "fetched"
 
 
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of the data sets, created if it does not exist.
+    """Return the folder of the data sets, which is created if it does not exist.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -172,6 +176,10 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
     -------
     path : pathlib.Path
         Fetchers store their files in its subfolder ``fetched``.
+
+    See Also
+    --------
+    clear_data_home : Remove the downloaded files.
 
     Examples
     --------
@@ -193,9 +201,24 @@ def clear_data_home(data_home: str | os.PathLike[str] | None = None) -> None:
 
     Only the subfolder ``fetched`` is removed, because the folder may contain your own files.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     data_home : path-like, default=None
         See :func:`get_data_home`.
+
+    See Also
+    --------
+    get_data_home : The folder of the data sets.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from milearn.datasets import clear_data_home
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     clear_data_home(folder)
     """
     shutil.rmtree(get_data_home(data_home) / FETCHED, ignore_errors=True)

@@ -57,6 +57,10 @@ def fetch_bags(
     The file is created only when it is complete and has the right checksum, so that interrupted and
     concurrent calls are safe. Further calls read the stored file and do not use the network.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     url : str
@@ -145,6 +149,10 @@ def fetch_musk(
     the surface from the origin along a ray, or a position of an oxygen atom. Features are integers
     of about -470 to 625 and should be scaled.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     version : {1, 2}, default=1
@@ -175,6 +183,11 @@ def fetch_musk(
         With ``download_if_missing=False``, if the file is missing.
     BagFileError
         A ValueError: if the archive is damaged, or its values differ from the published ones.
+
+    See Also
+    --------
+    fetch_andrews : Fetch Elephant, Fox, Tiger and texts.
+    fetch_bags : Download any file of bags.
 
     References
     ----------
@@ -229,6 +242,10 @@ def fetch_andrews(
     trec1, trec2, trec3, trec7, trec10     400   about 3300      66000     text, of passages
     ====================================== ====  ==============  ========  =================
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     name : str, default="elephant"
@@ -256,6 +273,11 @@ def fetch_andrews(
         With ``download_if_missing=False``, if the file is missing.
     BagFileError
         A ValueError: if the archive is damaged, or its values differ from the published ones.
+
+    See Also
+    --------
+    fetch_musk : Fetch Musk1 or Musk2.
+    fetch_bags : Download any file of bags.
 
     Notes
     -----

@@ -473,6 +473,10 @@ def load_bag_folder(
     The headers of all files are read first. Then one array is allocated and filled, so that the
     required memory is that of the bags plus one file per job.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     path : path-like

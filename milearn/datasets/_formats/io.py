@@ -213,6 +213,10 @@ def load_bags(
                .svm                 ``instance:bag:label index:value``
     ========== ==================== ==============================================================
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     path : path-like
@@ -366,6 +370,10 @@ def save_bags(
     descr: str = "",
 ) -> None:
     """Write bags to a file or folder, which is created only when it is complete.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------

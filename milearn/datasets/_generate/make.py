@@ -40,12 +40,16 @@ def make_bags(
     random_state: Any = None,
     return_instance_labels: bool = False,
 ) -> Any:
-    """Random bags for classification, with known witnesses.
+    """Generate random bags for classification, with known witnesses.
 
     Background instances are standard normal. Clusters are ``concept_distance`` away from the
     origin, each in its own direction: concepts, whose instances (the witnesses) make a bag
     positive; distractors, which occur in bags of both classes; and poison, which occurs in
     negative bags only, so that a model may learn its absence instead of the concept.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -288,9 +292,13 @@ def random_labels(n_bags: int, positive_fraction: float, rng: np.random.RandomSt
 
 
 def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:
-    """Region of points of the unit square: 1 above the curve, -1 below it, 0 in the margin.
+    """Find the region of points of the unit square: above the curve, below it, or its margin.
 
     The curve is :math:`x_2 = 0.5 + 0.25 \\sin 2 \\pi x_1`.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -303,6 +311,10 @@ def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:
     -------
     ndarray of shape (n_points,), int64
         Regions of the points: 1, -1 or 0.
+
+    See Also
+    --------
+    make_ambiguous_plane : Generate bags of such points.
 
     Examples
     --------
@@ -324,12 +336,16 @@ def make_ambiguous_plane(
     random_state: Any = None,
     return_instance_labels: bool = False,
 ) -> Any:
-    """Positive bags with one positive instance, and bags of one instance, in the plane.
+    """Generate bags of points in the plane; one point of a positive bag is positive.
 
     Instances are uniform over two regions of the unit square, separated by a curved margin (see
     :func:`plane_side`). An ambiguous bag is positive: one instance is in the positive region and
     the others in the negative one. Its size is a Poisson number, drawn again until it is at least
     2. The bags of one instance are drawn from both regions.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -360,6 +376,10 @@ def make_ambiguous_plane(
     ------
     ValueError
         If a parameter is out of its range.
+
+    See Also
+    --------
+    plane_side : Find the region of a point.
 
     References
     ----------
@@ -424,7 +444,7 @@ def make_affinity(
     random_state: Any = None,
     return_instance_values: bool = False,
 ) -> Any:
-    r"""Random artificial molecules with their binding affinity, for regression.
+    r"""Generate artificial molecules with their binding affinity, for regression.
 
     A bag is a molecule and an instance one of its shapes: distances :math:`d_k` to the receptor
     along ``n_features`` directions, of which ``n_relevant`` are relevant. The affinity of a shape
@@ -438,6 +458,10 @@ def make_affinity(
     with the Lennard-Jones potential :math:`-v`, where :math:`v` has its maximum 1 at
     :math:`u = 2^{1/6}`, scale factors :math:`s_k` and receptor distances :math:`\sigma_k`. The
     value of a molecule is the affinity of its best shape, in [0, 1].
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -530,6 +554,10 @@ def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None
     Each new column contains values of an existing column, drawn at random with replacement. It has
     the same distribution as a feature of these data but is independent of bags and labels.
 
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
+
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
@@ -543,6 +571,10 @@ def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None
     -------
     Bags
         If there are feature names, the new ones are "irrelevant0", "irrelevant1", ...
+
+    See Also
+    --------
+    make_affinity : Generate molecules.
 
     Examples
     --------
@@ -579,9 +611,13 @@ def load_digit_bags(
     random_state: Any = 0,
     return_X_y: bool = False,
 ) -> Any:
-    """Bags of handwritten digits; a bag is positive if it contains a given digit.
+    """Load bags of handwritten digits; a bag is positive if it contains a given digit.
 
     The images are the 1797 scans of 8 x 8 pixels of :func:`sklearn.datasets.load_digits`.
+
+    Read more in the :ref:`User Guide <guide_choose>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -618,6 +654,10 @@ def load_digit_bags(
     ------
     ValueError
         If there are not enough images, or a parameter is out of its range.
+
+    See Also
+    --------
+    make_bags : Generate random bags.
 
     Examples
     --------
@@ -730,12 +770,16 @@ def make_single_concept(
     distance: float = 6.0,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """One concept, and a poison that is in different classes in training and test.
+    """Generate bags of one concept and a decoy that changes its class in the test data.
 
     A bag is positive if it contains an instance of the concept. In training every negative bag also
     contains one of the poison; at test every positive bag does. A model that has learned "no
     poison, hence positive" has an AUC below 1/2 at test. The largest instance score of a model of
     the concept does not depend on the poison.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -755,6 +799,10 @@ def make_single_concept(
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
         Bags and labels of both parts.
+
+    See Also
+    --------
+    make_threshold_concepts, make_false_frequency : Other tests of the multiple-instance assumption.
 
     References
     ----------
@@ -787,12 +835,16 @@ def make_threshold_concepts(
     poison: bool = True,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """Two concepts, of which a positive bag contains both.
+    """Generate bags of two concepts; a positive bag contains both.
 
     A positive bag contains one instance of each concept. A negative bag contains two instances of
     one concept or none, so that neither a single concept nor the number of instances of concepts is
     sufficient. A model whose bag score is the maximum over instances cannot solve this task; a
     model that combines maxima of several instance scores can.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -814,6 +866,10 @@ def make_threshold_concepts(
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
         Bags and labels of both parts.
+
+    See Also
+    --------
+    make_single_concept, make_false_frequency : Other tests of the multiple-instance assumption.
 
     References
     ----------
@@ -847,12 +903,16 @@ def make_false_frequency(
     distance: float = 6.0,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """One concept, in bags whose size depends on the label, differently in training and test.
+    """Generate bags of one concept whose sizes mislead a model that counts instances.
 
     A bag is positive if it contains an instance of the concept. In training positive bags contain
     three of them, and twice the background of negative bags. At test they contain one, and half the
     background of negative bags, which is ``dilution`` times as large. A model that uses the number
     of instances, or the fraction of the concept in a bag, fails at test.
+
+    Read more in the :ref:`User Guide <guide_data>`.
+
+    .. versionadded:: 0.1.0
 
     Parameters
     ----------
@@ -873,6 +933,10 @@ def make_false_frequency(
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
         Bags and labels of both parts.
+
+    See Also
+    --------
+    make_single_concept, make_threshold_concepts : Other tests of the multiple-instance assumption.
 
     References
     ----------
