@@ -109,7 +109,7 @@ def fetch_bags(
     Examples
     --------
     >>> from milearn.datasets import fetch_bags
-    >>> corel = fetch_bags("https://example.org/mil/corel.npz")  # doctest: +SKIP
+    >>> corel = fetch_bags(url)  # doctest: +SKIP
     """
     path = fetched(
         url,
