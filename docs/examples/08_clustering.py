@@ -85,4 +85,4 @@ _ = WitnessDisplay.from_estimator(
 )
 
 # %%
-# M3IC can leave clusters empty, see :doc:`/guide/clustering`. Always check the sizes of the clusters.
+# M3IC can leave clusters empty, see :ref:`methods_clustering`. Always check the sizes of the clusters.

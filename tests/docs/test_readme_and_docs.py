@@ -16,7 +16,12 @@ import milearn.model_selection
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-GUIDE = [CHECKOUT / "docs" / "start.rst", *sorted((CHECKOUT / "docs" / "guide").glob("*.rst"))]
+DOCS = CHECKOUT / "docs"
+FOLDERS = ("tutorials", "guide", "methods", "about")
+GUIDE = [
+    DOCS / "start.rst",
+    *sorted(page for name in FOLDERS for page in (DOCS / name).glob("*.rst")),
+]
 
 
 def code_blocks(language):
