@@ -1,7 +1,7 @@
 """Plain-text version of the site: ``llms.txt`` lists the pages, each of which is there as text.
 
-``guide/svm.html`` has ``guide/svm.txt`` beside it, the source of the page; pages of the API are
-written from their docstrings. ``llms-full.txt`` holds all of the guide in one file.
+``guide/save.html`` has ``guide/save.txt`` next to it, the source of the page; pages of the API are
+written from their docstrings. ``llms-full.txt`` holds guide and methods in one file.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from sphinx.writers.text import TextTranslator
 
 SECTIONS = (
     ("Start", ("index", "start", "install")),
+    ("Tutorials", ("tutorials/",)),
     ("Guide", ("guide/",)),
+    ("Methods", ("methods/", "algorithms/")),
     ("Examples", ("gallery/",)),
     ("API", ("api/",)),
-    ("Algorithms", ("algorithms/",)),
     ("Results", ("results/",)),
+    ("About", ("about/",)),
     ("More", ("",)),
 )
 LEFT_OUT = ("gallery/backreferences", "gallery/sg_execution_times", "sg_execution_times")
@@ -55,7 +57,7 @@ def write_pages(app: Any, error: Exception | None) -> None:
         )
         title = app.env.titles[page].astext()
         listed[section].append(f"- [{title}]({page}.txt)")
-        if section in ("Start", "Guide", "Examples"):
+        if section in ("Start", "Tutorials", "Guide", "Methods", "Examples"):
             whole.append(text)
     lines = [
         f"# {app.config.project} {app.config.release}",

@@ -86,4 +86,4 @@ display = WitnessDisplay.from_estimator(
 _ = display.figure_.suptitle("The witness of each bag, by cluster")
 
 # %%
-# M3IC can leave clusters empty, see :doc:`/guide/clustering`. Always check the sizes of the clusters.
+# M3IC can leave clusters empty, see :ref:`methods_clustering`. Always check the sizes of the clusters.

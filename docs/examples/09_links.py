@@ -71,6 +71,6 @@ ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
 
 # %%
 # The benefit of the links is the difference between "links" and "permuted links" on the same draws, not the difference
-# from a model with other settings. On the real data of :doc:`/guide/structured` it is close to zero.
+# from a model with other settings. On real web pages and proteins it is close to zero (:ref:`methods_links`).
 difference = table[1] - table[2]
 print(f"links minus permuted links: {difference.mean():+.3f} ± {difference.std() / np.sqrt(8):.3f}")
