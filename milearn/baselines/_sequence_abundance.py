@@ -89,7 +89,9 @@ class SequenceAbundanceClassifier(BagClassifier):
     The distributions are fitted by maximum likelihood to the counts of the inner folds. In counts
     of sequences that were selected with the same repertoires, the classes differ too much. For this
     reason, scores of training repertoires are too good. A fold selects fewer sequences than all
-    repertoires do, and the depths are reduced accordingly. Different samples of one person are not
+    repertoires do, and the depths are reduced accordingly. If positive
+    repertoires have no more associated sequences than the others, both classes get the same
+    distribution, and the threshold is of no use. Different samples of one person are not
     independent: pass one of them, or their union.
 
     Memory and time grow with the number of sequences in all repertoires. There are no weights: an
@@ -180,6 +182,8 @@ class SequenceAbundanceClassifier(BagClassifier):
             scaled = np.maximum(depths * yields, counts)
             of_class = [(counts[codes == c], scaled[codes == c]) for c in (0, 1)]
             pair = [fit_beta_binomial(*each) for each in of_class]
+            if pair[positive].mean <= pair[1 - positive].mean:
+                pair = [fit_beta_binomial(counts, scaled)] * 2
             odds = log_odds(pair, prior, counts, scaled)
             models.append(pair)
             scores.append(-np.logaddexp(0.0, np.where(codes == 1, -odds, odds)).mean())

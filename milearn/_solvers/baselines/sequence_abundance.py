@@ -28,6 +28,11 @@ class BetaBinomial(NamedTuple):
     alpha: float
     beta: float
 
+    @property
+    def mean(self) -> float:
+        """Mean share of the associated sequences."""
+        return self.alpha / (self.alpha + self.beta)
+
     def log_likelihood(self, counts: np.ndarray, depths: np.ndarray) -> np.ndarray:
         """Logarithms of the probabilities without the binomial coefficient."""
         above = betaln(counts + self.alpha, depths - counts + self.beta)
