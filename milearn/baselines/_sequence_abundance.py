@@ -27,15 +27,15 @@ _THRESHOLDS = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 
 class SequenceAbundanceClassifier(BagClassifier):
-    r"""Number of sequences that are associated with a class, given the depth of a repertoire.
+    r"""Classification by the number of associated sequences and the depth of a repertoire.
 
     A bag is the repertoire of a person, and a feature is a sequence, such as the CDR3 of a T cell
     receptor. A bag has a sequence if one of its instances has a value above zero. Each sequence is
     tested by Fisher's exact test: is it in more of the positive repertoires than expected by
-    chance? Sequences with a p-value of at most a threshold are associated. Of the :math:`n`
-    sequences of a repertoire, its depth, :math:`k` are associated. In each class :math:`c`, this
-    count has a beta-binomial distribution with the parameters :math:`\alpha_c, \beta_c`. The score
-    is the logarithm of the odds
+    chance? Sequences with a p-value of at most a threshold are associated. A repertoire has
+    :math:`n` sequences, which are its depth, and :math:`k` of them are associated. In each class
+    :math:`c`, this count has a beta-binomial distribution with the parameters :math:`\alpha_c,
+    \beta_c`. The score is the logarithm of the odds
 
     .. math::
 
@@ -89,10 +89,10 @@ class SequenceAbundanceClassifier(BagClassifier):
     The distributions are fitted by maximum likelihood to the counts of the inner folds. In counts
     of sequences that were selected with the same repertoires, the classes differ too much. For this
     reason, scores of training repertoires are too good. A fold selects fewer sequences than all
-    repertoires do, and the depths are reduced accordingly. If positive
-    repertoires have no more associated sequences than the others, both classes get the same
-    distribution, and the threshold is of no use. Different samples of one person are not
-    independent: pass one of them, or their union.
+    repertoires do, and the depths are reduced accordingly. If positive repertoires have no more
+    associated sequences than the others, both classes get the same distribution, and the threshold
+    is of no use. Different samples of one person are not independent: pass one of them, or their
+    union.
 
     Memory and time grow with the number of sequences in all repertoires. There are no weights: an
     abundant sequence counts once. The score of an instance is that of a repertoire with this
@@ -235,7 +235,7 @@ class SequenceAbundanceClassifier(BagClassifier):
         Returns
         -------
         ndarray of int of shape (n_bags, 2)
-            k and n of each repertoire.
+            Associated sequences k and depth n.
         """
         return self._counts(self._checked(X))
 

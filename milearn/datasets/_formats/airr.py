@@ -116,13 +116,6 @@ def load_airr(
         ``b"CASSLGF"``, or ``b"CASSLGF TRBV7-9 TRBJ1-2"`` with ``genes=True``. ``n_dropped``, of
         shape (n_people,), has the number of damaged rows of each person.
 
-    Warns
-    -----
-    UserWarning
-        If rows were left out, with the first files and lines: those without ``junction_aa``, with
-        characters other than the 20 amino acids, such as a stop codon, or with a
-        ``duplicate_count`` that is not a number above zero.
-
     Raises
     ------
     FileNotFoundError
@@ -133,6 +126,13 @@ def load_airr(
         read.
     ImportError
         Without pandas (``pip install "milearn[frames]"``).
+
+    Warns
+    -----
+    UserWarning
+        If rows were left out, with the first files and lines: those without ``junction_aa``, with
+        characters other than the 20 amino acids, such as a stop codon, or with a
+        ``duplicate_count`` that is not a number above zero.
 
     See Also
     --------
