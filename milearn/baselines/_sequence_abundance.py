@@ -250,6 +250,11 @@ class SequenceAbundanceClassifier(BagClassifier):
         models = [*map(BetaBinomial, self.alpha_, self.beta_)]
         return log_odds(models, self._prior, *self._counts(bags).T)
 
+    def _decide(self, scores: np.ndarray) -> np.ndarray:
+        # Equal odds are not evidence for the positive class.
+        second = scores > 0 if self._positive_sign == 1 else scores >= 0
+        return self.classes_[second.astype(np.intp)]
+
 
 def _folds(presence: Bags, codes: np.ndarray) -> np.ndarray:
     """Number of the fold of each repertoire, which does not depend on the order of repertoires."""
