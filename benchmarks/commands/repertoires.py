@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
@@ -44,7 +45,9 @@ CMV = {400: 0.86, 200: 0.51, 100: 0.46}
 K_MERS = {3: (0.95, 0.89, 0.77, 0.68, 0.65), 4: (1.00, 0.96, 0.91, 0.80, 0.75)}
 # Median depths of people, repertoires by k with their depth, and sequences of the pool.
 CMV_DEPTH, FAST_DEPTH = 200_000, 5_000
-REPERTOIRES, DEPTH, IN_POOL = {3: 1000, 4: 400}, 100_000, 200_000
+REPERTOIRES, DEPTH, IN_POOL = {3: 2000, 4: 1000}, 100_000, 200_000
+# k-mers that differ most between the training repertoires of both classes.
+MOST_K_MERS = 10_000
 COSTS, N_SPLITS, TEST_SHARE = (0.01, 0.03, 0.1, 1.0), 3, 0.3
 # Shares of sequences with the motif, people and their sequences.
 NEEDLES, NEEDLE_SHAPE, MISVC_COSTS = (0.001, 0.0002), (200, 5000), (1e-3, 1e-2, 1e-1)
@@ -63,7 +66,12 @@ class RepertoireTask:
     @property
     def key(self) -> str:
         name = f"repertoires/{self.dataset}/{self.setting:g}/{self.draw}"
-        return f"{name}@{digest([self.method, self.depth, REPERTOIRES, IN_POOL, NEEDLE_SHAPE])}"
+        own = {
+            "cmv": [self.depth],
+            "motifs": [self.depth, REPERTOIRES.get(int(self.setting)), IN_POOL, MOST_K_MERS],
+            "needle": [self.method, IN_POOL, NEEDLE_SHAPE],
+        }
+        return f"{name}@{digest(own[self.dataset])}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +144,8 @@ def _motifs(task: RepertoireTask) -> dict[str, Any]:
     k = int(task.setting)
     pool = olga_pool(IN_POOL, "human_B_heavy")
     X, labels = draw_motifs(REPERTOIRES[k], task.depth, k, pool, task.draw)
-    model = make_pipeline(StandardScaler(), _lasso())
+    selected = SelectKBest(k=min(MOST_K_MERS, X.shape[1]))
+    model = make_pipeline(selected, StandardScaler(), _lasso())
     splits = StratifiedShuffleSplit(N_SPLITS, test_size=TEST_SHARE, random_state=0)
     found: dict[str, list[float]] = {}
     for name, y in labels.items():
@@ -221,7 +230,10 @@ def show_motifs(tasks: Sequence[RepertoireTask], records: dict[str, dict[str, An
     title = "implanted motifs: balanced accuracy of L1 logistic regression by label"
     if rows:
         show(Table(["features", "repertoires", *MOTIFS], rows, title=title))
-        say(f"{DEPTH:,} sequences in a repertoire, drawn from {IN_POOL:,} of OLGA (human IGH).")
+        say(
+            f"{DEPTH:,} sequences in a repertoire, drawn from {IN_POOL:,} of OLGA (human IGH). The "
+            f"{MOST_K_MERS:,} k-mers that differ most between the training classes are features."
+        )
 
 
 def show_needles(tasks: Sequence[RepertoireTask], records: dict[str, dict[str, Any]]) -> None:

@@ -83,12 +83,12 @@ def draw_cmv(n_train: int, seed: int, *, depth: int, n_test: int = 200) -> Peopl
     """Draw people; the sequences of one training person only are instances without a feature."""
     rng = np.random.default_rng(seed)
     background = _Background.make()
-    y = np.concatenate([rng.permutation(n) < POSITIVE_SHARE * n for n in (n_train, n_test)])
+    parts = [rng.permutation(n) < POSITIVE_SHARE * n for n in (n_train, n_test)]
+    y = np.concatenate(parts).astype(int)
     depths = np.rint(depth * rng.lognormal(0, DEPTH_SPREAD, len(y))).astype(int)
     rows = []
     for positive, size in zip(y.tolist(), depths.tolist(), strict=True):
-        alpha, beta = COUNTS[int(positive)]
-        number = min(POOL, rng.binomial(size, rng.beta(alpha, beta)))
+        number = min(POOL, rng.binomial(size, rng.beta(*COUNTS[positive])))
         own = np.sort(rng.choice(POOL, number, replace=False))
         rows.append(np.concatenate([own, background.draw(size, rng) + POOL]))
     shared, number = np.unique(np.concatenate(rows[:n_train]), return_counts=True)
@@ -101,7 +101,6 @@ def draw_cmv(n_train: int, seed: int, *, depth: int, n_test: int = 200) -> Peopl
         _bags(columns[part], depths[part], len(shared))
         for part in (slice(0, n_train), slice(n_train, None))
     )
-    y = y.astype(int)
     associated = np.flatnonzero(shared < POOL)
     return People(train, y[:n_train], test, y[n_train:], associated)
 
@@ -165,8 +164,7 @@ def implant(sequence: str, motif: str, replaced: bool, rng: np.random.Generator)
         letters[at] = rng.choice([each for each in AMINO_ACIDS if each != letters[at]])
     start = len(sequence) // 2 + START + int(rng.integers(N_STARTS))
     start = max(0, min(start, len(sequence) - len(letters)))
-    old = sequence[start : start + len(letters)]
-    new = "".join(a or b for a, b in zip(letters, old, strict=False))
+    new = "".join(a or b for a, b in zip(letters, sequence[start:], strict=False))
     return sequence[:start] + new + sequence[start + len(new) :]
 
 
