@@ -21,6 +21,7 @@ COMMANDS = (
     "classical",
     "stored-folds",
     "needles",
+    "repertoires",
     "calibration",
     "automatic",
     "paper",

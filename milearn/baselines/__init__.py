@@ -7,6 +7,7 @@ from ._diverse_density import EMDD, DiverseDensity
 from ._miforest import MIForest
 from ._milboost import MILBoost
 from ._miles import MILES
+from ._sequence_abundance import SequenceAbundanceClassifier
 from ._single_instance import SingleInstance
 from ._sparse_misvc import SparseMISVC
 
@@ -19,6 +20,7 @@ __all__ = [
     "DiverseDensity",
     "MIForest",
     "MILBoost",
+    "SequenceAbundanceClassifier",
     "SingleInstance",
     "SparseMISVC",
 ]

@@ -3,6 +3,7 @@
 from ._errors import BagFileError, DownloadError
 from ._fetch.download import clear_data_home, get_data_home
 from ._fetch.fetchers import fetch_andrews, fetch_bags, fetch_musk
+from ._formats.airr import load_airr
 from ._formats.folder import load_bag_folder
 from ._formats.io import load_bags, save_bags
 from ._generate.make import (
@@ -26,6 +27,7 @@ __all__ = [
     "fetch_bags",
     "fetch_musk",
     "get_data_home",
+    "load_airr",
     "load_bag_folder",
     "load_bags",
     "load_digit_bags",

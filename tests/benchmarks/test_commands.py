@@ -46,6 +46,7 @@ LINES = {
         "slides with shares, oracle",
         15,
     ),
+    "repertoires": ("--fast", "associated sequences (cmv)", 1),
     "calibration": ("--fast", "R2 on new bags", None),
     "survival": ("--help", "scikit-survival", None),
     "automatic": ("--recorded --help", "further sets", None),

@@ -1,1 +1,1 @@
-"""Diverse density, MILBoost, MIForest, BLRT."""
+"""Diverse density, MILBoost, MIForest, BLRT, sequence abundance."""

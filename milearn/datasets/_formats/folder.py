@@ -38,7 +38,7 @@ from .table import open_parquet
 from .text import check_column, check_header, check_width, csv_rows, listed
 
 # Names of the recognised columns of a table, in the order of preference.
-_BAG_COLUMNS = "bag bag_name bag_id slide_id slide filename file image_id name id"
+_BAG_COLUMNS = "bag bag_name bag_id repertoire_id slide_id slide filename file image_id name id"
 _COLUMNS = {
     "bag": tuple(_BAG_COLUMNS.split()),
     "label": ("label", "bag_label", "target"),
@@ -305,7 +305,8 @@ def _bag_name(value: Any, known: set[str]) -> str | None:
     # pandas reads a column of integers with a missing value as floats.
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     text = text.strip()
-    shorter = (text, Path(text).name, Path(text).stem)
+    # A compressed file has two suffixes.
+    shorter = (text, Path(text).name, Path(text).stem, Path(Path(text).stem).stem)
     return next((name for name in shorter if name in known), text)
 
 
@@ -571,7 +572,7 @@ def load_bag_folder(
         record = _filled(path, bags, kept_dtype, scratch, *progress)
         if further:
             with naming(path):
-                record.bags = record.bags.with_bag_data(_bag_data(bags, table, further))
+                record.bags = record.bags.with_bag_data(columns_of(bags, table, further))
         record.fields |= labels_of(bags)
         record.target = record.fields.pop("target")
         if len(dropped):
@@ -623,9 +624,9 @@ def survey(
     elif asked:
         raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
     given = [(name, files[name], row) for name, row in rows.items()]
-    found = _in_threads(_found_bag, given, "sizes", *progress)
+    found = in_threads(_found_bag, given, "sizes", *progress)
     problems += _problems(found, empty)
-    _check_readable(path, problems, {*rows, *(name for name, _ in problems)})
+    check_readable(path, problems, {*rows, *(name for name, _ in problems)})
     bags = [bag for bag in found if bag.size]
     if not bags:
         raise BagFileError(f"{path}: every file is empty; there is no bag to read.")
@@ -765,7 +766,7 @@ def _problems(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
     return found
 
 
-def _check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collection[Any]) -> None:
+def check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collection[Any]) -> None:
     if not problems:
         return
     n_wrong = len({name for name, _ in problems})
@@ -812,9 +813,9 @@ def _filled(
             return str(error)
         return None
 
-    found = _in_threads(fill, range(len(bags)), "bags", n_jobs, verbose)
+    found = in_threads(fill, range(len(bags)), "bags", n_jobs, verbose)
     problems = [(bag.name, what) for bag, what in zip(bags, found, strict=True) if what is not None]
-    _check_readable(path, problems, bags)
+    check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else None
     with naming(path):
         record = BagRecord(make_bags_of(Bags, arrays["features"], offsets, instance_data=data))
@@ -858,7 +859,7 @@ def labels_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
     return fields
 
 
-def _bag_data(bags: Sequence[FoundBag], table: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+def columns_of(bags: Sequence[FoundBag], table: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns of the table for the bags that are kept."""
     known = bags[0].row.columns
     if not known:
@@ -872,7 +873,7 @@ def _bag_data(bags: Sequence[FoundBag], table: Any, names: Sequence[str]) -> dic
     return chosen
 
 
-def _in_threads(
+def in_threads(
     function: Callable[[Any], Any],
     items: Collection[Any],
     label: str,

@@ -1,0 +1,194 @@
+r"""Fisher's exact test of many sequences, and beta-binomial counts of those with a low p-value.
+
+The table of p-values satisfies p(a, b) = h(a, b) + p(a + 1, b - 1), where h is the hypergeometric
+probability that a of the positive and b of the negative repertoires have a sequence. The tests of
+millions of sequences are entries of this table, which has a row for each count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import betaln, gammaln, logit, psi
+
+# Bounds of alpha: the distribution is binomial at the upper one.
+_ALPHAS = (0.1, 1e4)
+_STARTS = (1.0, 10.0)
+# A class without any associated sequence has the mean of this many sequences.
+_LEAST_COUNT = 0.5
+
+
+class BetaBinomial(NamedTuple):
+    """A beta-binomial distribution of counts."""
+
+    alpha: float
+    beta: float
+
+    @property
+    def mean(self) -> float:
+        """Mean share of the associated sequences."""
+        return self.alpha / (self.alpha + self.beta)
+
+    def log_likelihood(self, counts: np.ndarray, depths: np.ndarray) -> np.ndarray:
+        """Logarithms of the probabilities without the binomial coefficient."""
+        above = betaln(counts + self.alpha, depths - counts + self.beta)
+        return np.asarray(above - betaln(self.alpha, self.beta))
+
+
+def fisher_table(n_positive: int, n_negative: int, most: tuple[int, int]) -> np.ndarray:
+    """One-sided p-values of Fisher's exact test for all counts up to ``most``.
+
+    Parameters
+    ----------
+    n_positive, n_negative : int
+        Numbers of repertoires.
+    most : (int, int)
+        The largest counts of positive and of negative repertoires with a sequence.
+
+    Returns
+    -------
+    ndarray of shape (most[0] + 1, most[1] + 1)
+        The probability of at least a positive repertoires among a + b repertoires.
+    """
+    last = min(n_positive, sum(most))
+    a, b = np.arange(last + 1)[:, None], np.arange(most[1] + 1)
+    chances = np.exp(
+        _log_binomial(n_positive, a)
+        + _log_binomial(n_negative, b)
+        - _log_binomial(n_positive + n_negative, a + b)
+    )
+    for row in range(last - 1, -1, -1):
+        chances[row, 1:] += chances[row + 1, :-1]
+    return np.asarray(np.minimum(chances[: most[0] + 1], 1.0))
+
+
+def _log_binomial(n: int, k: np.ndarray) -> np.ndarray:
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+class Association(NamedTuple):
+    """The p-value of each sequence, and the associated sequences of each repertoire."""
+
+    # Of shape (n_sequences,).
+    p_values: np.ndarray
+    # Of shape (n_thresholds, n_repertoires): a repertoire counts the sequences that are selected
+    # without its fold.
+    counts: np.ndarray
+    # The number of sequences of a repertoire that these selections can find on average, relative to
+    # the selection with all repertoires. Of the shape of ``counts``.
+    yields: np.ndarray
+
+
+def associations(
+    presence: Any, positive: np.ndarray, folds: np.ndarray, thresholds: np.ndarray
+) -> Association:
+    """Test every sequence on all repertoires, and without each fold.
+
+    Parameters
+    ----------
+    presence : csr_array of shape (n_repertoires, n_sequences)
+        Its pattern, without duplicates, has the sequences of each repertoire.
+    positive : ndarray of bool of shape (n_repertoires,)
+        Both classes must occur.
+    folds : ndarray of shape (n_repertoires,)
+        Number of the fold of each repertoire. Those of both classes in a fold count the same
+        sequences, and the classes would differ by chance otherwise.
+    thresholds : ndarray of shape (n_thresholds,), increasing
+        Sequences with a p-value of at most a threshold are selected.
+    """
+    n_rows, n_sequences = presence.shape
+    rows = [presence.indices[i:j] for i, j in pairwise(presence.indptr)]
+
+    def number_with(chosen: np.ndarray) -> np.ndarray:
+        """Number of the chosen repertoires that have each sequence."""
+        found = np.zeros(n_sequences, dtype=np.int32)
+        for at in np.flatnonzero(chosen).tolist():
+            found[rows[at]] += 1
+        return found
+
+    def tested(a: np.ndarray, b: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, Any]:
+        """P-values of all pairs of counts, and the place of each sequence among them."""
+        most = (int(a.max(initial=0)), int(b.max(initial=0)))
+        n_positive = int((positive & chosen).sum())
+        return fisher_table(n_positive, int(chosen.sum()) - n_positive, most), (a, b)
+
+    def found_by(levels: np.ndarray, a: np.ndarray, b: np.ndarray, chosen: Any) -> np.ndarray:
+        """Mean number of the sequences below each threshold in the chosen repertoires."""
+        sums = np.bincount(levels, a + b, minlength=len(thresholds) + 1)
+        return np.asarray(np.cumsum(sums[:-1]) / max(1, chosen.sum()))
+
+    with_a, with_b = number_with(positive), number_with(~positive)
+    everyone = np.ones(n_rows, dtype=bool)
+    table, places = tested(with_a, with_b, everyone)
+    p_values = table[places]
+    of_all = found_by(np.searchsorted(thresholds, table)[places], with_a, with_b, everyone)
+    counts = np.zeros((len(thresholds), n_rows), dtype=np.intp)
+    yields = np.ones(counts.shape)
+    for fold in np.unique(folds):
+        own = folds == fold
+        a, b = with_a - number_with(own & positive), with_b - number_with(own & ~positive)
+        table, places = tested(a, b, ~own)
+        levels = np.searchsorted(thresholds, table)[places]
+        for at in np.flatnonzero(own).tolist():
+            found = np.bincount(levels[rows[at]], minlength=len(thresholds))
+            counts[:, at] = np.cumsum(found[: len(thresholds)])
+        mean = found_by(levels, a, b, ~own)
+        both = (mean > 0) & (of_all > 0)
+        yields[np.ix_(both, own)] = (mean[both] / of_all[both])[:, None]
+    return Association(p_values, counts, yields)
+
+
+def fit_beta_binomial(counts: np.ndarray, depths: np.ndarray) -> BetaBinomial:
+    """Maximum likelihood over the mean alpha / (alpha + beta) and alpha, within bounds.
+
+    Parameters
+    ----------
+    counts, depths : ndarray of shape (n_repertoires,)
+        Associated sequences, and all sequences.
+    """
+    total = depths.sum()
+    least = _LEAST_COUNT / (total + 1)
+    odds = float(logit(np.clip(counts.sum() / total, least, 1 - least)))
+    bounds = [(float(logit(least)), -float(logit(least))), tuple(np.log(_ALPHAS))]
+
+    def model(point: np.ndarray) -> BetaBinomial:
+        # The odds of the mean are alpha / beta.
+        return BetaBinomial(float(np.exp(point[1])), float(np.exp(point[1] - point[0])))
+
+    def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
+        alpha, beta = model(point)
+        value = BetaBinomial(alpha, beta).log_likelihood(counts, depths).sum()
+        common = psi(alpha + beta) - psi(depths + alpha + beta)
+        of_alpha = alpha * (psi(counts + alpha) - psi(alpha) + common).sum()
+        of_beta = beta * (psi(depths - counts + beta) - psi(beta) + common).sum()
+        return -float(value), np.array([of_beta, -of_alpha - of_beta])
+
+    found = [
+        minimize(loss, (odds, np.log(start)), jac=True, bounds=bounds, method="L-BFGS-B")
+        for start in _STARTS
+    ]
+    return model(min(found, key=lambda each: float(each.fun)).x)
+
+
+def log_odds(
+    models: Sequence[BetaBinomial],
+    prior: float,
+    counts: np.ndarray,
+    depths: np.ndarray,
+) -> np.ndarray:
+    """Logarithm of the odds of the second model.
+
+    Parameters
+    ----------
+    models : sequence of two BetaBinomial
+        The distributions of the counts of both classes.
+    prior : float
+        Logarithm of the odds without counts.
+    counts, depths : ndarray of shape (n_repertoires,)
+    """
+    first, second = (model.log_likelihood(counts, depths) for model in models)
+    return np.asarray(prior + second - first)

@@ -1,0 +1,185 @@
+"""Folders of AIRR tables: what is read, merged and dropped, and what is refused."""
+
+import builtins
+import gzip
+import random
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from milearn.datasets import BagFileError, load_airr
+from milearn.datasets._formats import airr
+
+ROWS = {
+    "p1": [("CASSF", "TRBV1*01,TRBV2*01", 2), ("CAF", "TRBV1*02", 1), ("CASSF", "TRBV3*01", 3)],
+    "p2": [("CAF", "TRBV1*01", 1)],
+    "p3": [("CASSWWF", "TRBV9", 7), ("CAF", "TRBV1*01", 1)],
+}
+METADATA = pd.DataFrame(
+    {"filename": ["p2.tsv", "p3.tsv.gz", "p1"], "label": list("bab"), "age": [30, 40, 50]}
+)
+
+
+def write(folder, rows=ROWS, packed=("p3",)):
+    for name, cells in rows.items():
+        frame = pd.DataFrame(cells, columns=["junction_aa", "v_call", "duplicate_count"])
+        frame.insert(0, "sequence_id", range(len(frame)))
+        frame["j_call"] = "TRBJ1-1*01"
+        suffix = ".tsv.gz" if name in packed else ".tsv"
+        frame.to_csv(folder / f"{name}{suffix}", sep="\t", index=False)
+    return folder
+
+
+def table(people):
+    """People and receptors as a dense table of counts."""
+    X = people.data
+    rows = sparse.csr_array(X.instances)
+    counts = X.instance_data["duplicate_count"][np.diff(rows.indptr) > 0]
+    known = rows.indptr[X.offsets]
+    return sparse.csr_array((counts, rows.indices, known), shape=X.shape).toarray()
+
+
+def test_people_and_receptors(tmp_path):
+    people = load_airr(write(tmp_path), METADATA, bag_data=["age"])
+    assert people.bag_names.tolist() == ["p2", "p3", "p1"]
+    assert people.target_names[people.target].tolist() == ["b", "a", "b"]
+    assert people.data.bag_data["age"].tolist() == [30, 40, 50]
+    assert people.receptors.tolist() == [b"CAF", b"CASSF", b"CASSWWF"]
+    np.testing.assert_array_equal(table(people), [[1, 0, 0], [1, 0, 7], [1, 5, 0]])
+    assert people.data.sizes.tolist() == [1, 2, 2]
+    assert people.data.dtype == np.float32
+    assert (people.data.instances.data == 1).all()
+    assert people.n_dropped.tolist() == [0, 0, 0]
+
+
+def test_genes_distinguish_receptors(tmp_path):
+    people = load_airr(write(tmp_path), METADATA, genes=True)
+    assert people.receptors.tolist() == [
+        b"CAF TRBV1 TRBJ1-1",
+        b"CASSF TRBV1 TRBJ1-1",
+        b"CASSF TRBV3 TRBJ1-1",
+        b"CASSWWF TRBV9 TRBJ1-1",
+    ]
+    np.testing.assert_array_equal(table(people)[2], [1, 2, 3, 0])
+
+
+def test_new_people_have_the_columns_of_the_training_data(tmp_path):
+    for place in ("old", "new"):
+        (tmp_path / place).mkdir()
+    old = load_airr(write(tmp_path / "old"))
+    rows = {"x": [("CWWWF", "", 4), ("CASSF", "", 2), ("CASSWWWWF", "", 1)]}
+    new = load_airr(write(tmp_path / "new", rows), receptors=old.receptors)
+    assert new.target is None
+    assert new.data.shape == (1, 3)
+    np.testing.assert_array_equal(table(new), [[0, 2, 0]])
+    # In the order of lengths and letters; unknown receptors are instances of zeros.
+    np.testing.assert_array_equal(new.data.instances.toarray().sum(axis=1), [1, 0, 0])
+    np.testing.assert_array_equal(new.data.instance_data["duplicate_count"], [2, 4, 1])
+    for wrong in (old.receptors[::-1], old.receptors[[0, 0]], old.receptors[:0]):
+        with pytest.raises(ValueError, match="not in the order of load_airr"):
+            load_airr(tmp_path / "new", receptors=wrong)
+
+
+def test_damaged_rows_are_counted_and_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(airr, "_ROWS_AT_ONCE", 2)
+    rows = {
+        "p1": [("CAF", "", 1), ("", "", 1), ("CA*F", "", 1), ("CAF", "", 0), ("caf", "", 1)],
+        "p2": [("CAF", "", "many"), ("CWF", "", 1)],
+    }
+    write(tmp_path, rows, packed=())
+    with (tmp_path / "p2.tsv").open("a") as file:
+        file.write("2\n\n")
+    with pytest.warns(UserWarning, match="7 rows without a sequence") as caught:
+        people = load_airr(tmp_path)
+    assert "p1.tsv (line 3, 4, 5, ...), p2.tsv (line 2, 4, 5)." in str(caught[0].message)
+    assert people.n_dropped.tolist() == [4, 3]
+    np.testing.assert_array_equal(table(people), [[1, 0], [0, 1]])
+
+
+def test_columns_other_than_the_sequence_are_optional(tmp_path):
+    for name in ("p1", "p2"):
+        (tmp_path / f"{name}.tsv").write_text("junction_aa\nCAF\nCAF\n")
+    people = load_airr(tmp_path, METADATA[METADATA.filename != "p3.tsv.gz"])
+    assert not people.data.instance_data
+    assert people.data.sizes.tolist() == [1, 1]
+
+
+def test_metadata_in_the_folder_are_no_repertoire(tmp_path):
+    METADATA.to_csv(write(tmp_path) / "metadata.tsv", sep="\t", index=False)
+    assert len(load_airr(tmp_path, tmp_path / "metadata.tsv").data) == 3
+
+
+def test_all_problems_are_named_before_a_repertoire_is_read(tmp_path, monkeypatch):
+    write(tmp_path)
+    (tmp_path / "p2.tsv").write_text("sequence\tv_call\nCAF\t\n")
+    (tmp_path / "p4.tsv.gz").write_bytes(b"junction_aa\nCAF\n")
+    (tmp_path / "p5.tsv").write_text("junction_aa\nCAF\n")
+    names = ["p1", "p1", "p2", "p3", "p4", "p5", "p6"]
+    monkeypatch.setattr(airr, "_read", None)
+    with pytest.raises(BagFileError, match="5 of 6 bags cannot be read") as error:
+        load_airr(tmp_path, pd.DataFrame({"repertoire_id": names}))
+    for problem in (
+        "p1: the table has two rows for it",
+        "p2: there is no column 'junction_aa' among 'sequence', 'v_call'",
+        "p4: it cannot be read (Not a gzipped file",
+        "p5: there is no column 'duplicate_count', which other files have",
+        "p6: there is no file for this row of the table",
+    ):
+        assert problem in str(error.value)
+
+
+def test_other_refusals(tmp_path, monkeypatch):
+    with pytest.raises(BagFileError, match="there is no repertoire"):
+        load_airr(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        load_airr(tmp_path / "nowhere")
+    write(tmp_path, packed=())
+    with pytest.raises(ValueError, match="label= without metadata"):
+        load_airr(tmp_path, label="label")
+    write(tmp_path, packed=("p1",))
+    with pytest.raises(BagFileError, match=r"'p1.tsv' and 'p1.tsv.gz' are two files"):
+        load_airr(tmp_path)
+    (tmp_path / "p1.tsv.gz").unlink()
+    (tmp_path / "p1.tsv").write_text("junction_aa\tduplicate_count\nCA*\t1\n")
+    with pytest.raises(BagFileError, match="p1: it has no receptor"):
+        load_airr(tmp_path)
+    made = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "pandas":
+            raise ImportError(name)
+        return made(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match="milearn\\[frames\\]"):
+        load_airr(tmp_path)
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.9])
+def test_truncated_files(tmp_path, cut):
+    letters = random.Random(0).choices("CASF", k=20_000)
+    content = "junction_aa\n" + "\n".join("".join(letters[i : i + 8]) for i in range(0, 20_000, 8))
+    packed = gzip.compress(content.encode())
+    (tmp_path / "p1.tsv.gz").write_bytes(packed[: int(cut * len(packed))])
+    with pytest.raises(BagFileError, match="p1: it cannot be read"):
+        load_airr(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_bytes_are_an_error_or_left_out(tmp_path, seed):
+    write(tmp_path, packed=())
+    draw = random.Random(seed)
+    content = bytearray((tmp_path / "p1.tsv").read_bytes())
+    for _ in range(3):
+        content[draw.randrange(len(content))] = draw.randrange(256)
+    (tmp_path / "p1.tsv").write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "[0-9]+ rows without a sequence")
+        try:
+            people = load_airr(tmp_path)
+        except BagFileError:
+            return
+    assert len(people.data) == 3
