@@ -135,7 +135,7 @@ class SequenceAbundanceClassifier(BagClassifier):
 
     def __init__(
         self,
-        thresholds: Any = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2),
+        thresholds: Any = _THRESHOLDS,
         *,
         pos_label: Any = None,
     ) -> None:
@@ -164,6 +164,11 @@ class SequenceAbundanceClassifier(BagClassifier):
         -------
         self
             The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For three or more classes, and for thresholds outside of (0, 1].
         """
         thresholds = np.unique(np.asarray(self.thresholds, dtype=np.float64))
         if not (len(thresholds) and (thresholds > 0).all() and (thresholds <= 1).all()):

@@ -110,11 +110,11 @@ def associations(
             found[rows[at]] += 1
         return found
 
-    def tested(a: np.ndarray, b: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, Any]:
-        """P-values of all pairs of counts, and the place of each sequence among them."""
+    def tested(a: np.ndarray, b: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """P-values of all pairs of counts up to the largest ones."""
         most = (int(a.max(initial=0)), int(b.max(initial=0)))
         n_positive = int((positive & chosen).sum())
-        return fisher_table(n_positive, int(chosen.sum()) - n_positive, most), (a, b)
+        return fisher_table(n_positive, int(chosen.sum()) - n_positive, most)
 
     def found_by(levels: np.ndarray, a: np.ndarray, b: np.ndarray, chosen: Any) -> np.ndarray:
         """Mean number of the sequences below each threshold in the chosen repertoires."""
@@ -123,16 +123,16 @@ def associations(
 
     with_a, with_b = number_with(positive), number_with(~positive)
     everyone = np.ones(n_rows, dtype=bool)
-    table, places = tested(with_a, with_b, everyone)
-    p_values = table[places]
-    of_all = found_by(np.searchsorted(thresholds, table)[places], with_a, with_b, everyone)
+    table = tested(with_a, with_b, everyone)
+    p_values = table[with_a, with_b]
+    levels = np.searchsorted(thresholds, table)[with_a, with_b]
+    of_all = found_by(levels, with_a, with_b, everyone)
     counts = np.zeros((len(thresholds), n_rows), dtype=np.intp)
     yields = np.ones(counts.shape)
     for fold in np.unique(folds):
         own = folds == fold
         a, b = with_a - number_with(own & positive), with_b - number_with(own & ~positive)
-        table, places = tested(a, b, ~own)
-        levels = np.searchsorted(thresholds, table)[places]
+        levels = np.searchsorted(thresholds, tested(a, b, ~own))[a, b]
         for at in np.flatnonzero(own).tolist():
             found = np.bincount(levels[rows[at]], minlength=len(thresholds))
             counts[:, at] = np.cumsum(found[: len(thresholds)])
