@@ -463,7 +463,7 @@ REFUSED = {
 # Those for which the message names another function.
 ADVICE = {
     "BaggingClassifier": "scikit-learn's BaggingClassifier needs rows of a matrix: draw bags by",
-    "selector": "scikit-learn's SequentialFeatureSelector needs .* fit milearn.baselines.SparseMISVC",
+    "selector": "scikit-learn's SequentialFeatureSelector needs .* milearn.inspection.permutation_",
     "importance": "scikit-learn's permutation_importance needs .* milearn.inspection.permutation_",
 }
 

@@ -42,7 +42,7 @@ _ADVICE = (
 # What to do instead of functions and meta-estimators of scikit-learn that need a matrix.
 _IMPORTANCE = "use milearn.inspection.permutation_importance, which permutes features of instances."
 _RESAMPLE = "draw bags by sklearn.utils.resample(X, y), and average the scores of the fits."
-_SELECT = "fit milearn.baselines.SparseMISVC, whose coef_ is 0 for the features that it leaves out."
+_SELECT = "rank features by milearn.inspection.permutation_importance, and pass X[:, features]."
 _INSTEAD = {"permutation_importance": _IMPORTANCE, "SequentialFeatureSelector": _SELECT}
 _INSTEAD |= dict.fromkeys(("BaggingClassifier", "BaggingRegressor"), _RESAMPLE)
 

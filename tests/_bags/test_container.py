@@ -97,8 +97,8 @@ def test_never_an_array(bags, convert):
         ),
         (
             lambda X, y: SequentialFeatureSelector(MISVC()).fit(X, y),
-            "scikit-learn's SequentialFeatureSelector needs rows of a matrix: fit "
-            "milearn.baselines.SparseMISVC, whose coef_ is 0 for the features that it leaves out.",
+            "scikit-learn's SequentialFeatureSelector needs rows of a matrix: rank "
+            "features by milearn.inspection.permutation_importance, and pass X[:, features].",
         ),
         (
             lambda X, y: BaggingClassifier(MISVC()).fit(X, y),
