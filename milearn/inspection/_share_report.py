@@ -265,7 +265,8 @@ def _features(bags: Bags, chosen: np.ndarray) -> dict[str, np.ndarray]:
     for some in gen_batches(bags.shape[1], max(1, _AT_ONCE // (8 * bags.n_instances))):
         blocks = bags.source().blocks(in_parts=True)
         values = np.concatenate([_dense(block.instances[:, some]) for block in blocks])
-        for column in values.T.astype(np.float64):
+        for column in values.T:
+            column = column.astype(np.float64)
             selected, others = column[chosen], column[~chosen]
             means, spread = (selected.mean(), column.mean()), column.std()
             effect = (means[0] - means[1]) / spread if spread > 0 else 0.0
