@@ -25,6 +25,10 @@ class ShareReport(Display):
 
     Its text is a summary.
 
+    Read more in the :ref:`User Guide <tutorial_cells>`.
+
+    .. versionadded:: 0.3.0
+
     Parameters
     ----------
     bags : pandas.DataFrame
@@ -51,6 +55,19 @@ class ShareReport(Display):
     See Also
     --------
     share_report : Make a report.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.discriminant_analysis import ShareDiscriminant
+    >>> from milearn.inspection import share_report
+    >>> y = [0, 1] * 4
+    >>> X = Bags.from_list([np.arange(10.0)[:, None] + label for label in y])
+    >>> report = share_report(ShareDiscriminant(share=0.1).fit(X, y), X, y)
+    >>> report.bags["n_selected"].tolist()
+    [0, 1, 0, 1, 0, 1, 0, 1]
+    >>> report.plot()  # doctest: +SKIP
     """
 
     bags: Any
@@ -117,6 +134,10 @@ def share_report(
     confidence_level: float = 0.95,
 ) -> ShareReport:
     """Report which instances a share discriminant selects, how many, and how they differ.
+
+    Read more in the :ref:`User Guide <tutorial_cells>`.
+
+    .. versionadded:: 0.3.0
 
     Parameters
     ----------

@@ -42,6 +42,10 @@ def confounder_baseline(
     and not what you are looking for. Each column is used alone and together with the others, by
     logistic regression, or by ridge regression for values.
 
+    Read more in the :ref:`User Guide <tutorial_cells>`.
+
+    .. versionadded:: 0.3.0
+
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
