@@ -16,7 +16,7 @@ from sphinx.errors import ExtensionError
 SECTIONS = {
     "First steps": (1, 2, 3),
     "Pathology": (11, 15, 14),
-    "Other data": (10, 16, 19, 20),
+    "Other data": (10, 16, 19, 21, 20),
     "Evaluation": (4, 5, 6, 17, 18),
     "Methods": (7, 8, 9, 12, 13),
 }

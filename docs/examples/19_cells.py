@@ -75,8 +75,5 @@ for label in model.classes_:
 _ = display.plot(kind="instances")
 
 # %%
-# ``model.coef_`` has the weight of each marker in the score of a cell. The first three are those of the changed cells:
-print(np.abs(model.coef_).round(1))
-
-# %%
-# :doc:`/guide/shares` describes the model.
+# :doc:`/guide/shares` describes the model, and :doc:`/gallery/21_donors` lists the selected cells and their
+# markers.

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import logit
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import Ridge
+from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
 from sklearn.utils import gen_batches
@@ -32,8 +33,9 @@ from .._bags.segments import bag_ranges
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.features import FeatureMap
 from .._solvers.common.passes import instance_scores
-from .._solvers.discriminant.search import ShareSearch, ShareSolution, worth
+from .._solvers.discriminant.search import ShareSearch, ShareSolution, best_cut, worth
 from .._solvers.discriminant.superquantile import pooled_scores
+from ..discriminant_analysis._share import stacked_columns
 from ..model_selection._inner import Folds
 from ..preprocessing import BagStatistics
 from ..preprocessing._instance_transformer import ScaledInPlace
@@ -330,9 +332,14 @@ class InstanceCandidate:
 class FittedShares:
     """Fitted functions of instances, each with the share of a bag over which it is averaged."""
 
-    scale: Callable[[Bags], Bags]
+    scale: Scaling
     # One for each column of scores.
     solutions: list[ShareSolution]
+    # Scores beyond which instances are counted, shape (n_columns,).
+    cuts: np.ndarray
+    # Compared shares of shape (n_shares,), and their out-of-fold scores, (n_columns, n_shares).
+    shares: np.ndarray
+    share_scores: np.ndarray
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_bags, n_columns)."""
@@ -347,6 +354,21 @@ class FittedShares:
         scores = instance_scores(self.scale(bags).source(), coef)
         return scores + np.array([each.intercept for each in self.solutions])
 
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of ShareDiscriminant or ShareRegressor on scaled bags."""
+        choices = [each.choice for each in self.solutions]
+        columns = {
+            "coef_": [each.coef for each in self.solutions],
+            "intercept_": [each.intercept for each in self.solutions],
+            "cut_": self.cuts,
+            "share_": [each.share for each in choices],
+            "pooling_": [each.pooling for each in choices],
+            "orientation_": [each.sign for each in choices],
+            "share_scores_": self.share_scores,
+        }
+        found = {name: stacked_columns(values) for name, values in columns.items()}
+        return found | {"shares_": self.shares}
+
 
 class ShareCandidate:
     """Means of the highest scores of a share of the instances, one-vs-rest.
@@ -355,9 +377,7 @@ class ShareCandidate:
     are chosen by the scores of the other folds.
     """
 
-    def __init__(
-        self, scale: Callable[[Bags], Bags], bags: Bags, data: FitData, folds: Folds
-    ) -> None:
+    def __init__(self, scale: Scaling, bags: Bags, data: FitData, folds: Folds) -> None:
         self.scale, self.data, self.folds = scale, data, folds
         targets = data.targets[None]
         if not data.regression:
@@ -370,15 +390,27 @@ class ShareCandidate:
         """For each column, scores of every choice, (n_choices, n_bags)."""
         return [self.search.held_out(column, self.folds) for column in range(self.data.n_columns)]
 
-    def _choice(self, column: int, without: Any = None) -> int:
-        """The number of the best choice on the folds, except those of these test bags."""
+    def _worth(self, column: int, without: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """What each choice is worth on the folds, except on these test bags, and the bags."""
         tested = np.unique(np.concatenate([test for _, test in self.folds]))
         others = np.setdiff1d(tested, [] if without is None else without)
         bags = others if len(others) else tested
-        scores = self._held_out[column][:, bags]
-        return self.search.best(
-            worth(scores, self.search.targets[column, bags], self.data.weights[bags])
-        )
+        given = self.search.targets[column, bags], self.data.weights[bags]
+        return worth(self._held_out[column][:, bags], *given), bags
+
+    def _choice(self, column: int, without: Any = None) -> int:
+        """The number of the best choice on the folds, except those of these test bags."""
+        return self.search.best(self._worth(column, without)[0])
+
+    def _share_scores(self, column: int) -> np.ndarray:
+        """The out-of-fold AUC of the best choice of each share, or its correlation with values."""
+        values, bags = self._worth(column)
+        numbers = self.search.best_of_shares(values)
+        if self.data.regression:
+            return values[numbers]
+        positive, weights = self.search.targets[column, bags] > 0, self.data.weights[bags]
+        rows = self._held_out[column][numbers][:, bags]
+        return np.array([roc_auc_score(positive, row, sample_weight=weights) for row in rows])
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
         """Scores of the bags ``test``, shape (n_test, n_columns)."""
@@ -389,9 +421,16 @@ class ShareCandidate:
 
     def whole(self) -> FittedShares:
         """Fit on all training bags."""
-        chosen = [self.search.choices[self._choice(n)] for n in range(self.data.n_columns)]
+        columns = range(self.data.n_columns)
+        chosen = [self.search.choices[self._choice(n)] for n in columns]
         solutions = [self.search.solution(n, choice) for n, choice in enumerate(chosen)]
-        return FittedShares(self.scale, solutions)
+        source, weights = self.search.source, self.data.weights
+        cuts = [
+            best_cut(source, each.coef, each.choice.sign, target, weights) + each.intercept
+            for each, target in zip(solutions, self.search.targets, strict=True)
+        ]
+        found = np.array([self._share_scores(n) for n in columns])
+        return FittedShares(self.scale, solutions, np.array(cuts), self.search.shares, found)
 
 
 Candidate = RowCandidate | InstanceCandidate | ShareCandidate

@@ -17,6 +17,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone, is_regressor
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.blocks import Block
@@ -25,6 +26,7 @@ from .._compat import CallbackSupport, FitTask
 from .._fit.validation import STORED_FLOATS
 from .._fit.warn import warn_user
 from .._kernels.memory import require_memory
+from ..discriminant_analysis import ShareDiscriminant, ShareRegressor
 from ..model_selection._inner import Folds
 from ..svm import MISVC, MISVR, CoupledMISVR
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
@@ -92,6 +94,9 @@ class Automatic(CallbackSupport):
     _size_limits: ClassVar[SizeLimits] = SizeLimits()
     _function: FittedModels | FittedShares | CombinedFunction
     _calibration: Calibration
+    paradigm_: str
+    classes_: np.ndarray
+    n_features_in_: int
 
     def _takes_remote_bags(self) -> bool:
         return True
@@ -105,6 +110,25 @@ class Automatic(CallbackSupport):
     def _stated(self, scores: np.ndarray) -> np.ndarray:
         """Decisions or values for scores of shape (n, n_columns)."""
         raise NotImplementedError
+
+    def _share_step(self, bags: Bags) -> tuple[Any, Bags]:
+        """The model "share" as an estimator, and the bags that it sees, if it is the best one."""
+        check_is_fitted(self)
+        best = self._function
+        if isinstance(best, CombinedFunction):
+            best = best.functions[int(np.argmax(best.weights))]
+        kind = ShareRegressor if is_regressor(self) else ShareDiscriminant
+        if not isinstance(best, FittedShares):
+            raise TypeError(
+                f"The best model of this {type(self).__name__} does not select a share of the "
+                f"instances (paradigm_={self.paradigm_!r}): fit {kind.__name__} for shares."
+            )
+        fitted = best.attributes() | {"n_features_in_": self.n_features_in_}
+        if not is_regressor(self):
+            fitted["classes_"] = self.classes_
+        model = kind()
+        model._replace_fitted(fitted)
+        return model, best.scale.when_read(bags)
 
 
 class Search:

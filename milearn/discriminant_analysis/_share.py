@@ -59,10 +59,10 @@ class _ShareModel(_TwoLevels):
         found = [search.selected(number, folds) for number in range(len(targets))]
         choices = [each.choice for each, *_ in found]
         fitted = {
-            "share_": _stacked([each.share for each in choices]),
-            "pooling_": _stacked([each.pooling for each in choices]),
-            "orientation_": _stacked([each.sign for each in choices]),
-            "objective_": _stacked([each.objective for each, *_ in found]),
+            "share_": stacked_columns([each.share for each in choices]),
+            "pooling_": stacked_columns([each.pooling for each in choices]),
+            "orientation_": stacked_columns([each.sign for each in choices]),
+            "objective_": stacked_columns([each.objective for each, *_ in found]),
             "n_passes_": max(each.n_passes for each, *_ in found),
             "shares_": search.shares,
             "_bag_score_is_max": all(each.pooling == 0 and each.sign == 1 for each in choices),
@@ -81,11 +81,11 @@ class _ShareModel(_TwoLevels):
         for each, target, (slope, shift) in zip(found, targets, lines, strict=True):
             sign, coef = each.choice.sign, slope * each.coef
             intercept = slope * each.intercept + shift
-            cut = best_cut(merged.bags.source(), sign * coef, sign * target, merged.weights)
+            cut = best_cut(merged.bags.source(), coef, sign, target, merged.weights)
             fitted["coef_"].append(coef)
             fitted["intercept_"].append(intercept)
-            fitted["cut_"].append(sign * cut + intercept)
-        return {name: _stacked(values) for name, values in fitted.items()}
+            fitted["cut_"].append(cut + intercept)
+        return {name: stacked_columns(values) for name, values in fitted.items()}
 
     def _columns(self, scores: np.ndarray) -> np.ndarray:
         """Scores with the sign for which the highest are pooled, (n_instances, n_columns)."""
@@ -152,7 +152,7 @@ class _ShareModel(_TwoLevels):
         return np.stack(masks)[predicted[bags.bag_index], np.arange(bags.n_instances)]
 
 
-def _stacked(values: list[Any]) -> Any:
+def stacked_columns(values: Any) -> Any:
     """The only value, or an array of all."""
     return values[0] if len(values) == 1 else np.array(values)
 

@@ -12,6 +12,7 @@ from ._displays import (
 from ._instance_scores import InstanceScoresDisplay
 from ._scores import cross_val_instance_scores, final_step, instance_scores
 from ._share import ShareDisplay
+from ._share_report import ShareReport, share_report
 from ._witness import WitnessDisplay
 
 __all__ = [
@@ -22,10 +23,12 @@ __all__ = [
     "PermutationImportanceDisplay",
     "RegularizationPathDisplay",
     "ShareDisplay",
+    "ShareReport",
     "StartsDisplay",
     "WitnessDisplay",
     "cross_val_instance_scores",
     "final_step",
     "instance_scores",
     "permutation_importance",
+    "share_report",
 ]

@@ -424,19 +424,24 @@ NEUTRAL = "#7F8FA3"
 LINE = "#333333"
 
 
+def pyplot() -> Any:
+    """The module of matplotlib that makes figures, or an error that names the extra."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            'Displays need matplotlib, which is not installed: pip install "milearn[plot]".'
+        ) from error
+    return plt
+
+
 class Display:
     """Base class of the displays, which store their artists and axes."""
 
     def _open(self, ax: Any, figsize: tuple[float, float] | None = (7.4, 3.8)) -> Any:
         """The given axes, or the axes of a new figure."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                'Displays need matplotlib, which is not installed: pip install "milearn[plot]".'
-            ) from error
         if ax is None:
-            _, ax = plt.subplots(figsize=figsize, layout="constrained")
+            _, ax = pyplot().subplots(figsize=figsize, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 

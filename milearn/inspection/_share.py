@@ -134,7 +134,8 @@ class ShareDisplay(Display):
         ----------
         estimator : fitted estimator
             A :class:`~milearn.discriminant_analysis.ShareDiscriminant` or
-            :class:`~milearn.discriminant_analysis.ShareRegressor`, a pipeline or a search.
+            :class:`~milearn.discriminant_analysis.ShareRegressor`, a pipeline or a search, or a
+            :class:`~milearn.MIClassifier` whose best model is "share".
         X : bags, see :class:`milearn.Bags`
             Bags to score, preferably test bags.
         y : array-like of shape (n_bags,)
@@ -151,10 +152,18 @@ class ShareDisplay(Display):
         ShareDisplay
             The display with the plot.
         """
-        model, bags = model_with(estimator, "share_scores_", "ShareDiscriminant"), local_bags(X)
+        return cls._of(estimator, X, y, class_label).plot(ax, kind=kind)
+
+    @classmethod
+    def _of(cls, estimator: Any, X: Any, y: Any, class_label: Any = None) -> ShareDisplay:
+        """The display of a fitted model without a plot."""
+        bags = local_bags(X)
+        model, rows = final_step(estimator, bags)
+        if hasattr(model, "_share_step"):
+            model, rows = model._share_step(rows)
+        model = model_with(model, "share_scores_", "ShareDiscriminant")
         valued, score_name = not is_classifier(model), "value of the instance"
         labels = validate_labels(model, y, bags, numeric=valued)
-        _, rows = final_step(estimator, bags)
         names = ("share_scores", "share", "cut", "orientation")
         found = {name: getattr(model, f"{name}_") for name in names}
         score = model.predict_instances if valued else model.instance_decision_function
@@ -168,7 +177,7 @@ class ShareDisplay(Display):
             elif column == 0:
                 found |= {name: -found[name] for name in ("scores", "cut", "orientation")}
         found |= {"shares": model.shares_, "labels": labels, "sizes": bags.sizes}
-        return cls(score_name=score_name, valued=valued, **found).plot(ax, kind=kind)
+        return cls(score_name=score_name, valued=valued, **found)
 
     def plot(self, ax: Any = None, *, kind: str = "bags") -> ShareDisplay:
         """Plot one of the pictures.

@@ -1,6 +1,7 @@
 """Splitters for bags, comparison of estimators, and evaluation with all bags in the graph."""
 
 from ._compare import Comparison, Ranks, compare, rank_methods
+from ._confounders import confounder_baseline
 from ._permutation import label_permutation_test
 from ._splitters import (
     BagShuffleSplit,
@@ -23,6 +24,7 @@ __all__ = [
     "SiteTest",
     "StratifiedBagKFold",
     "compare",
+    "confounder_baseline",
     "label_permutation_test",
     "rank_methods",
     "site_label_test",

@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import cross_validate
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, check_consistent_length, check_random_state, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from ._compare import data_of, fit_params, splits_of
-from ._splitters import StratifiedBagKFold, check_count, group_codes
+from ._splitters import check_count, group_codes
 
 
 def label_permutation_test(
@@ -41,8 +41,8 @@ def label_permutation_test(
       are fitted once per fold, and not once per fold and permutation.
     * With a single split, such as ``cv=BagShuffleSplit(1, test_size=0.5, random_state=0)``, the
       model is fitted once, because the labels of the training bags are not permuted. This takes the
-      time of a single fit and of the predictions. The test is exact too. It has less power than
-      cross-validation, because fewer bags are used for the fit and for the score.
+      time of a single fit and of the predictions. It has less power than cross-validation, because
+      fewer bags are used for the fit and for the score.
     * The result does not depend on ``n_jobs``, and has the smallest possible p-value.
 
     Read more in the :ref:`User Guide <guide_compare>`.
@@ -57,17 +57,20 @@ def label_permutation_test(
         Bags.
     y : array-like of shape (n_bags,)
         Labels or values of the bags.
-    groups : array-like of shape (n_bags,), default=None
+    groups : array-like of shape (n_bags,) or (n_bags, 2), default=None
         Group of each bag, such as a donor, a pair or a site. It is passed to the splitter, and to
-        ``fit`` of models that have the argument.
+        ``fit`` of models that have the argument. Two columns, such as the site and the donor of
+        each bag, are for "within": the bags of a donor have one label, and donors of one site
+        exchange their labels. The splitter then gets the first column.
     permute : {"between", "within"}, default="between"
         With "between", the bags of a group have one label, and groups exchange their labels. With
         "within", bags exchange their labels with others of their group only: for paired designs,
         and for sites that differ in their classes.
     cv : int, splitter or iterable of splits, default=5
-        Folds, whose test sets must not overlap. An integer is the number of stratified and shuffled
-        folds for a classifier, and of folds in the order of the bags for a regressor. Bags that are
-        in no test set keep their labels.
+        Folds, whose test sets must not overlap. An integer is the number of shuffled folds for a
+        classifier, with as many bags or groups of each class in each fold, and of folds in the
+        order of the bags for a regressor. Folds keep groups together. Bags that are in no test set
+        keep their labels.
     scoring : str or callable, default=None
         Name of a scorer or a callable ``scorer(estimator, X, y)``; by default, the ``score`` of
         the estimator.
@@ -90,8 +93,8 @@ def label_permutation_test(
     Raises
     ------
     ValueError
-        If test sets overlap, a group has two labels or test sets for "between", no permutation
-        changes a label, or for an unknown ``permute``.
+        If test sets overlap, bags that have to exchange their labels as one differ in their label,
+        test set or site, no permutation changes a label, or for an unknown ``permute``.
 
     See Also
     --------
@@ -106,6 +109,11 @@ def label_permutation_test(
 
     Predictions of several folds that are compared with permuted labels without a new fit would not
     be a test: each test set is a part of the other training sets, and p-values would be too small.
+
+    The test is exact if the folds do not tell which bag of a test set has which label. The default
+    folds use the labels of bags or groups only. :class:`StratifiedBagKFold` also makes the numbers
+    of instances of each class similar in all folds, so that p-values are approximate if the model
+    uses the size of a bag.
 
     Kernels do not depend on labels either. Compute them once, and pass the matrix to
     ``BagSVC(bag_kernel="precomputed")`` or ``SVC(kernel="precomputed")``.
@@ -134,11 +142,20 @@ def label_permutation_test(
     for name, value in model.get_params().items():
         if value is None and name.endswith("random_state"):
             model.set_params(**{name: rng.randint(2**31 - 1)})
-    X, labels, groups = data = data_of("X", (X, y, groups))
-    if isinstance(cv, (int, np.integer)) and is_classifier(model):
-        cv = StratifiedBagKFold(int(cv), shuffle=True, random_state=rng.randint(2**31 - 1))
-    splits = splits_of(data, cv, is_classifier(model))
-    owner, blocks = _exchangeable(labels, groups, splits, permute == "within")
+    X, labels, groups = data_of("X", (X, y, groups))
+    within, units = permute == "within", groups
+    if within:
+        groups, units = groups.T if np.ndim(groups) == 2 else (groups, None)
+    owner = np.arange(len(labels))
+    if units is not None:
+        _, first, inverse = np.unique(group_codes(units), return_index=True, return_inverse=True)
+        owner = first[inverse]
+    if not (isinstance(cv, (int, np.integer)) and is_classifier(model)):
+        splits = splits_of((X, labels, groups), cv, is_classifier(model))
+    else:
+        given = {"shuffle": True, "random_state": rng.randint(2**31 - 1)}
+        splits = _default_splits(int(cv), labels, owner, groups if within else None, given)
+    blocks = _exchangeable(labels, owner, groups if within else None, splits)
     drawn = np.tile(labels, (1 + n_permutations, 1))
     for values, rows in product(drawn[1:], blocks):
         values[rows] = labels[rng.permutation(rows)]
@@ -167,26 +184,40 @@ def label_permutation_test(
     return Bunch(smallest_p_value=1 / len(drawn), **given)
 
 
+def _default_splits(
+    n_splits: int, labels: np.ndarray, owner: np.ndarray, blocks: Any, given: dict[str, Any]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Folds that keep blocks together, or have as many units of each class."""
+    if blocks is not None:
+        # Its folds depend on the classes of a block, which no exchange changes.
+        cv = StratifiedGroupKFold(n_splits, **given)
+        return list(cv.split(labels, labels, group_codes(blocks)))
+    units = np.unique(owner)
+    splits = StratifiedKFold(n_splits, **given).split(units, labels[units])
+    tested = [np.isin(owner, units[test]) for _, test in splits]
+    return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tested]
+
+
 def _exchangeable(
-    labels: np.ndarray, groups: Any, splits: Any, within: bool
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """For each bag the bag whose label it has, and blocks of those that exchange their labels."""
-    n_bags, fold = len(labels), np.full(len(labels), -1)
+    labels: np.ndarray, owner: np.ndarray, blocks: Any, splits: Any
+) -> list[np.ndarray]:
+    """Positions of the first bags of the units that exchange their labels, for each exchange."""
+    fold = np.full(len(labels), -1)
     for number, (_, test) in enumerate(splits):
         if (fold[test] >= 0).any():
             raise ValueError("The test sets of cv overlap: pass a splitter such as KFold.")
         fold[test] = number
-    owner = np.arange(n_bags)
-    codes = owner if groups is None else group_codes(groups)
-    if not within:
-        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        owner, codes = first[inverse], np.zeros_like(codes)
-        for bag in np.flatnonzero((labels[owner] != labels) | (fold[owner] != fold))[:1]:
-            problem = f"The group of bag {bag} has two labels or test sets"
-            raise ValueError(f"{problem}: pass permute='within', or a cv that keeps it together.")
+    codes = np.zeros_like(owner) if blocks is None else group_codes(blocks)
+    for values, problem in (
+        (labels, "two labels: pass permute='within' if its bags exchange their labels"),
+        (codes, "bags in two groups of the first column: it must be in one of them"),
+        (fold, "two test sets: pass a cv that keeps it together"),
+    ):
+        for bag in np.flatnonzero(values[owner] != values)[:1]:
+            raise ValueError(f"The group of bag {bag} has {problem}.")
     units = np.unique(owner[fold >= 0])
-    keys = (fold * n_bags + codes)[units]
-    blocks = [units[keys == key] for key in np.unique(keys)]
-    if all(len(np.unique(labels[rows])) == 1 for rows in blocks):
+    keys = (fold * len(labels) + codes)[units]
+    found = [units[keys == key] for key in np.unique(keys)]
+    if all(len(np.unique(labels[rows])) == 1 for rows in found):
         raise ValueError("No permutation changes a label: use fewer folds, or another permute.")
-    return owner, blocks
+    return found

@@ -93,6 +93,33 @@ def test_sentences_are_encoded_before_the_fit(monkeypatch):
     assert names["X"].instances[:4, 1].tolist() == [1, 0, 0, 0]
 
 
+def test_cells_are_read_from_annotated_and_fcs_files():
+    from milearn import Bags
+
+    pd = pytest.importorskip("pandas")
+    names, cells = ["CD4", "CD8", "CD25", "CD127", "Time"], np.sinh(np.arange(10.0).reshape(2, 5))
+    table = pd.DataFrame({"file": ["a", "b"], "donor": ["d1", "d2"], "batch": ["A", "B"]})
+    table["diagnosis"] = ["ill", "healthy"]
+    adata = types.SimpleNamespace(X=cells, obs=table, var_names=names)
+    anndata = types.SimpleNamespace(read_h5ad=lambda path, backed: adata)
+    read = names_after("tutorials/cells.rst", 0, anndata=anndata, Bags=Bags)
+    assert read["y"].tolist() == ["ill", "healthy"]
+    assert read["X"].bag_data["batch"].tolist() == ["A", "B"]
+
+    class Events:
+        def __init__(self, rows):
+            self.X = rows
+
+        def __getitem__(self, key):
+            return Events(self.X[:, [names.index(name) for name in key[1]]])
+
+    readfcs = types.SimpleNamespace(read=lambda file: Events(5 * cells))
+    read = names_after("tutorials/cells.rst", 1, readfcs=readfcs, table=table, Bags=Bags, np=np)
+    np.testing.assert_allclose(read["X"].instances[:2], np.arange(10.0).reshape(2, 5)[:, :4])
+    assert read["X"].bag_data["donor"].tolist() == ["d1", "d2"]
+    assert read["y"].tolist() == ["ill", "healthy"]
+
+
 def test_a_task_of_a_job_array_scores_its_fold(monkeypatch):
     X, y = make_bags(n_bags=40, n_features=3, bag_size=3, random_state=0)
     save_bags("map", X, y, groups=np.arange(40) // 2, format="npy-folder")

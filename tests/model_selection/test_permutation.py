@@ -8,16 +8,25 @@ from typing import ClassVar
 import joblib
 import numpy as np
 import pytest
+from scipy.stats import kstest
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, cross_val_score
+from sklearn.model_selection import (
+    KFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
+from milearn._bags.segments import segment_mean
 from milearn.embedding import BagOfWords
 from milearn.metrics import bag_kernel
 from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold, label_permutation_test
@@ -143,6 +152,71 @@ def test_within_groups():
     assert label_permutation_test(MEANS, X, y, n_permutations=19, **given).p_value == 0.05
 
 
+def test_donors_of_several_bags_exchange_their_labels_within_sites():
+    donor = np.repeat(np.arange(12), [1, 2, 3, 1, 2, 3, 2, 2, 1, 1, 2, 4])
+    site, y = donor // 4, (donor % 4 > 0).astype(int)
+    X = Bags.singletons(np.zeros((len(y), 1)))
+    splits = list(LeaveOneGroupOut().split(X, groups=site))
+    given = {"groups": np.c_[site, donor], "permute": "within", "random_state": 0, "cv": splits}
+    label_permutation_test(Recorder(), X, y, n_permutations=6, **given)
+    fits, without = iter(Recorder.fits), set()
+    for (train, _), _ in product(splits, range(7)):
+        labels = next(fits)
+        found = dict(zip(donor[train].tolist(), labels, strict=True))
+        assert [found[each] for each in donor[train]] == labels.tolist()
+        for each in np.unique(site[train]):
+            of_site = [found[number] for number in range(4 * each, 4 * each + 4)]
+            assert sorted(of_site) == [0, 1, 1, 1]
+            without.add(of_site.index(0))
+    assert without == {0, 1, 2, 3}
+
+
+class SignedColumn(ClassifierMixin, BaseEstimator):
+    """The mean of a column of the bags, or their size, with the sign of the training bags."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.sign_ = np.sign(np.corrcoef(self.column(X), y)[0, 1])
+        return self
+
+    def decision_function(self, X):
+        return self.sign_ * self.column(X)
+
+    def column(self, X):
+        return np.log(X.sizes) + segment_mean(X.instances[:, 0], X.offsets)
+
+
+def difference(model, X, y):
+    scores = model.decision_function(X)
+    return scores[y == 1].mean() - scores[y == 0].mean()
+
+
+def test_p_values_are_uniform_without_signal():
+    """Two sites with other classes and other values, donors of one to three bags of other sizes."""
+    p_values, site = [], np.arange(20) // 5 % 2
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        ill = rng.permuted([[1, 0, 0, 0, 0], [1, 1, 1, 0, 0]] * 2, axis=1).ravel()
+        donor = np.repeat(np.arange(20), rng.integers(1, 4, 20))
+        sizes = rng.geometric(0.2, size=len(donor))
+        values = (2.0 * site + rng.normal(size=20))[np.repeat(donor, sizes)]
+        X = Bags(values[:, None], np.append(0, sizes.cumsum()))
+        found = label_permutation_test(
+            SignedColumn(),
+            X,
+            ill[donor],
+            groups=np.c_[site, np.arange(20)][donor],
+            permute="within",
+            cv=list(PredefinedSplit(donor // 10).split()),
+            scoring=difference,
+            n_permutations=9,
+            random_state=seed,
+        )
+        # Uniform between this p-value and the next lower one, so that the law is continuous.
+        p_values.append(found.p_value - rng.random() / 10)
+    assert kstest(p_values, "uniform").pvalue > 0.05
+
+
 def test_what_does_not_use_labels_is_fitted_once_per_fold():
     X, y = draw(n_bags=12)
     scaled = make_pipeline(CountedScaler(), BagStatistics(("mean",)), Recorder())
@@ -204,11 +278,15 @@ def test_the_result_does_not_depend_on_jobs():
         ),
         (
             {"groups": np.arange(12) // 2},
-            "^The group of bag 1 has two labels or test sets: pass permute='within', or a cv that",
+            r"^The group of bag 1 has two labels: pass permute='within' if its bags exchange their",
         ),
         (
             {"groups": np.arange(12) % 4, "cv": list(KFold(2).split(range(12)))},
-            "^The group of bag 6 has two labels or test sets: pass permute='within', or a cv that",
+            r"^The group of bag 6 has two test sets: pass a cv that keeps it together\.$",
+        ),
+        (
+            {"groups": np.c_[np.arange(12) // 6, np.arange(12) % 2], "permute": "within"},
+            r"^The group of bag 6 has bags in two groups of the first column: it must be in one",
         ),
         (
             {"groups": np.arange(12) % 4, "permute": "within"},

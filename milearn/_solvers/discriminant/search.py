@@ -223,6 +223,12 @@ class ShareSearch:
         poolings = np.array([choice.pooling for choice in self.choices])
         return int(np.lexsort((poolings, -np.round(values, 9)))[0])
 
+    def best_of_shares(self, values: np.ndarray) -> list[int]:
+        """Number of the best choice of each share."""
+        numbers = np.array([choice.number for choice in self.choices])
+        each = range(len(self.shares))
+        return [self.best(np.where(numbers == share, values, -np.inf)) for share in each]
+
     def selected(
         self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]
     ) -> tuple[ShareSolution, np.ndarray, np.ndarray]:
@@ -233,14 +239,9 @@ class ShareSearch:
         """
         held_out = self.held_out(number, folds)
         values = worth(held_out, self.targets[number], self.weights)
-        numbers = np.array([choice.number for choice in self.choices])
-        of_share = [
-            self.best(np.where(numbers == each, values, -np.inf))
-            for each in range(len(self.shares))
-        ]
         chosen = self.best(values)
         solution = self.solution(number, self.choices[chosen])
-        return solution, held_out[chosen], held_out[of_share]
+        return solution, held_out[chosen], held_out[self.best_of_shares(values)]
 
     def solution(self, number: int, choice: Choice) -> ShareSolution:
         """The model of a target on all bags."""
@@ -279,13 +280,14 @@ def _correlations(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) 
 
 
 def best_cut(
-    source: PassSource, coef: np.ndarray, targets: np.ndarray, weights: np.ndarray
+    source: PassSource, coef: np.ndarray, sign: int, targets: np.ndarray, weights: np.ndarray
 ) -> float:
-    """The cut for which the share of the instances with higher scores agrees best with the targets.
+    """The cut for which the share of the instances beyond it agrees best with the targets.
 
-    It is compared by the correlation with the targets at quantiles of the scores of all instances.
+    Instances beyond it have higher scores, or lower ones for the sign -1. It is compared by the
+    correlation with the targets at quantiles of the scores of all instances.
     """
-    scores = instance_scores(source, coef[None])[:, 0]
+    scores, targets = instance_scores(source, sign * coef[None])[:, 0], sign * targets
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     tails = np.geomspace(1.0 / len(scores), 0.5, min(_CUTS, len(scores)))
     cuts = np.unique(np.quantile(scores, 1.0 - tails))
@@ -294,7 +296,7 @@ def best_cut(
     counts = np.bincount(places, minlength=source.n_bags * n_places).reshape(-1, n_places)
     above = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:] / np.diff(source.offsets)[:, None]
     values = _correlations(above, targets_of(targets, weights), weights)
-    return float(cuts[len(values) - 1 - np.argmax(np.round(values[::-1], 9))])
+    return sign * float(cuts[len(values) - 1 - np.argmax(np.round(values[::-1], 9))])
 
 
 def _centre_and_scale(scores: np.ndarray, weights: np.ndarray) -> tuple[float, float]:

@@ -1,0 +1,187 @@
+"""Scores of models that see only the size, the depth and covariates of bags."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.multiclass import type_of_target
+
+from .._bags import Bags
+from .._bags.annotations import canonical_data
+from .._bags.blocks import Block
+from .._bags.segments import segment_sum
+from .._fit.validation import as_bags, check_bags
+from ._compare import Comparison, compare, data_of, splits_of
+
+_MODEL, _ALL = "model", "all of these"
+
+
+def confounder_baseline(
+    X: Any,
+    y: Any,
+    *,
+    estimator: Any = None,
+    covariates: Any = None,
+    depth: bool = False,
+    groups: Any = None,
+    cv: Any = 5,
+    scoring: Any = None,
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Cross-validate models that see only the size, the depth and covariates of the bags.
+
+    If one of them scores as high as your model, the model may have learnt how samples were taken,
+    and not what you are looking for. Each column is used alone and together with the others, by
+    logistic regression, or by ridge regression for values.
+
+    Read more in the :ref:`User Guide <tutorial_cells>`.
+
+    .. versionadded:: 0.3.0
+
+    Parameters
+    ----------
+    X : bags, see :class:`milearn.Bags`
+        Bags.
+    y : array-like of shape (n_bags,)
+        Labels or values of the bags.
+    estimator : classifier or regressor, default=None
+        Your model, which is scored on the same folds. It is cloned.
+    covariates : list of str, mapping of str to array-like, or data frame, default=None
+        Names of columns of ``bag_data``, or columns with one entry per bag, such as batch, site or
+        age. Texts and booleans are categories.
+    depth : bool, default=False
+        Whether to use the mean of the total counts of the instances of each bag, such as the depth
+        of sequencing. Features have to be counts then.
+    groups : array-like of shape (n_bags,), default=None
+        Group of each bag, such as its donor, for the folds.
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds, as for :func:`compare`.
+    scoring : str or callable, default=None
+        One or several scores, as for :func:`compare`. By default, the area under the ROC curve for
+        two classes, otherwise the ``score`` of the models: accuracy, or R2 for values.
+    n_jobs : int, default=None
+        Number of fits that run in parallel, as for :func:`compare`.
+
+    Returns
+    -------
+    Comparison
+        Scores of "model" if an estimator was given, "bag size", "depth", each covariate and, if
+        there are several columns, "all of these". Printing it shows a table.
+
+    Raises
+    ------
+    ValueError
+        For an unknown column, a covariate of another length or of two dimensions, or negative
+        numbers with ``depth=True``.
+
+    See Also
+    --------
+    site_label_test : Test whether the site predicts the class.
+    SiteKFold : Folds that keep sites together.
+
+    Notes
+    -----
+    Sizes and depths are on a logarithmic scale. Missing numbers are replaced by the mean, and a
+    further column marks them.
+
+    Whether ``y`` holds classes or values is known from the estimator, or else from ``y``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.model_selection import confounder_baseline
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> counts = [rng.poisson(2.0 if label else 1.0, size=(20, 5)) for label in y]
+    >>> batch = np.array(["A", "B", "C"])[np.arange(60) % 3]
+    >>> X = Bags.from_list(counts, bag_data={"batch": batch})
+    >>> found = confounder_baseline(X, y, covariates=["batch"], depth=True)
+    >>> found.estimators
+    ('bag size', 'depth', 'batch', 'all of these')
+    >>> found.table().round(1)
+    array([[0.5, 1. , 0.5, 1. ]])
+    """
+    bags = as_bags(X)
+    bags = check_bags(X) if bags is None else bags
+    columns = {"bag size": np.log(bags.sizes)}
+    if depth:
+        columns["depth"] = _depths(bags)
+    columns |= _covariates(bags, covariates)
+    data = data_of("X", (X, y, groups))
+    classify = type_of_target(data[1]) in ("binary", "multiclass")
+    if estimator is not None:
+        classify = is_classifier(estimator)
+    if scoring is None and classify and len(np.unique(data[1])) == 2:
+        scoring = "roc_auc"
+    table, encoders = _encoded(columns)
+    chosen = {name: [number] for number, name in enumerate(columns)}
+    if len(columns) > 1:
+        chosen[_ALL] = list(range(len(columns)))
+    models = {
+        name: make_pipeline(
+            ColumnTransformer([(f"{n}", encoders[n], [n]) for n in numbers]),
+            LogisticRegression() if classify else Ridge(),
+        )
+        for name, numbers in chosen.items()
+    }
+    given = {"cv": splits_of(data, cv, classify), "scoring": scoring, "n_jobs": n_jobs}
+    found = compare(models, {"bags": (table, *data[1:])}, **given)
+    if estimator is None:
+        return found
+    of_model = compare({_MODEL: estimator}, {"bags": data}, **given)
+    names = (*of_model.estimators, *found.estimators)
+    return replace(of_model, records=of_model.records + found.records, estimators=names)
+
+
+def _covariates(bags: Bags, given: Any) -> dict[str, np.ndarray]:
+    """Columns with one entry per bag."""
+    if isinstance(given, (list, tuple)):
+        for name in given:
+            if name not in bags.bag_data:
+                known = ", ".join(map(repr, bags.bag_data)) or "none"
+                raise ValueError(f"bag_data has no column {name!r}; its columns are: {known}.")
+        given = {name: bags.bag_data[name] for name in given}
+    columns = canonical_data(given, len(bags), "bag_data", "bag")
+    for name, values in columns.items():
+        if values.ndim > 1:
+            raise ValueError(f"The covariate {name!r} has {values.ndim} dimensions: pass one.")
+        if name in (_MODEL, _ALL):
+            raise ValueError(f"A covariate cannot be named {name!r}: rename it.")
+    return columns
+
+
+def _encoded(columns: dict[str, np.ndarray]) -> tuple[np.ndarray, list[Any]]:
+    """The columns as numbers, and an encoder for each of them."""
+    table, encoders = np.empty((len(columns["bag size"]), len(columns))), []
+    for number, values in enumerate(columns.values()):
+        encoder = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+        if values.dtype.kind in "USb":
+            values = np.unique(values, return_inverse=True)[1]
+            encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        table[:, number] = values.astype(np.float64)
+        encoders.append(encoder)
+    return table, encoders
+
+
+def _depths(bags: Bags) -> np.ndarray:
+    """Logarithm of the mean total count of the instances of each bag."""
+    parts = zip(*bags.source().map(_totals), strict=True)
+    totals, lowest = (np.concatenate(each) for each in parts)
+    if lowest.min() < 0:
+        raise ValueError(f"depth=True needs counts, but X has the number {lowest.min():g}.")
+    return np.log1p(totals / bags.sizes)
+
+
+def _totals(block: Block) -> tuple[np.ndarray, list[float]]:
+    """Sum of each bag of a block, and the lowest number."""
+    rows = np.asarray(block.instances.sum(axis=1, dtype=np.float64)).ravel()
+    return segment_sum(rows, block.offsets), [float(block.instances.min())]
