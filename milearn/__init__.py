@@ -14,7 +14,7 @@ from .svm import (
     InstanceMISVC,
 )
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "BAMIC",

@@ -50,10 +50,10 @@ BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common_options(parser)
     parser.add_argument(
-        "--repeats", type=int, default=10, metavar="N", help="five and generated sets (10)"
+        "--repeats", type=int, default=10, metavar="N", help="classical and generated sets (10)"
     )
     parser.add_argument(
-        "--further-repeats", type=int, default=1, metavar="N", help="elsewhere (default: 1)"
+        "--further-repeats", type=int, default=3, metavar="N", help="elsewhere (default: 3)"
     )
     parser.add_argument("--folds", type=int, default=10, metavar="N", help="default: 10")
     parser.add_argument(
@@ -72,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
         (SETS, ("default",), args.repeats, args.folds),
         (GENERATED, ("default", "misvc-default"), args.repeats, args.folds),
         (args.sets, ("default", *PLAIN), args.further_repeats, args.further_folds),
-        (SETS, PLAIN, args.further_repeats, args.folds),
+        (SETS, PLAIN, args.repeats, args.folds),
         (CALIBRATED, ("default", "misvc-calibrated"), 1, args.folds),
     )
     found, status = [], 0

@@ -35,6 +35,8 @@ HELP = "fits of each family compared with plain scikit-learn, as ratios; CI prin
 
 # A ratio is the least of so many, each of fits that follow on each other.
 ROUNDS = 3
+# So many predictions of one bag are averaged.
+PREDICTIONS = 20
 WORSE = 1.5
 KEPT = Path(__file__).resolve().parents[2] / "docs" / "results" / f"ratios{SUFFIX}"
 
@@ -97,7 +99,7 @@ def main(args: argparse.Namespace) -> int:
     ]
     rows, worse = [], []
     for pair in chosen:
-        ours, plain = measured(pair)
+        ours, plain, one_bag = measured(pair)
         ratio, before = ours / plain, kept.get(pair.name)
         if before is not None and ratio > WORSE * before:
             worse.append(pair.name)
@@ -109,15 +111,25 @@ def main(args: argparse.Namespace) -> int:
                 f"{plain:.3f}",
                 f"{ratio:.2f}",
                 "" if before is None else f"{before:.2f}",
+                "" if one_bag is None else f"{1000 * one_bag:.2f} ms",
             )
         )
     show(
         Table(
             title="CPU seconds of a fit, and its ratio to plain scikit-learn on the instances",
-            columns=("estimator", "plain", "s", "plain s", "ratio", "kept ratio"),
+            columns=(
+                "estimator",
+                "plain",
+                "s",
+                "plain s",
+                "ratio",
+                "kept ratio",
+                "predict one bag",
+            ),
             rows=tuple(rows),
-            align="llrrrr",
-            note=f"Each is the minimum of {ROUNDS} rounds, in one process and one thread.",
+            align="llrrrrr",
+            note=f"Each is the minimum of {ROUNDS} rounds, in one process and one thread.\n"
+            f"predict one bag: its time, mean of {PREDICTIONS}.",
         )
     )
     if worse:
@@ -134,13 +146,24 @@ def kept_ratios(path: Path) -> dict[str, float]:
     return {row[0]: float(row[of_ratio]) for row in table.rows}
 
 
-def measured(pair: Pair) -> tuple[float, float]:
-    """CPU seconds of our fit and of the plain one."""
+def measured(pair: Pair) -> tuple[float, float, float | None]:
+    """CPU seconds of our fit, of the plain one, and of our prediction for one bag."""
     bags, y = make_bags(pair.n_bags, pair.n_features, bag_size=(2, 8), flip_y=0.05, random_state=0)
     instances, labels = bags.instances, np.asarray(y)[bags.bag_index]
     ours = [_seconds(pair.ours, bags, y) for _ in range(ROUNDS)]
     plain = [_seconds(pair.plain, instances, labels) for _ in range(ROUNDS)]
-    return min(ours), min(plain)
+    model = clone(pair.ours).fit(bags, y)
+    return min(ours), min(plain), _seconds_of_a_prediction(model, bags[:1])
+
+
+def _seconds_of_a_prediction(model: BaseEstimator, bag: Bags) -> float | None:
+    if not hasattr(model, "predict"):  # clusters of the training bags
+        return None
+    model.predict(bag)
+    start = time.process_time()
+    for _ in range(PREDICTIONS):
+        model.predict(bag)
+    return (time.process_time() - start) / PREDICTIONS
 
 
 def _seconds(
