@@ -120,6 +120,34 @@ def test_cells_are_read_from_annotated_and_fcs_files():
     assert read["y"].tolist() == ["ill", "healthy"]
 
 
+def test_a_method_of_patpy_predicts_donors_and_scores_cells(monkeypatch):
+    pd = pytest.importorskip("pandas")
+
+    class SupervisedSampleMethod:  # what patpy 0.15.2 has of it
+        def __init__(self, sample_key, label_keys, layer):
+            self.sample_key, self.label_keys, self.layer = sample_key, label_keys, layer
+
+        def prepare_anndata(self, adata):
+            self.adata, self.samples = adata, adata.obs[self.sample_key].unique()
+
+    monkeypatch.setitem(sys.modules, "patpy", types.ModuleType("patpy"))
+    monkeypatch.setitem(sys.modules, "patpy.tl", types.ModuleType("patpy.tl"))
+    supervised = types.SimpleNamespace(SupervisedSampleMethod=SupervisedSampleMethod)
+    monkeypatch.setitem(sys.modules, "patpy.tl.supervised", supervised)
+    cells = np.random.RandomState(0).normal(size=(120, 3))
+    obs = pd.DataFrame({"donor": np.tile(["d2", "d1", "d4", "d3"], 30)})
+    obs["ill"] = obs["donor"].isin(["d1", "d2"])
+    cells += 2.0 * obs[["ill"]].to_numpy()
+    adata = types.SimpleNamespace(X=cells, obs=obs, obsm={"X_pca": cells}, uns={})
+    method = names_after("tutorials/cells.rst", 2)["ShareMethod"]("donor", ["ill"], "X_pca")
+    method.prepare_anndata(adata)
+    assert method.predict("ill").to_dict() == {"d2": True, "d1": True, "d4": False, "d3": False}
+    scores = method.get_sample_importance()["ill_score"]
+    assert scores[["d1", "d2"]].min() > 0 > scores[["d3", "d4"]].max()
+    cells = method.get_cell_importance()["ill_importance"]
+    assert cells[obs["ill"]].mean() > cells[~obs["ill"]].mean()
+
+
 def test_a_task_of_a_job_array_scores_its_fold(monkeypatch):
     X, y = make_bags(n_bags=40, n_features=3, bag_size=3, random_state=0)
     save_bags("map", X, y, groups=np.arange(40) // 2, format="npy-folder")
