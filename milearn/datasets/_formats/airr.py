@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import mmap
 import os
 import zlib
 from collections.abc import Sequence
@@ -333,12 +334,15 @@ def _read(file: Path, needed: list[str], optional: list[str]) -> _Repertoire:
 
 
 def _by_length(names: np.ndarray) -> dict[int, np.ndarray]:
-    """Sorted names of each length."""
-    lengths = np.char.str_len(names)
-    return {
-        int(length): np.sort(names[lengths == length]).astype(f"S{length}")
-        for length in np.unique(lengths)
-    }
+    """Sorted names of each length, in memory that the system gets back when it is released."""
+    lengths, found, end = np.char.str_len(names), {}, 0
+    memory = np.frombuffer(mmap.mmap(-1, int(lengths.sum())), dtype=np.uint8)
+    for length in np.unique(lengths).tolist():
+        some = names[lengths == length]
+        start, end = end, end + length * len(some)
+        found[length] = memory[start:end].view(f"S{length}")
+        found[length][:] = np.sort(some)
+    return found
 
 
 def _names(block: Any, needed: list[str]) -> np.ndarray:
@@ -367,9 +371,12 @@ def _bags_of(
     """
     offsets = offsets_of([sum(map(len, each.by_length.values())) for each in found])
     columns = np.full(offsets[-1], -1, dtype=np.int32)
-    starts, known = offsets[:-1].copy(), []
-    n_known = 0
-    for length in sorted({*(given or {}), *chain(*(each.by_length for each in found))}):
+    starts, n_known = offsets[:-1].copy(), 0
+    lengths = sorted({*(given or {}), *chain(*(each.by_length for each in found))})
+    # As many as there could be: the memory of those that are not needed is never touched.
+    most = offsets[-1] if given is None else sum(map(len, given.values()))
+    known = np.empty(most, f"S{max(given or lengths)}")
+    for length in lengths:
         parts = [each.by_length.pop(length, np.empty(0, f"S{length}")) for each in found]
         names = _distinct(parts) if given is None else given.get(length, parts[0][:0])
         for at, part in enumerate(parts):
@@ -378,14 +385,8 @@ def _bags_of(
                 rows = columns[starts[at] : starts[at] + len(part)]
                 rows[:] = np.where(names[places] == part, n_known + places, -1)
             starts[at] += len(part)
-        known.append(names)
+        known[n_known : n_known + len(names)] = names
         n_known += len(names)
-    names = np.empty(n_known, dtype=known[-1].dtype)
-    end = n_known
-    while known:
-        part = known.pop()
-        names[end - len(part) : end] = part
-        end -= len(part)
     data = None
     if found[0].counts is not None:
         data = {_COUNT: np.concatenate([each.counts for each in found])}
@@ -397,7 +398,7 @@ def _bags_of(
         columns = columns[in_known]
     ones = np.ones(len(columns), dtype=np.float32)
     instances = sparse.csr_array((ones, columns, rows), shape=(offsets[-1], n_known))
-    return make_bags_of(Bags, instances, offsets, instance_data=data), names
+    return make_bags_of(Bags, instances, offsets, instance_data=data), known[:n_known]
 
 
 def _warn_of_rows(damaged: dict[Path, _Repertoire]) -> None:
