@@ -213,14 +213,23 @@ def say(text: str) -> None:
 
 
 def note_sources(records: Iterable[dict[str, Any]]) -> None:
-    """Keep which states of the package the results of the page are of."""
+    """Keep which states of the package and which versions the results of the page are of.
+
+    They may have been run on another computer than the one that prints the page.
+    """
     page = _current.get()
-    if page is None:
+    versions = [record.get("versions", {}) for record in records]
+    if page is None or not versions:
         return
-    found = {record.get("versions", {}).get("milearn_source", UNKNOWN) for record in records}
-    if found:
-        known = set() if page.milearn_source == UNKNOWN else set(page.milearn_source.split(", "))
-        page.milearn_source = ", ".join(sorted(found | known))
+    found = {each.get("milearn_source", UNKNOWN) for each in versions}
+    known = set() if page.milearn_source == UNKNOWN else set(page.milearn_source.split(", "))
+    page.milearn_source = ", ".join(sorted(found | known))
+    if isinstance(page.versions, dict):
+        # The package is not always installed where its checkout runs.
+        for name in page.versions.keys() - {"milearn"}:
+            values = {each[name] for each in versions if name in each}
+            before = set(page.versions[name].split(", ")) if known or not values else set()
+            page.versions[name] = ", ".join(sorted(values | before))
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:

@@ -226,6 +226,8 @@ def descend(
         aim = rough_tol if rough else _INNER_SHARE * gap_tol
         first = problem.first(duals.of(keys), problem.values(w, v)) if len(duals.keys) else None
         solved = problem.solve((w, v), aim, first)
+        # Its rows need not be in memory during the next pass.
+        del problem, first
         w, v, duals = solved.w, solved.v, Duals.of_rows(keys, solved.proportions)
         bound = max(bound, solved.lower_bound)
         if best.n_iter and not rough:
@@ -259,7 +261,7 @@ def descend(
             break
         rough = rough and not slow and not unchanged
         held, view = model.advanced(held, before, view, duals)
-        v, bound, n_missed = best.v, -np.inf, 0
+        v, bound, n_missed, before = best.v, -np.inf, 0, None
     if ended:
         # The bound is that of the step at the best point.
         best.dual_gap, best.stopped, best.held = max(0.0, best.objective - bound), "", held
