@@ -53,14 +53,24 @@ def numbers(cell: str) -> list[float]:
     return [float(each.replace(",", "")) for each in re.findall(r"-?\d[\d,]*\.?\d*", cell)]
 
 
+SHOWN_SHARES = {
+    "MIClassifier": ("MIClassifier", "o", BLUE),
+    "MISVC, linear, clipped z-scores": ("linear MISVC", "^", GREEN),
+    "mean, min, max, sd, ExtraTrees": ("trees on statistics", "v", ORANGE),
+    "oracle: share": ("oracle: true share", "D", "black"),
+}
+NETS_OF_SHARES = ("gated attention", "DSMIL", "mean net", "top-2 % net", "AutoPool")
+
+
 def rare() -> Any:
     """AUC over the share of deciding instances, by number of training slides."""
-    draws, one = table("needles-witness", "by draw"), table("needles", "mean over draws")
+    draws = table("needles-witness", "by draw")
     shown = {
         "oracle": ("oracle", "black"),
         "MIClassifier": ("MIClassifier", BLUE),
         "MISVC, linear, clipped z-scores": ("linear MISVC", GREEN),
         "mean, LogisticRegression": ("means + LogisticRegression", ORANGE),
+        "gated attention": ("gated attention", RED),
     }
     figure, panels = plt.subplots(1, 3, figsize=(6.8, 4.2), sharey=True, layout="constrained")
     for ax, n_bags in zip(panels, (50, 100, 200), strict=True):
@@ -69,11 +79,9 @@ def rare() -> Any:
         shares = [number(each["data"].removeprefix(begin)) for each in found]
         for place, (column, (label, colour)) in enumerate(shown.items()):
             median, lowest, highest = np.transpose([numbers(each[column]) for each in found]) / 100
-            moved = np.array(shares) * 1.09 ** (place - 1.5)
+            moved = np.array(shares) * 1.09 ** (place - 2)
             spread = [median - lowest, highest - median]
             ax.errorbar(moved, median, spread, marker="o", ms=4, capsize=3, label=label, c=colour)
-        nets = [number(row(one, f"{begin}{share:g}%")["gated attention"]) for share in shares]
-        ax.plot(shares, np.array(nets) / 100, "s--", mfc="none", c=RED, label="gated attention*")
         ax.set(xscale="log", title=f"{n_bags} slides", xlabel="deciding patches, %")
         ax.set_xticks(shares, [f"{share:g}" for share in shares])
         ax.minorticks_off()
@@ -81,6 +89,32 @@ def rare() -> Any:
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
     )
+    return figure
+
+
+def shares() -> Any:
+    """AUC where both classes have deciding instances, one row per world."""
+    found = rows(table("needles-shares", "both classes"))
+    figure, ax = plt.subplots(figsize=(6.8, 5.2), layout="constrained")
+    labels = []
+    for place, each in enumerate(found[:-1]):
+        kind, *_, high, low = each["data"].replace("cells-60", "cells-1%-0.1%").split("-")
+        labels.append(f"{kind.replace('shares', 'slides')}, {high} or {low}".replace("%", " %"))
+        best = max(number(each[name]) for name in NETS_OF_SHARES)
+        for value, style in zip(
+            (*(number(each[name]) for name in SHOWN_SHARES), best),
+            (*SHOWN_SHARES.values(), ("best of five nets", "s", RED)),
+            strict=True,
+        ):
+            label, marker, colour = style
+            face = "none" if marker in "sD" else colour
+            label = "" if place else label
+            ax.plot(value / 100, place, marker, c=colour, mfc=face, label=label)
+    ax.set_yticks(range(len(labels)), labels)
+    ax.invert_yaxis()
+    ax.set(xlabel="AUC on new bags", ylabel="share in positive bags, or in negative bags")
+    ax.axvline(0.5, c=GREY, lw=1)
+    figure.legend(loc="outside upper center", ncols=3, fontsize=9.5)
     return figure
 
 
@@ -339,7 +373,7 @@ def papers() -> Any:
 
 
 PLOTS: dict[str, Callable[[], Any]] = {
-    each.__name__: each for each in (rare, default, ranks, time, calibration, papers)
+    each.__name__: each for each in (rare, shares, default, ranks, time, calibration, papers)
 }
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 from ..._bags.blocks import Block, stacked
 from ..._bags.threads import one_blas_thread
@@ -106,10 +107,21 @@ class WorkingSet:
         order = np.argsort(numbers, kind="stable")
         return replace(
             self,
-            rows=stacked([self.rows, other.rows[extra]])[order],
+            rows=_merged(self.rows, other.rows, extra, order),
             numbers=numbers[order],
             owners=np.r_[self.owners, other.owners[extra]][order],
         )
+
+
+def _merged(rows: Any, others: Any, extra: np.ndarray, order: np.ndarray) -> Any:
+    """Rows and some others in an order; dense rows are many, and are copied once."""
+    if sparse.issparse(rows):
+        return stacked([rows, others[extra]])[order]
+    found = np.empty((len(order), rows.shape[1]), dtype=np.result_type(rows, others))
+    place = np.argsort(order)
+    found[place[: len(rows)]] = rows
+    found[place[len(rows) :]] = others[extra]
+    return found
 
 
 @dataclass(frozen=True)

@@ -150,14 +150,20 @@ def view_at(
     negative, positive = (
         sum(getattr(part, name) for part in parts) for name in ("negative_loss", "positive_loss")
     )
+    beyond, inactive = (
+        np.sum([getattr(part, name) for part in parts], axis=0) for name in ("beyond", "inactive")
+    )
+    tied, working = any(part.tied for part in parts), [part.working for part in parts]
+    highest = Witnesses.together([part.highest for part in parts])
+    del parts  # and the witnesses of each block, before the rows are copied
     return View(
-        highest=Witnesses.together([part.highest for part in parts]),
-        working=WorkingSet.together([part.working for part in parts]),
-        beyond=np.sum([part.beyond for part in parts], axis=0),
-        inactive=np.sum([part.inactive for part in parts], axis=0),
+        highest=highest,
+        working=WorkingSet.together(working),
+        beyond=beyond,
+        inactive=inactive,
         negative_loss=negative,
         positive_loss=positive,
-        tied=any(part.tied for part in parts),
+        tied=tied,
         point=point,
         objective=0.5 * float(point[0] @ point[0]) + negative + positive,
     )
