@@ -101,9 +101,9 @@ class Reproduce(Directive):
         document = self.state.document.settings.env.docname
         folder = "../" * document.count("/") + CSV_FOLDER
         names = csv_names(path, page)
-        shown = [str(number) for number in range(1, len(names) + 1)] if names[1:] else ["table"]
-        links = [f"`{one} <{folder}/{name}>`__" for one, name in zip(shown, names, strict=True)]
-        return f":download:`JSON </results/{path.name}>`, CSV {' '.join(links)}"
+        links = [f"`{number} <{folder}/{name}>`__" for number, name in enumerate(names, 1)]
+        shown = f"CSV {' '.join(links)}" if links[1:] else f"`CSV <{folder}/{names[0]}>`__"
+        return f":download:`JSON </results/{path.name}>`, {shown}"
 
     def _parsed(self, lines: list[str]) -> list[nodes.Node]:
         node = nodes.Element()
