@@ -61,6 +61,9 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 
+# Pages show pictures of the examples, which are missing then.
+suppress_warnings = [] if sphinx_gallery_conf["plot_gallery"] else ["image.not_readable"]
+
 # Links to other projects. The inventories in docs/_inventories hold the names that are used here,
 # so that a build needs no network; with this variable the current ones are fetched instead.
 _online = bool(os.environ.get("MILEARN_DOCS_INTERSPHINX"))
@@ -139,7 +142,7 @@ html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
     "logo": {"text": "milearn"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
 }
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"

@@ -47,9 +47,9 @@ class ApiTable(SphinxDirective):
             self.env.note_dependency(str(page))
         lines = [".. autosummary::", "   :nosignatures:", ""]
         lines += [f"   {name}" for name in listed_names(folder)]
-        table = nodes.Element()
+        table = nodes.container(classes=["api-table"])
         self.state.nested_parse(StringList(lines, "api-table"), self.content_offset, table)
-        return [nodes.raw("", FILTER, format="html"), *table.children]
+        return [nodes.raw("", FILTER, format="html"), table]
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -49,6 +49,9 @@ def _children(source: str) -> list[Element]:
             # A bar has no direction; as an operator between two terms it would get space around.
             element.set("lspace", "0")
             element.set("rspace", "0")
+        if element.tag in {"msub", "msup", "msubsup"} and element[0].text in _BARS:
+            # Of another height than the opening bar, it would be drawn below the line.
+            element[0].set("stretchy", "false")
     _move_styles(root)
     return list(root)
 

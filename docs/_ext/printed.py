@@ -2,11 +2,12 @@
 
 A table that is drawn from what was printed cannot differ from it. ``.. reproduce:: name name`` is a
 box with the commands of files, their downloads and the state that each ran in; without names it is
-a list of the downloads of all files.
+a list of the downloads of all files. Every table is also written to the site as CSV.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 from pathlib import Path
@@ -25,6 +26,8 @@ from benchmarks.common.output import (  # noqa: E402 (the path comes first)
     Table,
     read_page,
 )
+
+CSV_FOLDER = "_csv"  # in the built site
 
 # A number with its unit or deviation, such as "89.6 +- 1.8" or "0.52 s".
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?( ?(%|\w{1,4}))?( \+- +[\d.]+)?( ?\S{1,4})?")
@@ -87,17 +90,46 @@ class Reproduce(Directive):
                 page = read_page(path)
             except (OSError, ValueError) as error:
                 raise self.error(f"docs/results: {error}") from error
-            link = f":download:`tables </results/{path.name}>`"
             command = page.command.removesuffix(" --recorded")  # which only reads records
-            lines.append(f"   * ``{command}`` ({link}; {_state(page)})")
+            lines.append(f"   * ``{command}`` ({self._links(path, page)}; {_state(page)})")
         if "plot" in self.options:
             lines.append(f"   * Plot: ``python docs/plots.py {self.options['plot']}``")
         return self._parsed(lines)
+
+    def _links(self, path: Path, page: Page) -> str:
+        """Downloads of all tables in one file, and of each as CSV."""
+        document = self.state.document.settings.env.docname
+        folder = "../" * document.count("/") + CSV_FOLDER
+        names = csv_names(path, page)
+        links = [f"`{number} <{folder}/{name}>`__" for number, name in enumerate(names, 1)]
+        shown = f"CSV {' '.join(links)}" if links[1:] else f"`CSV <{folder}/{names[0]}>`__"
+        return f":download:`JSON </results/{path.name}>`, {shown}"
 
     def _parsed(self, lines: list[str]) -> list[nodes.Node]:
         node = nodes.Element()
         self.state.nested_parse(StringList(lines, "reproduce"), 0, node)
         return _as_typed(list(node.children))
+
+
+def csv_names(path: Path, page: Page) -> list[str]:
+    """File of each table of a page: ``quick.csv``, or ``quick-1.csv`` and so on."""
+    stem, count = path.name.removesuffix(SUFFIX), len(page.tables)
+    return [
+        f"{stem}-{number}.csv" if count > 1 else f"{stem}.csv" for number in range(1, count + 1)
+    ]
+
+
+def write_csv(app: Any, error: Exception | None) -> None:
+    """Write every recorded table as CSV into the built site."""
+    if error is not None or app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / CSV_FOLDER
+    folder.mkdir(exist_ok=True)
+    for path in sorted((DOCS / "results").glob(f"*{SUFFIX}")):
+        page = read_page(path)
+        for name, table in zip(csv_names(path, page), page.tables, strict=True):
+            with (folder / name).open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows([table.columns, *table.rows])
 
 
 def _state(page: Page) -> str:
@@ -143,4 +175,5 @@ def drawn(directive: Directive, table: Table) -> list[nodes.Node]:
 def setup(app: Any) -> dict[str, bool]:
     app.add_directive("printed", Printed)
     app.add_directive("reproduce", Reproduce)
+    app.connect("build-finished", write_csv)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,12 +6,14 @@ import re
 import sys
 import types
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
 
+from milearn import MIClassifier
 from milearn.datasets import make_bags, save_bags
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -156,3 +158,31 @@ def test_a_task_of_a_job_array_scores_its_fold(monkeypatch):
     test, scores = joblib.load("fold-3.joblib")
     assert len(test) == len(scores) == 8
     assert np.mean((scores > 0) == (y[test] == 1)) > 0.5
+
+
+def test_every_line_of_the_cheat_sheet_runs(monkeypatch):
+    # A small default, as four fits of the whole one take 15 s.
+    monkeypatch.setattr("milearn.MIClassifier", partial(MIClassifier, time_limit=1e-9))
+    h5py, pd = pytest.importorskip("h5py"), pytest.importorskip("pandas")
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(6, 4)) + (bag // 2 % 2) for bag in range(24)]
+    frame = pd.DataFrame({"slide": np.repeat(np.arange(24), 6), "label": 0, "size": 1.0})
+    Path("features").mkdir()
+    lines = ["slide_id,case_id,label"]
+    for bag, rows in enumerate(arrays):
+        with h5py.File(f"features/s{bag:02d}.h5", "w") as file:
+            file["features"], file["coords"] = rows, 256 * np.indices((3, 2)).reshape(2, 6).T
+        lines.append(f"s{bag:02d},p{bag // 2:02d},{bag // 2 % 2}")
+    Path("labels.csv").write_text("\n".join(lines), encoding="utf-8")
+    page = (DOCS / "guide" / "cheat_sheet.rst").read_text(encoding="utf-8")
+    site = np.arange(24) % 3
+    names = names_after(
+        "guide/cheat_sheet.rst",
+        *range(page.count(".. code-block:: python")),
+        **{"arrays": arrays, "frame": frame, "site": site},
+    )
+    assert len(names["X_patients"]) == len(names["of_patients"]) == 12
+    assert names["data"].data.sizes.tolist() == names["X"].sizes.tolist() == [6] * 24
+    assert names["search"].fit(names["X"], names["y"]).best_score_ > 0.9
+    assert len(page.split()) <= 350
