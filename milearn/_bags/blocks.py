@@ -258,3 +258,12 @@ def stacked(parts: list[Matrix]) -> Matrix:
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def product(rows: Matrix, w: np.ndarray) -> np.ndarray:
+    """Scores of rows in double precision; other types are converted a block at a time."""
+    if sparse.issparse(rows) or rows.dtype == w.dtype:
+        return np.asarray(rows @ w)
+    step = max(1, BLOCK_BYTES // max(1, w.nbytes))
+    starts = range(0, max(1, len(rows)), step)
+    return np.concatenate([rows[start : start + step] @ w for start in starts])

@@ -773,6 +773,8 @@ def check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collec
     lines = [f"  {name}: {what}" for name, what in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         lines.append(f"  and {len(problems) - _SHOWN} more")
+    if any(": no array " in what for _, what in problems):
+        lines.append("If the arrays have other names, pass them as key and coords.")
     raise BagFileError(
         f"{path}: {n_wrong} of {len(bags)} bags cannot be read; correct or remove their files or "
         "rows:\n" + "\n".join(lines)

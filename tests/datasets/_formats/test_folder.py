@@ -423,6 +423,7 @@ def test_all_that_is_wrong_with_a_folder_stands_in_one_error(tmp_path):
     for name, said in expected.items():
         assert said in found[name], name
     assert str(error.value).startswith(f"{tmp_path}: 18 of 18 bags cannot be read")
+    assert str(error.value).endswith("pass them as key and coords.")
 
 
 def test_at_most_twenty_are_shown_and_all_are_counted(tmp_path):

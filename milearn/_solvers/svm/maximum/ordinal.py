@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._bags.blocks import Block, PassSource, stacked
+from ...._bags.blocks import Block, PassSource, product, stacked
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.cccp import SolverOptions, optimal_intercept, rounding_scale
 from ...common.descent import Duals, PassSolution, Witnesses, WorkingSet, descend
@@ -171,7 +171,7 @@ class _Ordinal:
         value = np.nan
         if held is not None:
             scores = np.zeros(len(self.ranks))
-            scores[self.upper] = np.asarray(held.vectors @ w)
+            scores[self.upper] = product(held.vectors, w)
             value = half + self._losses(found.tops, scores, v)
             if is_constant(value, self.at_zero):
                 found = replace(found, highest=self._pass(w, v, constant=True).highest)

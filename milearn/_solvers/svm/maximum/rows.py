@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...._bags.blocks import Block, PassSource, stacked
+from ...._bags.blocks import Block, PassSource, product, stacked
 from ...._bags.segments import gather_rows, pooling_matrix, segment_max
 from ...common.cccp import SolverOptions, rounding_scale
 from ...common.descent import Duals, PassSolution, Witnesses, descend
@@ -173,7 +173,7 @@ class _Model:
         view = self._view(point, before, constant=False)
         if held is None:
             return view
-        hinges = np.maximum(0.0, 1.0 - np.asarray(held.vectors @ w) - point[1])
+        hinges = np.maximum(0.0, 1.0 - product(held.vectors, w) - point[1])
         value = 0.5 * float(w @ w) + view.negative_loss
         value += float(self.costs.weights[self.costs.positive] @ hinges)
         highest = view.highest

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...._bags.blocks import Block, PassSource, stacked, width_of
+from ...._bags.blocks import Block, PassSource, product, stacked, width_of
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.descent import Witnesses, WorkingSet
 from ...common.newton import GroupProblem
@@ -290,7 +290,7 @@ def rounding_of(view: View, costs: BagCosts) -> float:
 def joined(before: View, view: View, costs: BagCosts, band: float, kept: np.ndarray) -> View:
     """A view, with its band, whose working set also has some rows of the previous one."""
     (w, b), old, beyond = view.point, before.working, view.beyond
-    u = 1.0 + np.asarray(old.rows @ w) + b
+    u = 1.0 + product(old.rows, w) + b
     kept = kept & ~np.isin(old.numbers, view.working.numbers)
     if costs.by_instance:
         # Rows inside the band that the pass left out are in one of its sums.
