@@ -317,7 +317,7 @@ def working_set(
     rows, owners, positive = view.working.rows, view.working.owners, costs.positive
     n_positive, n_rows = len(positive), rows.shape[0]
     sums = np.array([each for each in (view.beyond, view.inactive) if each[-1] > 0])
-    parts = [-witnesses, rows]
+    parts = [witnesses, rows]
     if len(sums):
         means = sums[:, :-1] / sums[:, -1:]
         parts.append(sparse.csr_array(means) if sparse.issparse(witnesses) else means)
@@ -328,8 +328,13 @@ def working_set(
         starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]][:n_rows])
     ends = np.arange(n_positive + n_rows, n_all + 1)
     dtype = np.float32 if single else np.float64
+    if sparse.issparse(witnesses):
+        Z = stacked([-witnesses, *parts[1:]])
+    else:
+        Z = np.concatenate(parts, dtype=dtype)
+        np.negative(Z[:n_positive], out=Z[:n_positive])
     return GroupProblem(
-        Z=stacked(parts) if sparse.issparse(witnesses) else np.concatenate(parts, dtype=dtype),
+        Z=Z,
         e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)][:, None],
         offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
         costs=np.r_[
