@@ -228,7 +228,7 @@ def time() -> Any:
             size = float(np.prod(numbers(each["instances x features"])))
             add("linear MISVC", size, each["MISVC"])
             add("LinearSVC on instances", size, each["LinearSVC()"])
-    out = row(table("out-of-core"), "10,000,000")
+    out = row(table("out-of-core"), "bag")
     add("linear MISVC", 1e9, out["CPU time"], out["peak"])
     cohort = table("cohort")
     for name, begin in (("linear MISVC", "MISVC"), ("MIClassifier", "MIClassifier")):

@@ -175,7 +175,7 @@ GOALS: tuple[Goal, ...] = (
         for size, n_features, limit, reason in (
             ("9,874", 10, 3, "a fit makes up to 13 passes"),
             ("200,595", 100, 1, "largest of three costs and both slacks"),
-            ("1,001,008", 100, 1, ""),
+            ("1,001,008", 100, 1, "with the largest cost; screened starts take passes"),
             ("1,000,000", "50,000 sparse", 5, ""),
         )
     ),
@@ -187,6 +187,7 @@ GOALS: tuple[Goal, ...] = (
         "out-of-core",
         worst("peak"),
         "MB",
+        reason="with a slack per instance; rows of two steps are in memory",
     ),
     Goal(
         "two Dask workers / two threads, 10^6 x 100, wall time",

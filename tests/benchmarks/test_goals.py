@@ -50,7 +50,7 @@ def test_every_goal_is_found_in_the_kept_tables(tmp_path, capsys):
         assert text == goal.text
         # A table that is not kept yet was not run; in one that is kept, every goal is found.
         kept = (KEPT / f"{goal.page}.tables.json").is_file()
-        assert command.split()[-1] == goal.page
+        assert goal.page.startswith(command.split()[-1])  # "needles-shares" is of "needles"
         assert remark in ({"", f"missed: {goal.reason}"} if kept else {"not run"})
     # A figure that gets worse is missed.
     stated = json.loads((tmp_path / "dask.tables.json").read_text())
