@@ -800,6 +800,10 @@ def _filled(
         if scratch is None
         else np.lib.format.open_memmap(scratch, mode="w+", dtype=dtype, shape=shape)
     )
+    if scratch is not None and hasattr(os, "posix_fallocate"):
+        # Without it, a disk that becomes full ends the process, and not the call.
+        with open(scratch, "rb+") as file:
+            os.posix_fallocate(file.fileno(), 0, scratch.stat().st_size)
     arrays = {"features": features}
     for part, (_, _, width) in list(bags[0].parts.items())[1:]:
         types = {bag.parts[part].dtype.newbyteorder("=") for bag in bags}
