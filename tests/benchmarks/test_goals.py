@@ -53,16 +53,16 @@ def test_every_goal_is_found_in_the_kept_tables(tmp_path, capsys):
         assert goal.page.startswith(command.split()[-1])  # "needles-shares" is of "needles"
         assert remark in ({"", f"missed: {goal.reason}"} if kept else {"not run"})
     # A figure that gets worse is missed.
-    stated = json.loads((tmp_path / "dask.tables.json").read_text())
-    stated["tables"][0]["rows"][1][1] = "100 s"
-    (tmp_path / "dask.tables.json").write_text(json.dumps(stated))
+    stated = json.loads((tmp_path / "milsd-links.tables.json").read_text())
+    stated["tables"][0]["rows"][3][4] = "900 s"
+    (tmp_path / "milsd-links.tables.json").write_text(json.dumps(stated))
     assert main(["goals", "--out", str(tmp_path)]) == 0
     (worse,) = read_page(tmp_path / "goals.tables.json").tables
     changed = [new for new, old in zip(worse.rows, table.rows, strict=True) if new != old]
     assert len(changed) == 1
-    assert changed[0][3:] == ["missed", "scale dask"]
-    (tmp_path / "dask.tables.json").unlink()
+    assert changed[0][3:] == ["missed", "scale milsd-links"]
+    (tmp_path / "milsd-links.tables.json").unlink()
     assert main(["goals", "--out", str(tmp_path)]) == 0
     (shorter,) = read_page(tmp_path / "goals.tables.json").tables
-    assert [row[3] for row in shorter.rows if row[4] == "dask"] == ["not run"]
+    assert [row[3] for row in shorter.rows if row[4] == "milsd-links"] == ["not run"]
     assert "not run" in capsys.readouterr().out
