@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repeats", type=int, default=10, metavar="N", help="classical and generated sets (10)"
     )
     parser.add_argument(
-        "--further-repeats", type=int, default=3, metavar="N", help="elsewhere (default: 3)"
+        "--further-repeats", type=int, default=1, metavar="N", help="elsewhere (default: 1)"
     )
     parser.add_argument("--folds", type=int, default=10, metavar="N", help="default: 10")
     parser.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import secrets
@@ -801,9 +802,14 @@ def _filled(
         else np.lib.format.open_memmap(scratch, mode="w+", dtype=dtype, shape=shape)
     )
     if scratch is not None and hasattr(os, "posix_fallocate"):
-        # Without it, a disk that becomes full ends the process, and not the call.
+        # Otherwise a disk that becomes full would end the process, without an exception.
         with open(scratch, "rb+") as file:
-            os.posix_fallocate(file.fileno(), 0, scratch.stat().st_size)
+            try:
+                os.posix_fallocate(file.fileno(), 0, scratch.stat().st_size)
+            except OSError as error:
+                # Some file systems cannot reserve room.
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                    raise
     arrays = {"features": features}
     for part, (_, _, width) in list(bags[0].parts.items())[1:]:
         types = {bag.parts[part].dtype.newbyteorder("=") for bag in bags}

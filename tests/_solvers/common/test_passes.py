@@ -11,8 +11,9 @@ import pytest
 from scipy import sparse
 
 from milearn import Bags
-from milearn._bags.blocks import ArraySource
+from milearn._bags.blocks import ArraySource, product
 from milearn._solvers.common import passes
+from milearn._solvers.common.descent import WorkingSet
 
 FORMS = {
     "float64": np.asarray,
@@ -186,3 +187,27 @@ def test_a_sum_of_means_that_is_zero_but_for_rounding_is_zero():
     m = passes.sum_of_means(ArraySource(instances, np.arange(51)))
     assert (m[:2] == 0).all()
     assert m[2] == pytest.approx(50.0)
+
+
+def test_scores_of_many_rows_have_all_digits():
+    rows = (np.arange(5_000_000) % 7).astype(np.float16)[:, None]  # more than one block
+    np.testing.assert_array_equal(product(rows, np.array([0.1])), 0.1 * (np.arange(5_000_000) % 7))
+    for form in FORMS.values():
+        scores = product(form(np.eye(3)), np.array([0.1, 0.2, 0.3]))
+        np.testing.assert_array_equal(scores, [0.1, 0.2, 0.3])
+        assert product(form(np.eye(3))[:0], np.ones(3)).shape == (0,)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_joined_working_sets_have_the_rows_in_their_order(form):
+    rows = np.arange(24.0).reshape(8, 3)
+
+    def working(*numbers):
+        numbers = np.array(numbers)
+        return WorkingSet(FORMS[form](rows[numbers]), numbers, numbers // 2)
+
+    kept = np.array([True, True, False, True])
+    found = working(1, 4, 6).joined(working(0, 4, 5, 7), kept)
+    assert found.numbers.tolist() == [0, 1, 4, 6, 7]
+    assert found.owners.tolist() == [0, 0, 2, 3, 3]
+    np.testing.assert_array_equal(dense(found.rows), rows[found.numbers])

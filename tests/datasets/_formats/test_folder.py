@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import os
 import random
 import tracemalloc
@@ -609,6 +610,12 @@ def test_a_failure_leaves_no_map_behind(tmp_path, monkeypatch):
             with pytest.raises(OSError, match="No space left"):
                 load_bag_folder(slides, mmap=tmp_path / "mapped")
         assert listing(tmp_path) == ["slides"]
+
+    def unsupported(*descriptor_and_size):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "posix_fallocate", unsupported, raising=False)
+    assert load_bag_folder(slides, mmap=tmp_path / "mapped").data.n_instances == 50
 
 
 def test_a_map_that_cannot_be_moved_is_copied(tmp_path, monkeypatch):
