@@ -33,7 +33,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.segments import pooling_matrix, segment_index, segment_max
-from ..common.newton import Part, project
+from ..common.newton import GroupPart, Part, project
 from .edges import Edges
 from .problem import LinkedProblem
 
@@ -230,7 +230,7 @@ class LinkedStep:
 
     # -- curvature -------------------------------------------------------------------------------
 
-    def curvature(self, smoothed: _Smoothed) -> list[Part]:
+    def curvature(self, smoothed: _Smoothed) -> list[Part | GroupPart]:
         """The second derivative of the smoothed sums by the scores, as a sum of parts."""
         terms, at, h = self.terms, smoothed.proportions, smoothed.h
         nodes, laplacian = terms.links.laplacian(
@@ -248,7 +248,7 @@ class LinkedStep:
             Part(sparse.vstack([middle, ends], format="csr"), laplacian),
             Part(self.linear[terms.positive[short]], terms.costs[short] / h),
             Part(highest, terms.costs[n_positive + over] / h),
-            *self._spread(at, h),
+            self._spread(at, h),
         ]
 
     def _highest_of(self, at: Proportions, bags: np.ndarray) -> Any:
@@ -261,7 +261,7 @@ class LinkedStep:
         shape = (len(bags), terms.n_instances)
         return sparse.csr_array((at.rows[rows], rows, np.r_[0, np.cumsum(counts)]), shape)
 
-    def _spread(self, at: Proportions, h: float) -> list[Part]:
+    def _spread(self, at: Proportions, h: float) -> GroupPart:
         """Curvature of the maxima: rows with a proportion above zero, minus their mean."""
         terms = self.terms
         best = self._slopes(at)[0]
@@ -273,4 +273,4 @@ class LinkedStep:
         rows, sizes = rows[wanted[terms.owner[rows]]], counts[wanted]
         starts = np.cumsum(sizes) - sizes
         weights = weights[terms.owner[rows]]
-        return Part.of_groups(rows, weights, starts, 1.0 / sizes, terms.n_instances)
+        return GroupPart(rows, weights, starts, 1.0 / sizes)

@@ -27,7 +27,7 @@ from scipy import sparse
 from ..._bags.blocks import stacked
 from ..._bags.segments import segment_argmax
 from ..common.cccp import rounding_scale
-from ..common.newton import NewtonSolution, Part, project, solve
+from ..common.newton import GroupPart, NewtonSolution, Part, project, solve
 from .likelihood import PartialLikelihood
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -156,14 +156,16 @@ class RiskProblem:
         found = self.C * slopes[self.owner] * proportions.proportions
         return np.append(found, -self.cost)
 
-    def curvature(self, at: _Smoothed) -> list[Part]:
+    def curvature(self, at: _Smoothed) -> list[Part | GroupPart]:
         """Second derivative: that of G in mixtures of rows, and that of the smoothed maxima."""
         p, given = at.proportions.proportions, self.likelihood
         rows, n = np.flatnonzero(p > 0), len(self.offsets) - 1
         group = self.owner[rows]
         bounds = np.searchsorted(group, np.arange(n + 1))
         mixtures = sparse.csr_array((p[rows], rows, bounds), shape=(n, self.Z.shape[0]))
-        parts = [Part(mixtures, given.curvature(at.proportions.scores, self.C))]
+        parts: list[Part | GroupPart] = [
+            Part(mixtures, given.curvature(at.proportions.scores, self.C))
+        ]
         # A single active row stays the maximum. Without a slope, the maximum does not count.
         slopes = self.C * given.slopes(at.proportions.scores)
         counts = np.diff(bounds)
@@ -172,7 +174,7 @@ class RiskProblem:
             rows, group = rows[kept], group[kept]
             starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
             share = 1.0 / counts[group[starts]]
-            parts += Part.of_groups(rows, slopes[group] / at.h, starts, share, self.Z.shape[0])
+            parts.append(GroupPart(rows, slopes[group] / at.h, starts, share))
         return parts
 
     # -- the dual --------------------------------------------------------------------------------

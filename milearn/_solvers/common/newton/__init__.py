@@ -1,5 +1,6 @@
 """Proximal Newton over rows held in memory."""
 
+from .direction import GroupPart as GroupPart
 from .direction import Part as Part
 from .engine import NewtonSolution as NewtonSolution
 from .engine import solve as solve

@@ -16,6 +16,7 @@ with the rows are the same up to rounding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from scipy.linalg import cho_solve, lu_factor, lu_solve, qr
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ...._bags.segments import bag_ranges, gather_rows
+from ...._bags.segments import bag_ranges
 from ...._bags.threads import in_threads
 from ....exceptions import SolverError
 
@@ -68,69 +69,119 @@ class Part:
     A: Any
     Q: Any
 
-    @classmethod
-    def of_rows(cls, rows: np.ndarray, weights: np.ndarray, n: int) -> Part:
-        """Some of n rows with a weight each."""
-        ends = np.arange(len(rows) + 1)
-        return cls(sparse.csr_array((np.ones(len(rows)), rows, ends), (len(rows), n)), weights)
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows of X that occur, with repetitions."""
+        return np.asarray(self.A.indices)
 
-    @classmethod
-    def of_groups(
-        cls, rows: np.ndarray, weights: np.ndarray, starts: np.ndarray, share: np.ndarray, n: int
-    ) -> list[Part]:
-        """Rows with positive weights, minus a fraction of the sum of their group.
-
-        Groups begin at ``starts`` and have one weight for all rows.
-        """
-        ends, shared = np.append(starts, len(rows)), np.flatnonzero(share)
-        parts = [cls.of_rows(rows, weights, n)]
-        if len(shared):
-            members, offsets = gather_rows(ends, shared)
-            shape, share = (len(shared), n), share[shared]
-            sums = sparse.csr_array((np.ones(len(members)), rows[members], offsets), shape)
-            lost = weights[starts[shared]] * share * (2.0 - np.diff(offsets) * share)
-            parts.append(cls(sums, -lost))
-        return parts
+    def within(self, rows: np.ndarray) -> Part:
+        """The same part for the given rows of X, among which all of its own are."""
+        return Part(self.A[:, rows], self.Q)
 
     def add_to(self, system: np.ndarray, X: Matrix, E: np.ndarray) -> None:
-        """Add (X, E)'A'QA(X, E); threads share the rows of A."""
-        if not isinstance(self.Q, np.ndarray):
-            V = self._times(X, E, 0, self.A.shape[0], np.ones(self.A.shape[0]))
-            system += V.T @ (self.Q @ V) if sparse.issparse(self.Q) else self.Q.gram(V)
+        """Add (X, E)'A'QA(X, E)."""
+
+        def block(first: int, last: int) -> np.ndarray:
+            ends = self.A.indptr[first : last + 1]
+            rows, data = (each[ends[0] : ends[-1]] for each in (self.A.indices, self.A.data))
+            shape = (last - first, len(rows))
+            A = sparse.csr_array((data, np.arange(len(rows)), ends - ends[0]), shape)
+            return np.asarray(A @ np.hstack([_dense(X[rows]), E[rows]]))
+
+        if isinstance(self.Q, np.ndarray):
+            root = np.sqrt(self.Q)
+            _add_squares(system, self.A.indptr, lambda i, j: _times(root[i:j], block(i, j)))
             return
-        blocks = list(bag_ranges(self.A.indptr, max(len(system), _AT_ONCE // len(system))))
-        step = max(1, -(-len(blocks) // _N_SUMS))
+        V = block(0, self.A.shape[0])
+        system += V.T @ (self.Q @ V) if sparse.issparse(self.Q) else self.Q.gram(V)
 
-        def summed(number: int) -> np.ndarray:
-            total = np.zeros_like(system)
-            for first, last in blocks[number : number + step]:
-                V = self._times(X, E, first, last, np.sqrt(np.abs(self.Q[first:last])))
-                total += V.T @ V
-            return total
+    def bent(self, values: np.ndarray) -> np.ndarray:
+        """A'QA times values."""
+        return np.asarray(self.A.T @ _times(self.Q, self.A @ values))
 
-        sign = -1.0 if self.Q[0] < 0 else 1.0
-        for total in in_threads(summed, range(0, len(blocks), step)):
-            system += sign * total
+    def diagonal(self, n: int) -> np.ndarray:
+        """An upper bound of the diagonal of A'QA for n rows, without the off-diagonal of Q."""
+        entries = self.Q if isinstance(self.Q, np.ndarray) else self.Q.diagonal()
+        return np.asarray(self.A.power(2).T @ entries)
 
-    def _times(
-        self, X: Matrix, E: np.ndarray, first: int, last: int, weights: np.ndarray
-    ) -> np.ndarray:
-        """Some rows of A(X, E) times weights."""
-        ends = self.A.indptr[first : last + 1]
-        rows, data = (each[ends[0] : ends[-1]] for each in (self.A.indices, self.A.data))
-        V, sizes = np.hstack([_dense(X[rows]), E[rows]]), np.diff(ends)
-        data = data * np.repeat(weights, sizes)
-        if (sizes == 1).all():
-            V *= data[:, None]
+
+@dataclass(frozen=True)
+class GroupPart:
+    """A part M'WM of S: rows in groups, of which M subtracts a fraction of the sum of their group.
+
+    Rows increase, groups begin at ``starts``, and W is a positive weight for each row that is the
+    same within a group.
+    """
+
+    rows: np.ndarray
+    weights: np.ndarray
+    starts: np.ndarray
+    share: np.ndarray
+
+    def within(self, rows: np.ndarray) -> GroupPart:
+        """The same part for the given rows of X, among which all of its own are."""
+        place = np.searchsorted(rows, self.rows)
+        return GroupPart(place, self.weights, self.starts, self.share)
+
+    def add_to(self, system: np.ndarray, X: Matrix, E: np.ndarray) -> None:
+        """Add (X, E)'M'WM(X, E)."""
+        ends, root = np.append(self.starts, len(self.rows)), np.sqrt(self.weights)
+
+        def block(first: int, last: int) -> np.ndarray:
+            part = slice(ends[first], ends[last])
+            rows, starts = self.rows[part], self.starts[first:last] - ends[first]
+            V = np.hstack([_dense(X[rows]), E[rows]])
+            V = _without_sums(V, starts, self.share[first:last])
+            V *= root[part, None]
             return V
-        A = sparse.csr_array((data, np.arange(len(rows)), ends - ends[0]), (len(sizes), len(rows)))
-        return np.asarray(A @ V)
+
+        _add_squares(system, ends, block)
+
+    def bent(self, values: np.ndarray) -> np.ndarray:
+        """M'WM times values."""
+        moved = _times(self.weights, _without_sums(values[self.rows], self.starts, self.share))
+        found = np.zeros_like(values)
+        found[self.rows] = _without_sums(moved, self.starts, self.share)
+        return found
+
+    def diagonal(self, n: int) -> np.ndarray:
+        """An upper bound of the diagonal of M'WM for n rows."""
+        found = np.zeros(n)
+        found[self.rows] = self.weights
+        return found
+
+
+def _add_squares(
+    system: np.ndarray, ends: np.ndarray, block: Callable[[int, int], np.ndarray]
+) -> None:
+    """Add V'V with the rows V of each block of groups; threads share the blocks."""
+    blocks = list(bag_ranges(ends, max(len(system), _AT_ONCE // len(system))))
+    step = max(1, -(-len(blocks) // _N_SUMS))
+
+    def summed(number: int) -> np.ndarray:
+        total = np.zeros_like(system)
+        for first, last in blocks[number : number + step]:
+            V = block(first, last)
+            total += V.T @ V
+        return total
+
+    for total in in_threads(summed, range(0, len(blocks), step)):
+        system += total
+
+
+def _without_sums(values: np.ndarray, starts: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Values minus a fraction of the sum of their group."""
+    if not share.any():
+        return values
+    sums = np.add.reduceat(values, starts, axis=0)
+    lost = _times(share, sums)
+    return np.asarray(values - np.repeat(lost, np.diff(np.append(starts, len(values))), axis=0))
 
 
 def newton_direction(
     X: Matrix,
     E: np.ndarray,
-    parts: list[Part],
+    parts: list[Any],
     gradient: np.ndarray,
     ridge: np.ndarray,
     limits: Limits | None = None,
@@ -141,19 +192,19 @@ def newton_direction(
     ----------
     X : matrix of shape (n_rows, n_columns)
     E : ndarray of shape (n_rows, n_free)
-    parts : list of Part
+    parts : list of Part and GroupPart
         S is their sum.
     gradient, ridge : ndarray of shape (n_columns + n_free,)
         The diagonal of R is the ridge.
     limits : Limits, default=None
     """
     d, limits = len(gradient), limits or Limits()
-    parts = [part for part in parts if part.A.nnz]
+    parts = [part for part in parts if len(part.rows)]
     if not parts:
         return np.asarray(-gradient / ridge)
     used = np.zeros(X.shape[0], dtype=bool)
     for part in parts:
-        used[part.A.indices] = True
+        used[part.rows] = True
     rows = np.flatnonzero(used)
     few_rows = min(d, limits.few_rows)
     if sparse.issparse(X) and d > limits.dense_columns:
@@ -162,7 +213,7 @@ def newton_direction(
     formed = not sparse.issparse(X) or len(rows) * d <= limits.dense_numbers
     if not few and d <= limits.dense_columns and formed:
         return _by_columns(X, E, parts, gradient, ridge)
-    parts = [Part(part.A[:, rows], part.Q) for part in parts]
+    parts = [part.within(rows) for part in parts]
     X, E = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64), E[rows]
     if few:
         return _by_rows(X, E, parts, gradient, ridge, limits)
@@ -207,13 +258,13 @@ def _times(Q: Any, values: np.ndarray) -> np.ndarray:
     return np.asarray(Q * values if values.ndim == 1 else Q[:, None] * values)
 
 
-def _bent(parts: list[Part], values: np.ndarray) -> np.ndarray:
+def _bent(parts: list[Any], values: np.ndarray) -> np.ndarray:
     """S times values of all rows."""
-    return np.asarray(np.sum([p.A.T @ _times(p.Q, p.A @ values) for p in parts], axis=0))
+    return np.asarray(sum(part.bent(values) for part in parts))
 
 
 def _by_columns(
-    X: Matrix, E: np.ndarray, parts: list[Part], gradient: np.ndarray, ridge: np.ndarray
+    X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray
 ) -> np.ndarray:
     system = np.diag(ridge)
     for part in parts:
@@ -224,7 +275,7 @@ def _by_columns(
 def _by_rows(
     X: Matrix,
     E: np.ndarray,
-    parts: list[Part],
+    parts: list[Any],
     gradient: np.ndarray,
     ridge: np.ndarray,
     limits: Limits,
@@ -250,7 +301,7 @@ def _by_rows(
 
 
 def _in_basis(
-    X: np.ndarray, E: np.ndarray, parts: list[Part], gradient: np.ndarray, ridge: np.ndarray
+    X: np.ndarray, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray
 ) -> np.ndarray:
     """The direction in an orthonormal basis of the rows, without cancellation outside of it."""
     n = X.shape[1]
@@ -267,27 +318,20 @@ def _in_basis(
 def _by_products(
     X: Matrix,
     E: np.ndarray,
-    parts: list[Part],
+    parts: list[Any],
     gradient: np.ndarray,
     ridge: np.ndarray,
     limits: Limits,
 ) -> np.ndarray:
     n, Xt = X.shape[1], X.T.tocsr() if sparse.issparse(X) else X.T
-    adjoints = [(part.A, part.A.T.tocsr(), part.Q) for part in parts]
 
     def product(x: np.ndarray) -> np.ndarray:
         x = x.ravel()
-        scores = np.asarray(X @ x[:n]) + E @ x[n:]
-        bent = np.zeros(len(E))
-        for A, adjoint, Q in adjoints:
-            bent += adjoint @ _times(Q, A @ scores)
+        bent = _bent(parts, np.asarray(X @ x[:n]) + E @ x[n:])
         return np.asarray(ridge * x + np.append(np.asarray(Xt @ bent), E.T @ bent))
 
     # Upper bound of the diagonal: ignores the correction for means and the off-diagonal of S.
-    weights = np.zeros(len(E))
-    for _, adjoint, Q in adjoints:
-        entries = np.maximum(Q, 0.0) if isinstance(Q, np.ndarray) else Q.diagonal()
-        weights += adjoint.power(2) @ entries
+    weights = np.sum([part.diagonal(len(E)) for part in parts], axis=0)
     squares = (Xt.power(2) if sparse.issparse(Xt) else Xt**2) @ weights
     diagonal = ridge + np.append(squares, (E * E).T @ weights)
     shape = (len(ridge), len(ridge))

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from ...._bags.threads import one_blas_thread
-from .direction import Part, newton_direction
+from .direction import newton_direction
 
 Matrix = Any  # an ndarray or a CSR matrix
 
@@ -106,7 +106,7 @@ class Problem(Protocol):
     def coefficients(self, proportions: Any) -> np.ndarray:
         """Slope of the smoothed L in each row."""
 
-    def curvature(self, at: Any) -> list[Part]:
+    def curvature(self, at: Any) -> list[Any]:
         """Second derivative of the smoothed L in the rows, as a sum of parts."""
 
     def dual_value(self, proportions: Any) -> float:
@@ -328,7 +328,7 @@ def _minimised(
     return point, at.proportions, max_steps
 
 
-def _free_ridge(problem: Problem, parts: list[Part], squared: float) -> np.ndarray:
+def _free_ridge(problem: Problem, parts: list[Any], squared: float) -> np.ndarray:
     """The ridge of each free variable.
 
     A row whose squared norm in the metric of w is k, at most ``squared``, gives a free variable a
@@ -337,7 +337,7 @@ def _free_ridge(problem: Problem, parts: list[Part], squared: float) -> np.ndarr
     """
     found = np.full(problem.free.shape[1], _FREE_RIDGE * problem.cost)
     for part in parts:
-        moved = (problem.free[part.A.indices] != 0).any(axis=0)
+        moved = (problem.free[part.rows] != 0).any(axis=0)
         found[moved] = _FREE_RIDGE / (1.0 / problem.cost + squared)
     return found
 

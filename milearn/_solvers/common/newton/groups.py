@@ -31,7 +31,7 @@ from scipy import sparse
 from ...._bags.segments import segment_argmax
 from ...._bags.threads import one_blas_thread
 from ..cccp import rounding_scale
-from .direction import Part
+from .direction import GroupPart
 from .engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, scores, solve, weighted_sum
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -151,7 +151,7 @@ class GroupProblem:
         """Slope of the smoothed losses along a change."""
         return float((self.row_costs * at.proportions) @ change)
 
-    def curvature(self, at: _Smoothed) -> list[Part]:
+    def curvature(self, at: _Smoothed) -> list[GroupPart]:
         """Second derivative of the smoothed losses, as for projections onto the simplex.
 
         It is the identity on the rows with a > 0, minus their mean if a sums to one. For the square
@@ -169,7 +169,7 @@ class GroupProblem:
         group = self.owner[rows][starts]
         of_square = 1.0 - np.sqrt(2.0 * h / (counts[group] + 2.0 * h))
         share = np.where(group >= self.n_plain, of_square, full[group]) / sizes
-        return Part.of_groups(rows, self.row_costs[rows] / h, starts, share, len(a))
+        return [GroupPart(rows, self.row_costs[rows] / h, starts, share)]
 
     # -- the dual --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn._solvers.common.newton.direction import Part, newton_direction, solve_positive
+from milearn._solvers.common.newton.direction import GroupPart, newton_direction, solve_positive
 from milearn.exceptions import SolverError
 
 
@@ -41,7 +41,7 @@ def test_few_rows_give_the_solution_of_the_whole_system(size, kind):
     A = size * rng.normal(size=(3, 7))
     A[2] = A[1]  # rows that occur twice
     ridge, target = rng.uniform(0.5, 2.0, 7), rng.normal(size=7)
-    rows = Part.of_rows(np.arange(3), np.ones(3), 3)
+    rows = GroupPart(np.arange(3), np.ones(3), np.arange(3), np.zeros(3))
     found = -newton_direction(kind(A), np.zeros((3, 0)), [rows], target, ridge)
     # By the exact inverse on the rows' span, in the metric of the ridge.
     root = np.sqrt(ridge)
@@ -57,7 +57,7 @@ def test_the_ridge_of_free_variables_may_be_tiny(kind):
     rng = np.random.default_rng(0)
     X, E, rows = rng.normal(size=(30, 60)), rng.normal(size=(30, 2)), np.arange(2, 22)
     starts, share = np.arange(0, 20, 4), np.array([0.0, 0.25, 0.25, 0.0, 0.1])
-    parts = Part.of_groups(rows, np.repeat(rng.uniform(1, 9, size=5), 4), starts, share, 30)
+    parts = [GroupPart(rows, np.repeat(rng.uniform(1, 9, size=5), 4), starts, share)]
     gradient, ridge = rng.normal(size=62), np.r_[np.full(60, 2.0), 1e-14, 1e-13]
     system = np.diag(ridge)
     for part in parts:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from milearn._bags.threads import working_threads
 from milearn._solvers.common.newton import direction
-from milearn._solvers.common.newton.direction import Part
+from milearn._solvers.common.newton.direction import GroupPart
 from milearn._solvers.common.newton.engine import scores, weighted_sum
 from milearn._solvers.common.newton.groups import GroupProblem
 from tests.oracles import highest_of
@@ -169,8 +169,7 @@ def test_the_sum_over_rows_leaves_out_the_means_of_full_groups(at_once, monkeypa
     for n_jobs in (1, 3):
         found.append(np.zeros((5, 5)))
         with working_threads(n_jobs):
-            for part in Part.of_groups(rows, weights, starts, share, 60):
-                part.add_to(found[-1], X, E)
+            GroupPart(rows, weights, starts, share).add_to(found[-1], X, E)
     np.testing.assert_array_equal(*found)
     expected = np.zeros((5, 5))
     for first, size, part in zip(starts, sizes, share, strict=True):
