@@ -33,7 +33,7 @@ _INNER_SHARE = 0.3
 _MAX_MISSED = 3
 
 
-@dataclass(frozen=True)
+@dataclass
 class Witnesses:
     """One instance of each of some bags, or a mixture of its instances, that linearises a maximum.
 
@@ -42,6 +42,7 @@ class Witnesses:
     numbers : ndarray of int of shape (n_bags,)
         Row numbers of the instances; -1 for a mixture.
     vectors : ndarray or CSR matrix of shape (n_bags, n_features)
+        None if they are no longer in memory.
     """
 
     numbers: np.ndarray
@@ -120,7 +121,10 @@ def _merged(rows: Any, others: Any, extra: np.ndarray, order: np.ndarray) -> Any
     found = np.empty((len(order), rows.shape[1]), dtype=np.result_type(rows, others))
     place = np.argsort(order)
     found[place[: len(rows)]] = rows
-    found[place[len(rows) :]] = others[extra]
+    places = place[len(rows) :]
+    for first in range(0, len(extra), 2**14):
+        part = slice(first, first + 2**14)
+        found[places[part]] = others[extra[part]]
     return found
 
 
@@ -255,7 +259,7 @@ def descend(
             if not closed and not (rough and improved):
                 # Rows were missing. Even if the objective is low, the procedure continues only from
                 # solutions of its steps, so the same step is repeated over both working sets.
-                view, rough = model.joined(before, view, held), False
+                view, before, rough = model.joined(before, view, held), None, False
                 continue
             ended = not improved
         if ended:

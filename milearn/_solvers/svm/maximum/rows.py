@@ -128,6 +128,10 @@ class _Model:
             point, held = starts[int(np.argmin(values))]
         elif not isinstance(start, tuple):
             point, held = self.given(start)
+        elif held is not None and held.vectors is None:
+            held = Witnesses(
+                held.numbers, stacked(self.source.map(rows_of_block, held.numbers, None))
+            )
         scale, most = rounding_scale(self.costs.weights), self.n_passes + self.max_passes
         rough = held is None
         return descend(
@@ -216,7 +220,8 @@ class _Model:
         everything = np.ones(len(before.working.numbers), dtype=bool)
         view = joined(before, view, self.costs, self.band, everything)
         self.band *= 1.5
-        return view
+        # The highest instances of this view are not the witnesses of a later step.
+        return replace(view, highest=held)
 
     def advanced(
         self, held: Witnesses | None, before: View | None, view: View, duals: Duals
@@ -226,6 +231,8 @@ class _Model:
             kept = duals.of(before.working.numbers) > 0
             view = joined(before, view, self.costs, self.band, kept)
         self.band = self.limits.band
+        if held is not None:
+            held.vectors = None
         return view.highest, view
 
     def unchanged(self, held: Witnesses, view: View) -> bool:

@@ -300,8 +300,9 @@ def joined(before: View, view: View, costs: BagCosts, band: float, kept: np.ndar
         kept &= np.abs(u) <= np.partition(np.abs(u[kept]), most - 1)[most - 1]
     if costs.by_instance:
         # Rows that are now beyond the band move from the sum to the working set.
-        weights = np.where(kept & (u > 1.0 + band), costs.weights[old.owners], 0.0)
-        beyond = beyond - np.append(np.asarray(old.rows.T @ weights), weights.sum())
+        moved = np.flatnonzero(kept & (u > 1.0 + band))
+        weights = costs.weights[old.owners[moved]]
+        beyond = beyond - np.append(np.asarray(old.rows[moved].T @ weights), weights.sum())
         beyond[-1] = max(0.0, beyond[-1])
     return replace(view, working=view.working.joined(old, kept), beyond=beyond)
 
