@@ -12,11 +12,9 @@ HELP = "published tables again: our value next to the published one"
 MODULES: tuple[str, ...] = (
     "andrews2003",
     "guo2009",
-    "guo2009_bounds",
     "cheung2006",
     "zhang2009",
     "zhang2011",
-    "zhang2011_links",
     "zhang2011_protein",
 )
 

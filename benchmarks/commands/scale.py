@@ -9,7 +9,7 @@ from ..common.reports import add_report_options, collect, run_reports
 
 HELP = "time and memory against the size of the data, with slopes"
 
-MODULES: tuple[str, ...] = ("estimators", "sizes", "linear", "compared", "cohort", "dask")
+MODULES: tuple[str, ...] = ("estimators", "linear", "compared", "cohort", "dask")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only",
         nargs="+",
         metavar="NAME",
-        help="which ones of 'estimators' are fitted, or which steps of 'cohort' or storages of "
-        "'passes' are measured",
+        help="which ones of 'estimators' are fitted, or which steps of 'cohort' are measured",
     )
     add_recorded(parser)
     parser.add_argument(
@@ -27,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="S",
         help="CPU seconds of a fit, and of a prediction, of 'estimators' (default: 60), of a "
-        "step of 'cohort' (default: 600), and of a process of 'passes' (default: 3600)",
+        "step of 'cohort' (default: 600)",
     )
 
 

@@ -259,80 +259,6 @@ def table3(rows: dict[str, list[ClusterTask]], records: dict[str, dict[str, Any]
     return Table(columns, cells, "lllrrrl")
 
 
-# -- clusters that are kept ------------------------------------------------------------------------
-
-SIZE_SEEDS = 20
-SIZE_SEEDS_BAMIC = 3
-# Of the 500 bags of a group of five classes: one bag, half of a class, nine tenths of one.
-SMALLEST = (1, 50, 90)
-
-
-def sizes_tasks(*, seeds: int, fast: bool) -> dict[str, list[ClusterTask]]:
-    """Tasks by the row of the table, over the groups of corel1000 and the seeds."""
-    groups = datasets()[1:2] if fast else [n for n in datasets() if n.startswith("corel1000-")]
-
-    def tasks(method: str, seeds: int, **named: Any) -> list[ClusterTask]:
-        parameters = tuple(sorted(named.items()))
-        return [
-            ClusterTask("zhang2009-sizes", group, "unit", method, parameters, seed)
-            for seed in range(seeds)
-            for group in groups
-        ]
-
-    rows = {"M3IC()": tasks("m3ic", seeds)}
-    for smallest in SMALLEST:
-        rows[f"M3IC(min_cluster_size={smallest})"] = tasks("m3ic", seeds, min_cluster_size=smallest)
-    rows["M3IC(margin='runner-up')"] = tasks("m3ic", seeds, margin="runner-up")
-    rows["M3IC(margin='runner-up', min_cluster_size=90)"] = tasks(
-        "m3ic", seeds, margin="runner-up", min_cluster_size=90
-    )
-    for metric in ("max", "mean"):
-        rows[f"BAMIC(metric='{metric}')"] = tasks(
-            "bamic", min(seeds, SIZE_SEEDS_BAMIC), metric=metric
-        )
-    rows["baseline: KMeans on bag means"] = tasks("k-means", seeds)
-    return rows
-
-
-def run_sizes(args: argparse.Namespace) -> int:
-    seeds = args.repeats or (1 if args.fast else SIZE_SEEDS)
-    rows = sizes_tasks(seeds=seeds, fast=args.fast)
-    tasks = [task for row in rows.values() for task in row]
-    with RecordFile(args.out / "zhang2009-sizes.jsonl", fresh=args.fresh) as file:
-        records, complete = run(
-            tasks, file, jobs=args.jobs, label="zhang2009-sizes", function=run_cluster
-        )
-    show(sizes_table(rows, records))
-    say(
-        "\nFive groups of five classes of corel1000_10class, 100 bags of each class, instances "
-        "standardised and scaled\nto unit length; C = 1, balance = 1, without the classes; mean "
-        f"accuracy over {seeds} seeds, {min(seeds, SIZE_SEEDS_BAMIC)} for BAMIC.\nempty: runs that "
-        "left a cluster empty; smallest: bags of the smallest cluster of all runs. A smallest size "
-        "of\n90 is nearly that of the classes, which are all of 100 bags."
-    )
-    return finish(records, complete, file, len(tasks))
-
-
-def sizes_table(rows: dict[str, list[ClusterTask]], records: dict[str, dict[str, Any]]) -> Table:
-    cells = []
-    groups = sorted({task.dataset for tasks in rows.values() for task in tasks})
-    for title, tasks in rows.items():
-        good = [
-            (task.dataset, records[task.key]["result"])
-            for task in tasks
-            if "result" in records.get(task.key, {})
-        ]
-        means = []
-        for group in groups:
-            values = [result["accuracy"] for name, result in good if name == group]
-            means.append(percent(float(np.mean(values))) if values else "-")
-        smallest = [min(result["sizes"]) for _, result in good]
-        empty = f"{sum(size == 0 for size in smallest)} of {len(good)}"
-        cells.append([title, *means, empty, str(min(smallest)) if good else "-"])
-    columns = ["method", *(group[-1] for group in groups), "empty", "smallest"]
-    return Table(columns, cells)
-
-
 # -- Table 4 -------------------------------------------------------------------------------------
 
 
@@ -456,6 +382,5 @@ REPORTS = (
         "accuracy of M3IC and BAMIC, paper's protocol and a label-free one",
         run_table3,
     ),
-    Report("zhang2009-sizes", "M3IC with minimum sizes of clusters, BAMIC and k-means", run_sizes),
     Report("zhang2009-table4", "time of one run of M3IC and BAMIC", run_table4),
 )

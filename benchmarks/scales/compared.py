@@ -1,4 +1,4 @@
-"""SDPMIL, boosting and links on real and generated data, compared with other fits in turn."""
+"""Boosting and links on real and generated data, compared with other fits in turn."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
-from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.svm.problem import BinaryProblem
-from milearn._solvers.svm.selection import SelectionSettings, relaxation_problem
-from milearn._solvers.svm.selection_relaxation import solve_relaxation
 from milearn.ensemble import DPBoost, LPBoost
-from milearn.model_selection import BagShuffleSplit
 from milearn.preprocessing import BagStatistics
 from milearn.structured import MILSD
-from milearn.svm import MISVC, SDPMIL
+from milearn.svm import MISVC
 
 from ..common.data import load
 from ..common.memory import PeakMemory, Stopwatch
@@ -31,103 +25,12 @@ from .series import (
     found_of,
     generated,
     real,
-    scaled,
     slope,
     task_of,
     warm_up,
 )
 
 _HERE = "benchmarks.scales.compared:"
-
-# -- the relaxation of SDPMIL ----------------------------------------------------------------------
-
-# Shares of the bags, and what a search chooses for C. Elephant at 3/5 is Guo's training part.
-SETS: dict[str, tuple[float, tuple[float, ...]]] = {
-    "elephant": (0.1, (0.2, 0.4, 0.6, 0.99)),
-    "musk2": (0.1, (0.25, 0.5, 0.97)),
-    "trec9/tst1": (10.0, (0.125, 0.25, 0.5, 0.99)),
-}
-# The default kernel, from the instances to the fitted estimator.
-WHOLE_FIT, C_RBF = "RBF, whole fit", 10.0
-PUBLISHED_BOUND = 4.5
-
-
-def relaxation(task: dict[str, Any]) -> dict[str, Any]:
-    """Shortest times of the relaxation, or of a whole fit, and of one SVC, in turn."""
-    data = load(task["name"])
-    split = BagShuffleSplit(1, train_size=task["share"], random_state=0)
-    train, _ = next(iter(split.split(data.bags, data.y)))
-    bags, y, C = scaled(data.bags[train]), data.y[train], task["C"]
-    inherited = y[bags.bag_index]
-    ours, svc = [], []
-    found: Any = None
-    for _ in range(task["rounds"]):
-        watch = Stopwatch()
-        found = SDPMIL(C=C).fit(bags, y) if task["whole"] else _relaxed(bags, y, C)
-        ours.append(watch.seconds())
-        watch = Stopwatch()
-        SVC(kernel="rbf" if task["whole"] else "linear", C=C).fit(bags.instances, inherited)
-        svc.append(watch.seconds("svc_"))
-    times = {name: min(each[name] for each in took) for took in (ours, svc) for name in took[0]}
-    facts = {} if task["whole"] else {"n_iter": int(found.n_iter), "error": float(found.error)}
-    return {"n_instances": bags.n_instances, **times, **facts}
-
-
-def _relaxed(bags: Bags, y: np.ndarray, C: float) -> Any:
-    signs = np.where(y == 1, 1.0, -1.0)
-    binary = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, np.full(len(signs), C))
-    problem = relaxation_problem(binary, SelectionSettings(2.0, True, False, None, np.inf))
-    return solve_relaxation(problem, tol=1e-10)
-
-
-def run_relaxation(args: argparse.Namespace) -> int:
-    """Rows of each data set, and their slope."""
-    rounds = args.repeats or (1 if args.fast else 3)
-    names = ["elephant"] if args.fast else list(SETS)
-    cases = [
-        (name, share, *(SETS[name][0], False))
-        for name in names
-        for share in SETS[name][1][: 2 if args.fast else None]
-    ]
-    cases.append(("elephant", SETS["elephant"][1][0 if args.fast else -1], C_RBF, True))
-    tasks = [
-        task_of(
-            *(f"elephant, {WHOLE_FIT}" if whole else name, str(share), f"{_HERE}relaxation"),
-            **{"name": name, "share": share, "C": C, "whole": whole, "rounds": rounds},
-        )
-        for name, share, C, whole in cases
-    ]
-    found, end = found_of(args, "sdpmil-instances", tasks)
-    rows = []
-    for name in dict.fromkeys(task.dataset for task in tasks):
-        results = [result for task, result in found if task.dataset == name]
-        rows += [_relaxation_row(name, result) for result in results]
-        if len(results) > 1:
-            sizes = [result["n_instances"] for result in results]
-            exponent = slope(sizes, [result["cpu_seconds"] for result in results])
-            rows.append([name, "slope", f"{exponent:.2f}", "", "", "", ""])
-    times = ["relaxation, CPU time", "one SVC, CPU time"]
-    show(Table(["data", "instances", *times, "ratio", "steps", "error"], rows))
-    say(
-        f"\nCPU time, shortest of {rounds}, linear kernel, the last row of SDPMIL(C={C_RBF:g}).fit "
-        f"compared with SVC(C={C_RBF:g}).fit;\nslope: of log time over log instances, last three "
-        f"sizes (the paper's bound: {PUBLISHED_BOUND}); error: largest of residuals and relative "
-        "gap."
-    )
-    return end()
-
-
-def _relaxation_row(name: str, result: dict[str, Any]) -> list[str]:
-    return [
-        name,
-        str(result["n_instances"]),
-        duration(result["cpu_seconds"]),
-        duration(result["svc_cpu_seconds"]),
-        f"{result['cpu_seconds'] / result['svc_cpu_seconds']:.1f}",
-        str(result.get("n_iter", "")),
-        f"{result['error']:.0e}" if "error" in result else "",
-    ]
-
 
 # -- boosting --------------------------------------------------------------------------------------
 
@@ -302,11 +205,6 @@ def _links_row(title: str, result: dict[str, Any]) -> list[str]:
 
 
 REPORTS: tuple[Report, ...] = (
-    Report(
-        "sdpmil-instances",
-        "time of the relaxation of SDPMIL against the number of instances",
-        run_relaxation,
-    ),
     Series(
         "boosting-sets",
         "DPBoost and LPBoost compared with gradient boosting",

@@ -61,8 +61,6 @@ def small(monkeypatch):
     monkeypatch.setattr(cohort, "FAST_SIZES", (30, 40, 64))
     monkeypatch.setattr(linear, "SLACKS", linear.SLACKS[:1])
     monkeypatch.setattr(linear, "LARGE", linear.LARGE // 20)
-    stored = ("float32 mapped", "float16, a tenth")
-    monkeypatch.setattr(linear, "STORAGES", {name: linear.STORAGES[name] for name in stored})
     monkeypatch.setattr(compared, "PAIRS", (1_000, 2_000))
     monkeypatch.setattr(andrews2003, "LAMBDAS", andrews2003.LAMBDAS[:1])
     # The linear model alone: tests/auto has the others.

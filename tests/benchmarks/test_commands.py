@@ -59,17 +59,11 @@ PAPERS = {
     "andrews2003-figure2": "lower bound",
     "dpboost-real": "musk1",
     "guo2009-table1": "SDPMIL, polished",
-    "guo2009-bounds": "mixture, counted",
 }
 SCALES = {
-    "bags": "SDPMIL, linear",
-    "clusters": "M3IC, one random start",
-    "links": "MILSD, links of bags",
     "estimators --only MILESEmbedding": "1 of 1 end within 60 s",
     "linear": "9,874 x 10",
     "out-of-core": "slack",
-    "passes": "float16, a tenth",
-    "sdpmil-instances": "error",
     "boosting-sets": "HistGB",
     "milsd-links": "slope of generated",
     "cohort --only load map MISVC": "AUC of their",
