@@ -105,7 +105,7 @@ class MIRegressor(Automatic, BagRegressor):
     --------
     >>> from milearn import MIRegressor
     >>> from milearn.datasets import make_affinity
-    >>> X, y = make_affinity(n_bags=60, random_state=0)
+    >>> X, y = make_affinity(n_bags=60, n_features=16, random_state=0)
     >>> model = MIRegressor(random_state=0).fit(X[:40], y[:40])
     >>> model.predict(X[40:]).shape
     (20,)
