@@ -126,11 +126,11 @@ class MIClassifier(Automatic, BagClassifier):
     --------
     >>> from milearn import MIClassifier
     >>> from milearn.datasets import make_bags
-    >>> bags, y = make_bags(n_bags=60, random_state=0)
-    >>> model = MIClassifier(random_state=0).fit(bags[:40], y[:40])
+    >>> bags, y = make_bags(n_bags=50, n_features=4, bag_size=4, random_state=0)
+    >>> model = MIClassifier(random_state=0).fit(bags[:30], y[:30])
     >>> sorted(model.scores_)
     ['average', 'combined', 'instance', 'linear', 'share', 'trees']
-    >>> model.predict_proba(bags[40:]).shape
+    >>> model.predict_proba(bags[30:]).shape
     (20, 2)
     """
 

@@ -105,9 +105,9 @@ class MIRegressor(Automatic, BagRegressor):
     --------
     >>> from milearn import MIRegressor
     >>> from milearn.datasets import make_affinity
-    >>> X, y = make_affinity(n_bags=60, random_state=0)
-    >>> model = MIRegressor(random_state=0).fit(X[:40], y[:40])
-    >>> model.predict(X[40:]).shape
+    >>> X, y = make_affinity(n_bags=50, n_features=16, random_state=0)
+    >>> model = MIRegressor(random_state=0).fit(X[:30], y[:30])
+    >>> model.predict(X[30:]).shape
     (20,)
     """
 

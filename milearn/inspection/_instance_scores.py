@@ -84,11 +84,11 @@ class InstanceScoresDisplay(Display):
 
     Examples
     --------
-    >>> from milearn import MIClassifier
+    >>> from milearn import MISVC
     >>> from milearn.datasets import load_digit_bags
     >>> from milearn.inspection import InstanceScoresDisplay
     >>> X, y = load_digit_bags(n_bags=40, return_X_y=True)
-    >>> model = MIClassifier(random_state=0).fit(X, y)
+    >>> model = MISVC().fit(X, y)
     >>> display = InstanceScoresDisplay.from_estimator(model, X, bag=3)  # doctest: +SKIP
     """
 
