@@ -63,7 +63,8 @@ def small(monkeypatch):
     monkeypatch.setattr(linear, "LARGE", linear.LARGE // 20)
     stored = ("float32 mapped", "float16, a tenth")
     monkeypatch.setattr(linear, "STORAGES", {name: linear.STORAGES[name] for name in stored})
-    monkeypatch.setattr(compared, "PAIRS", (1_000, 2_000))
+    monkeypatch.setattr(compared, "PAIRS", (300, 600))
+    monkeypatch.setattr(estimators, "SIZES", ((200, 5, 5),))
     monkeypatch.setattr(andrews2003, "LAMBDAS", andrews2003.LAMBDAS[:1])
     # The linear model alone: tests/auto has the others.
     monkeypatch.setattr(calibration, "MIClassifier", partial(MIClassifier, time_limit=1e-9))
