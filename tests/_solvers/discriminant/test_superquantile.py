@@ -138,17 +138,12 @@ def test_steps_do_not_lower_the_objective_and_end_in_a_local_maximum(share):
 def test_sparse_rows_single_precision_and_blocks_do_not_matter():
     X, offsets, _, metric = problem(3, sizes=SIZES * 3, d=4)
     X = X.astype(np.float32).astype(np.float64)
-    starts, shares = (
-        np.random.default_rng(0).normal(size=(5, 4)),
-        np.array([0.0, 0.2, 0.5, 0.5, 1.0]),
-    )
+    starts = np.random.default_rng(0).normal(size=(5, 4))
+    shares = np.array([0.0, 0.2, 0.5, 0.5, 1.0])
     pull = proportions_of(np.array([1.0, -1.0, -1.0] * 6))
     first = ascend(ArraySource(X, offsets), metric, starts, shares, pull, 6)
-    for rows, block_bytes in (
-        (sparse.csr_array(X), 2**20),
-        (X.astype(np.float32), 2**20),
-        (X, 300),
-    ):
+    single, csr = X.astype(np.float32), sparse.csr_array(X)
+    for rows, block_bytes in ((csr, 2**20), (single, 2**20), (X, 300)):
         other = ascend(ArraySource(rows, offsets, block_bytes), metric, starts, shares, pull, 6)
         np.testing.assert_allclose(other.directions, first.directions, rtol=1e-9, atol=1e-12)
         assert other.n_passes == first.n_passes
