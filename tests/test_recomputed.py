@@ -22,7 +22,6 @@ from milearn.model_selection import (
 from milearn.survival import MICoxPH, survival_outcomes
 from milearn.svm import OrdinalMISVC
 from tests.bags import random_bags
-from tests.common.few_trees import MIClassifier, MIRegressor
 
 # Relative: only the order of sums differs.
 ROUNDING = 1e-9
@@ -138,21 +137,6 @@ def test_ordinal(seed):
     step = ordinal_step(part, places, C * weights[used], model.witnesses_[used] + shift)
     # No point of the last convex problem is better than the certificate says.
     assert model.objective_ <= step + model.dual_gap_ + ROUNDING * (1 + step)
-
-
-@pytest.mark.parametrize("kind", [MIClassifier, MIRegressor])
-@pytest.mark.parametrize("seed", [1])
-def test_a_weight_counts_bags(seed, kind):
-    rng, bags, weights = draw(seed, 20)
-    y = np.arange(20) % 2 + (0 if kind is MIClassifier else rng.normal(size=20))
-    order = rng.permutation(np.repeat(np.arange(20), weights.astype(int)))
-    weighted = kind(random_state=seed).fit(bags, y, sample_weight=weights)
-    repeated = kind(random_state=seed).fit(bags[order], y[order])
-    assert weighted.paradigm_ == repeated.paradigm_
-    method = "predict_proba" if kind is MIClassifier else "predict"
-    found, expected = (getattr(each, method)(bags) for each in (weighted, repeated))
-    # Convex steps end at a tolerance of 1e-5.
-    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 # -- splits ----------------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ def test_dtype(given, kept):
         sparse.coo_matrix,
         sparse.csc_array,
         sparse.lil_matrix,
+        sparse.dia_array,
+        sparse.dok_array,
         sparse.bsr_array,
     ],
 )

@@ -30,7 +30,7 @@ ALIKE = [BagSVC(), CitationKNN(), MIClassifier(time_limit=1e-9)]
 
 
 def fit(estimator, labels, **params):
-    bags, y = make_bags(n_bags=12, random_state=0)
+    bags, y = make_bags(n_bags=8, n_features=2, random_state=0)
     estimator.set_params(**params).fit(bags, np.array(labels)[y])
 
 

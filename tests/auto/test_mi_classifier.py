@@ -52,7 +52,7 @@ def witness_bags(n_bags=40, seed=0):
 @pytest.fixture(scope="module")
 def average():
     bags, y = shifted_bags()
-    return auto.MIClassifier(random_state=0).fit(bags, y), bags, y
+    return AllFolds(random_state=0).fit(bags, y), bags, y
 
 
 @pytest.fixture(scope="module")

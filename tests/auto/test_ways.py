@@ -20,11 +20,12 @@ from milearn.auto._judgement import (
     clearly_worse,
     judge_candidates,
 )
+from milearn.auto._plan import SizeLimits
 from milearn.auto._run import Search
 from milearn.datasets import make_bags
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
-from tests.common.few_trees import FEW_TREES, MIClassifier
+from tests.common.few_trees import AllFolds, MIClassifier
 
 
 class Only(auto.MIClassifier):
@@ -43,7 +44,7 @@ class Only(auto.MIClassifier):
 
 
 class OnFewFolds(Only):
-    _size_limits = FEW_TREES
+    _size_limits = SizeLimits(trees=10, test_bags=8)
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +268,7 @@ def test_the_time_of_a_model_is_measured_on_samples(monkeypatch):
     monkeypatch.setattr(Search, "seconds_of", seconds_of)
     bags, y = make_bags(n_bags=1040, n_features=2, bag_size=(1, 2), random_state=0)
     with pytest.warns(UserWarning, match="time_limit=1000.0 left out 'trees': raise it"):
-        model = auto.MIClassifier(time_limit=1e3, random_state=0).fit(bags, y)
+        model = AllFolds(time_limit=1e3, random_state=0).fit(bags, y)
     assert set(model.scores_) >= {"linear", "share", "average"}
     assert "'trees' (time_limit=1000.0 s)" in model.skipped_
     # Of the smallest sample, four times the seconds would be too long.
@@ -292,7 +293,7 @@ def test_seconds_are_those_of_a_fold_and_of_the_last_fit(capsys):
 
 def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     bags, y = make_bags(n_bags=40, random_state=0)
-    auto.MIClassifier(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
+    AllFolds(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
     numbers = [int(each) for line in lines for each in re.findall(r"scored on fold (\d)", line)]
     # Trees, the average, and two ways with two orientations each, unless they are dropped.

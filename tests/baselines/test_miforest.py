@@ -86,4 +86,4 @@ def test_the_unit_of_a_feature_does_not_matter(unit, kind):
     train, new = (
         each.with_instances(rows) for each, rows in zip((bags, test), scaled, strict=True)
     )
-    assert MIForest(30, random_state=0).fit(train, y).score(new, truth) > 0.85
+    assert MIForest(8, random_state=0).fit(train, y).score(new, truth) > 0.85

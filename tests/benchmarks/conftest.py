@@ -61,7 +61,8 @@ def small(monkeypatch):
     monkeypatch.setattr(cohort, "FAST_SIZES", (30, 40, 64))
     monkeypatch.setattr(linear, "SLACKS", linear.SLACKS[:1])
     monkeypatch.setattr(linear, "LARGE", linear.LARGE // 20)
-    monkeypatch.setattr(compared, "PAIRS", (1_000, 2_000))
+    monkeypatch.setattr(compared, "PAIRS", (300, 600))
+    monkeypatch.setattr(estimators, "SIZES", ((200, 5, 5),))
     monkeypatch.setattr(andrews2003, "LAMBDAS", andrews2003.LAMBDAS[:1])
     # The linear model alone: tests/auto has the others.
     monkeypatch.setattr(calibration, "MIClassifier", partial(MIClassifier, time_limit=1e-9))

@@ -194,8 +194,8 @@ def _is_of_defaults(estimator, check):
 
 
 _OF_OTHER_LINKS = {"check_graphs_are_cut", "check_pickle", "check_transform"}
+# A read-only map refuses what would write into the input.
 _OF_STORAGE = {
-    "check_input_is_untouched",
     "check_pickle",
     "check_read_only_memory_map",
     "check_subset_of_bags",

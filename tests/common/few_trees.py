@@ -1,4 +1,4 @@
-"""MIClassifier and MIRegressor with few trees and inner folds, for checks: most of their time.
+"""MIClassifier and MIRegressor with few trees and one inner fold, for checks: most of their time.
 
 A module of its own, as worker processes import it to unpickle an estimator.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from milearn import auto
 from milearn.auto._plan import SizeLimits
 
-FEW_TREES = SizeLimits(trees=10, test_bags=8)
+FEW_TREES = SizeLimits(trees=10, test_bags=1)
 
 
 class MIClassifier(auto.MIClassifier):
-    """The classifier with forests of ten trees, scored on few folds."""
+    """The classifier with forests of ten trees, scored on one fold."""
 
     _size_limits = FEW_TREES
 
@@ -24,6 +24,6 @@ class AllFolds(auto.MIClassifier):
 
 
 class MIRegressor(auto.MIRegressor):
-    """The regressor with forests of ten trees, scored on few folds."""
+    """The regressor with forests of ten trees, scored on one fold."""
 
     _size_limits = FEW_TREES

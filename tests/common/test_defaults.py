@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from sklearn.utils import estimator_checks
+
 from milearn.utils import all_estimators
 from tests.common.common_checks import (
     OF_MANY_FITS,
@@ -12,6 +15,16 @@ from tests.common.common_checks import (
     with_bag_checks,
     with_scikit_learn_checks,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_formats():
+    """Sparse input as it is, converted, and with long indices: tests/_bags has all formats."""
+    every, kept = estimator_checks._generate_sparse_data, {"csr", "csc", "csr_64"}
+    few = "_generate_sparse_data", lambda X: (each for each in every(X) if each[0] in kept)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(estimator_checks, *few)
+        yield
 
 
 @with_scikit_learn_checks(all_with_small_fits())

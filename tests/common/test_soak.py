@@ -13,10 +13,10 @@ from tests.common import certificates, soak
 
 # A problem whose objective is made again, and some of other kinds.
 MAXIMUM = 6
-SEEDS = (1, 4, 9, 24)
+SEEDS = (4, 9, 24)
 # M3IC on features of sizes 100,000, whose cuts cancel each other: no backend solved its programs.
 CANCELLING = 720181
-# BagSVR with C = 1.4e7 on features of 100,000: LIBSVM did not end, and has ten million steps now.
+# BagSVR with C = 1.4e7 on features of 100,000: LIBSVM did not end, and has a limit of steps now.
 ENDLESS = 411769
 # WellSVC with C = 2e7, whose second-order terms vanish: the length of a step was infinite.
 VANISHING = 433576
@@ -118,7 +118,8 @@ def test_cuts_of_unscaled_features_end_in_a_warning():
     assert converged == (problem.model.dual_gap_ <= 0.02 * problem.model.C)
 
 
-def test_libsvm_ends_with_a_very_large_cost():
+def test_libsvm_ends_with_a_very_large_cost(monkeypatch):
+    monkeypatch.setattr("milearn.svm._bag_svm.LIBSVM_STEPS", 100_000)
     problem = soak.draw(ENDLESS, ["BagSVR"] * 31)
     assert problem.model.C > 1e7
     with pytest.warns(ConvergenceWarning, match="Solver terminated early"):

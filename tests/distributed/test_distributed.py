@@ -264,7 +264,7 @@ def test_bags_of_a_folder_with_one_file_per_bag(client, data, tmp_path):
 
 @pytest.mark.parametrize("slack", ["bag", "instance"])
 def test_misvc_is_that_of_bags(there, data, slack):
-    bags, y = data
+    there, bags, y = there[:60], data[0][:60], data[1][:60]
     model = MISVC(1.0, kernel="linear", slack=slack, random_state=0)
     here = copy.deepcopy(model).fit(bags, y)
     model.fit(there, y)

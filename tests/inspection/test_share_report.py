@@ -15,6 +15,7 @@ from milearn.auto._candidates import CandidateName
 from milearn.discriminant_analysis import ShareDiscriminant, ShareRegressor
 from milearn.inspection import ShareDisplay, _share_report, share_report
 from milearn.preprocessing import InstanceTransformer
+from tests.common import few_trees
 
 pytest.importorskip("pandas")
 SCALED = make_pipeline(InstanceTransformer(StandardScaler()), ShareDiscriminant(share=0.3))
@@ -150,7 +151,7 @@ def test_what_is_refused(data, monkeypatch):
         share_report(MISVC(kernel="linear").fit(X, y), X, y)
     monkeypatch.setattr(MIClassifier, "_candidates", lambda *_: [CandidateName("trees")])
     with pytest.raises(TypeError, match=r"^The best model of this MIClassifier does not select .*"):
-        share_report(MIClassifier().fit(X, y), X, y)
+        share_report(few_trees.MIClassifier().fit(X, y), X, y)
     with pytest.raises(ValueError, match=r"^confidence_level=1.0 must be between 0 and 1\.$"):
         share_report(model, X, y, confidence_level=1.0)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -152,7 +152,8 @@ def test_three_classes_and_missing_labels():
         LinkContentMF().fit(Bags(X.instances, X.offsets, bag_graph=graph), y)
 
 
-def test_a_classifier_cut_short_warns():
+def test_a_classifier_cut_short_warns(monkeypatch):
+    monkeypatch.setattr("milearn.structured._link_content_mf.LIBSVM_STEPS", 10_000)
     rng = np.random.default_rng(0)
     X = Bags(rng.normal(size=(24, 4)), np.arange(25))
     with pytest.warns(ConvergenceWarning, match="terminated early"):

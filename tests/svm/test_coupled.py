@@ -169,7 +169,7 @@ def test_hard_maximum_in_regression_reaches_the_optimum(seed):
     sizes = rng.integers(1, 4, size=6)
     bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.r_[0, np.cumsum(sizes)])
     y = rng.normal(size=6)
-    fitted = MISVR(kernel="linear", C=2.0, nu=0.4, n_init=20, random_state=0).fit(bags, y)
+    fitted = MISVR(kernel="linear", C=2.0, nu=0.4, n_init=6, random_state=0).fit(bags, y)
     assert fitted.objective_ == pytest.approx(regression_optimum(bags, y, 2.0, 0.4), rel=1e-6)
     assert fitted.predict(bags) == pytest.approx(
         segment_max(fitted.predict_instances(bags), bags.offsets)

@@ -34,9 +34,9 @@ def objective(model, bags, y, weights=None):
 
 @pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("seed", range(2))
-def test_best_of_twenty_starts_is_the_optimum(seed, slack):
+def test_best_of_some_starts_is_the_optimum(seed, slack):
     bags, y = labelled_bags(seed)
-    model = MISVC(C=2.0, kernel="linear", slack=slack, n_init=20, random_state=0).fit(bags, y)
+    model = MISVC(C=2.0, kernel="linear", slack=slack, n_init=6, random_state=0).fit(bags, y)
     assert model.objective_ == pytest.approx(maximum_optimum(bags, y, 2.0, slack), rel=1e-6)
 
 
@@ -216,13 +216,6 @@ def test_weights_of_bags_and_classes(slack):
     assert by_class.objective_ == pytest.approx(
         objective(by_class, bags, y, np.where(y == 1, 3.0, 1.0))
     )
-
-
-def test_more_starts_are_never_worse():
-    bags, y = labelled_bags(4, n_negative=11)
-    one = MISVC(kernel="linear", C=5.0).fit(bags, y)
-    many = MISVC(kernel="linear", C=5.0, n_init=4, random_state=0).fit(bags, y)
-    assert many.objective_ <= one.objective_
 
 
 def test_wrong_parameters_are_named():

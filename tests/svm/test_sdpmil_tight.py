@@ -35,7 +35,7 @@ def optimum_of(seed, size, C, gamma):
 
 @pytest.mark.parametrize("countable", [20_000, 0])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("C", [0.1, 10.0])
 def test_the_bound_is_never_above_the_optimum_and_never_trivial(C, size, countable, monkeypatch):
     # 0: no selections are counted, so that the bound of the norm has to do.
     monkeypatch.setattr(
@@ -68,7 +68,7 @@ def test_the_bound_is_near_where_bags_are_clear():
         assert model.optimality_gap_ <= 0.1 * model.objective_
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_best_of_the_mixed_selections_is_kept(seed):
     bags, y = labelled_bags(seed, n_positive=6, n_negative=6)
     rounded = SDPMIL(kernel="linear").fit(bags, y)
@@ -80,7 +80,7 @@ def test_the_best_of_the_mixed_selections_is_kept(seed):
     assert segment_sum(tight.eta_, bags.offsets)[y == 1] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("seed", "polish"), [(5, False), (6, True), (7, False), (8, True)])
+@pytest.mark.parametrize(("seed", "polish"), [(5, False), (8, True)])
 def test_weights_are_repetitions_and_order_does_not_matter(seed, polish):
     """Noisy bags, in which a search from another start ends in another selection."""
     rng = np.random.default_rng(seed)

@@ -377,6 +377,7 @@ def test_failures_may_be_expected():
         check_bag_estimator(broken, expected_failed_checks={name: "a reason"})
 
 
+@pytest.mark.usefixtures("untouched_problems")
 def test_other_errors_name_the_check():
     with pytest.raises(
         AssertionError,

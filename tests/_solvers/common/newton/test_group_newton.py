@@ -50,10 +50,8 @@ def optimum(problem):
 
 @pytest.mark.parametrize("kind", ["singles", "groups", "tube", "tube and squares"])
 @pytest.mark.parametrize(("seed", "cost"), [(0, 1.0), (1, 0.01), (2, 100.0), (3, 1.0)])
-@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
-def test_the_bound_is_the_value_of_feasible_multipliers_and_meets_the_optimum(
-    store, seed, cost, kind
-):
+def test_the_bound_is_the_value_of_feasible_multipliers_and_meets_the_optimum(seed, cost, kind):
+    store = sparse.csr_array if seed % 2 else np.asarray
     if kind.startswith("tube"):
         problem = tube_problem(seed, n_squared=8 if "squares" in kind else 0)
     else:
