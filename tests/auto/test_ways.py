@@ -72,6 +72,16 @@ def test_needles_are_found_whatever_the_order_of_the_labels(rare):
     assert max(model.scores_[name]["roc_auc"] for name in ("average", "trees")) < 0.75
 
 
+@pytest.mark.parametrize("name", ["average", "instance", "linear", "share", "trees"])
+def test_bags_with_small_weights_are_not_followed(name):
+    bags, y = make_bags(n_bags=120, n_features=3, random_state=0)
+    # Most labels are wrong, and have small weights.
+    labels, weights = y[:60].copy(), np.ones(60)
+    labels[:36], weights[:36] = 1 - y[:36], 0.01
+    found = Only(name).fit(bags[:60], labels, sample_weight=weights)
+    assert found.score(bags[60:], y[60:]) > 0.8
+
+
 def test_swapped_labels_give_the_same_model():
     bags, y = make_bags(n_bags=40, random_state=0)
     plain = MIClassifier(random_state=0).fit(bags[:20], y[:20])
