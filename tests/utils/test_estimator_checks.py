@@ -19,7 +19,7 @@ from milearn._bags.segments import segment_argmax, segment_max, segment_mean
 from milearn._compat import HAS_CALLBACKS, CallbackSupport, with_callbacks
 from milearn._fit.validation import as_bags, validate_bags, validate_labels
 from milearn.base import BagEstimator
-from milearn.utils._checks import PROBLEMS
+from milearn.utils._checks import PROBLEMS, REGISTERED
 from milearn.utils.estimator_checks import (
     applies,
     bag_checks,
@@ -133,16 +133,82 @@ def test_sound_estimators_pass_in_one_call():
 # -- broken ones, one rule each ------------------------------------------------------------------
 
 
+class FirstInstanceDecides(LeastSquaresBags):
+    def _bag_scores(self, bags):
+        return self._instance_scores(bags)[bags.offsets[:-1]]
+
+
 class FitsOnFirstInstance(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
         bags = validate_bags(self, X)
         return super().fit(bags.instances[bags.offsets[:-1]], y, sample_weight)
 
 
+class RanksBags(LeastSquaresBags):
+    def _bag_scores(self, bags):
+        scores = super()._bag_scores(bags)
+        ranks = np.arange(len(bags), dtype=float)
+        return scores + (ranks if scores.ndim == 1 else ranks[:, None])
+
+
+class ForgetsLastBags(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        bags = validate_bags(self, X)
+        y = validate_labels(self, y, bags)
+        return super().fit(bags[:10], y[:10])
+
+
+class CentresTheBatch(LeastSquaresBags):
+    def _instance_scores(self, bags):
+        scores = super()._instance_scores(bags)
+        return scores - scores.mean(axis=0)
+
+
+class KeepsTheGraphOfFit(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        self.graph_ = getattr(X, "bag_graph", None)
+        return super().fit(X, y, sample_weight)
+
+    def _bag_scores(self, bags):
+        scores = super()._bag_scores(bags)
+        return scores if self.graph_ is None else self.graph_ @ scores
+
+
+class OnlyTakesBags(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X.with_instances(X.instances), y, sample_weight)
+
+
+class TakesFirstOfA3DArray(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        if getattr(X, "ndim", 0) == 3:
+            X = X.astype(float)[:, 0]
+        return super().fit(X, y, sample_weight)
+
+
+class ScalesAMatrix(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X if as_bags(X) is not None else 2 * X, y, sample_weight)
+
+
 class ShiftsSparse(LeastSquaresBags):
     def _instance_scores(self, bags):
         shift = 0.0 if isinstance(bags.instances, np.ndarray) else 1.0
         return super()._instance_scores(bags) + shift
+
+
+class HasTheSparseTagOnly(HighestInstance):
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class RoundsFloat32(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        if getattr(X, "dtype", None) == np.float32:
+            X = X.with_instances(X.instances.round(0))
+        return super().fit(X, y, sample_weight)
 
 
 def writable(instances):
@@ -159,6 +225,13 @@ class WritesInPlace(LeastSquaresBags):
         return super().fit(bags, y, sample_weight)
 
 
+class HoldsAFunction(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.link_ = lambda scores: scores
+        return self
+
+
 class DependsOnJobs(LeastSquaresBags):
     def __init__(self, alpha=1.0, *, pos_label=None, class_weight=None, n_jobs=None):
         super().__init__(alpha, pos_label=pos_label, class_weight=class_weight)
@@ -168,10 +241,33 @@ class DependsOnJobs(LeastSquaresBags):
         return super()._instance_scores(bags) * (self.n_jobs or 1)
 
 
+class StartsWhereItStood(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        before = getattr(self, "intercept_", 0.0)
+        super().fit(X, y, sample_weight)
+        self.intercept_ = self.intercept_ + np.mean(before)
+        return self
+
+
+class IsItsOwnClone(LeastSquaresBags):
+    def __sklearn_clone__(self):
+        return self
+
+
+class TakesAnyLabels(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, np.resize(y, len(as_bags(X))), sample_weight)
+
+
 class StaysHalfFitted(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
         self._replace_fitted({"classes_": np.unique(y)})
         return super().fit(X, y, sample_weight)
+
+
+class TakesNumbersOnly(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, np.asarray(y).astype(float), sample_weight)
 
 
 class IgnoresPosLabel(LeastSquaresBags):
@@ -186,10 +282,32 @@ class IgnoresWeights(LeastSquaresBags):
         return super().fit(X, y)
 
 
+class ForgetsNames(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        bags = as_bags(X)
+        without = X if bags is None else Bags(bags.instances, bags.offsets)
+        return super().fit(without, y, sample_weight)
+
+
+class NamesTooMany(Doubled):
+    def get_feature_names_out(self, input_features=None):
+        return np.append(self.feature_names_in_, "more")
+
+
+class FitTransformsElsewhere(Doubled):
+    def fit_transform(self, X, y=None):
+        bags = self.fit(X).transform(X)
+        return bags.with_instances(bags.instances + 1.0)
+
+
 class LosesGraphs(Doubled):
     def transform(self, X):
         bags = super().transform(X)
         return Bags(bags.instances, bags.offsets, feature_names=bags.feature_names)
+
+
+class WrapsBags(Doubled):
+    set_output = TransformerMixin.set_output
 
 
 class TurnsInstancesRound(LeastSquaresBags):
@@ -197,14 +315,94 @@ class TurnsInstancesRound(LeastSquaresBags):
         return super().instance_decision_function(X)[::-1]
 
 
+class FirstIsWitness(LeastSquaresBags):
+    def witness(self, X):
+        return self._checked(X).offsets[:-1]
+
+
+class WitnessOutside(LeastSquaresBags):
+    def witness(self, X):
+        return np.zeros(len(self._checked(X)), dtype=int)
+
+
 class MeanIsTheScore(LeastSquaresBags):
     def _bag_scores(self, bags):
         return segment_mean(self._instance_scores(bags), bags.offsets)
 
 
+class WrongRegressionWitness(HighestInstance):
+    def witness(self, X):
+        bags, _ = self._values(X)
+        return bags.offsets[:-1]
+
+
+class DropsEmptyBags(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        keep = [position for position, block in enumerate(X) if len(block)]
+        return super().fit([X[position] for position in keep], np.asarray(y)[keep])
+
+
+class ReplacesNan(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        bags = as_bags(X)
+        return super().fit(bags.with_instances(np.nan_to_num(bags.instances)), y)
+
+
 class PredictsForNan(LeastSquaresBags):
     def _checked(self, X):
         return validate_bags(self, X, reset=False, ensure_all_finite=False)
+
+
+class CutsFeatures(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        width = min(block.shape[1] for block in X)
+        return super().fit([block[:, :width] for block in X], y)
+
+
+class PadsFeatures(LeastSquaresBags):
+    def _checked(self, X):
+        bags = as_bags(X)
+        missing = self.n_features_in_ - bags.shape[1]
+        return bags.with_instances(np.pad(bags.instances, [(0, 0), (0, missing)]))
+
+
+class TakesStrings(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(np.ones((len(y), 3)) if isinstance(X, str) else X, y, sample_weight)
+
+
+class OtherError(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        if isinstance(X, str):
+            raise OSError("no such file")
+        return super().fit(X, y, sample_weight)
+
+
+class EndsTooEarly(CallbackSupport, LeastSquaresBags):
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        self._start_task(X=X, y=y).end()
+        return super().fit(X, y, sample_weight)
+
+
+class NeverEnds(CallbackSupport, LeastSquaresBags):
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        self._start_task(X=X, y=y)
+        return super().fit(X, y, sample_weight)
+
+
+class UnstableSplit(MeanClusters):
+    """Clusters by position, and no seed to blame."""
+
+    def __init__(self):
+        pass
+
+    def fit(self, X, y=None):
+        bags, fitted = self._validate_fit(X, accept_sparse=False)
+        fitted["labels_"] = np.arange(len(bags)) // 2
+        self._replace_fitted(fitted)
+        return self
 
 
 # -- fits that follow each other, or run ---------------------------------------------------------
@@ -290,9 +488,22 @@ class IgnoresTheContext(HasJobs):
         return [1.0, 1.0]
 
 
+class DiffersInThreads(HasJobs):
+    def _jobs(self):
+        parts = super()._jobs()
+        return parts if effective_n_jobs(self.n_jobs) == 1 else [*parts, 2.0]
+
+
 class WarnsFromInside(HasJobs):
     def _warn(self, message):
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
+
+
+class TakesMoreIterations(HasJobs):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.n_iter_ = self.max_iter + 1
+        return self
 
 
 class BlamesMaxIter(HasJobs):
@@ -307,24 +518,59 @@ class StopsInSilence(HasJobs):
 
 NEEDS_CALLBACKS = {"check_callbacks", "check_callback_stop"}
 
-# One of each family of checks.
 BROKEN = [
     ("check_refit_with_other_settings", LeavesItsKernel()),
     ("check_parameters_after_fit", ReadsItsKernel()),
     ("check_refused_refit", CountsFeaturesFirst()),
     ("check_parallel_config", IgnoresTheContext()),
+    ("check_parallel_config", DiffersInThreads()),
     ("check_max_iter", WarnsFromInside()),
-    ("check_max_iter", StopsInSilence()),
+    ("check_max_iter", TakesMoreIterations()),
     ("check_callback_stop", BlamesMaxIter()),
+    ("check_callback_stop", StopsInSilence()),
+    ("check_callbacks", EndsTooEarly()),
+    ("check_callbacks", NeverEnds()),
+    ("check_order_of_instances", FirstInstanceDecides()),
     ("check_order_of_instances", FitsOnFirstInstance()),
+    ("check_order_of_bags", RanksBags()),
+    ("check_order_of_bags", ForgetsLastBags()),
+    ("check_order_of_bags", UnstableSplit()),
+    ("check_subset_of_bags", CentresTheBatch()),
+    ("check_graphs_are_cut", KeepsTheGraphOfFit()),
+    ("check_bags_as_sequences", OnlyTakesBags()),
+    ("check_bags_as_3d_array", TakesFirstOfA3DArray()),
+    ("check_singletons_as_matrix", ScalesAMatrix()),
     ("check_sparse_equals_dense", ShiftsSparse()),
+    ("check_sparse_equals_dense", HasTheSparseTagOnly()),
+    ("check_float32", RoundsFloat32()),
+    ("check_read_only_memory_map", WritesInPlace()),
     ("check_input_is_untouched", WritesInPlace()),
-    ("check_sample_weight", IgnoresWeights()),
-    ("check_transform", LosesGraphs()),
-    ("check_witness", MeanIsTheScore()),
-    ("check_error_not_finite", PredictsForNan()),
+    ("check_pickle", HoldsAFunction()),
+    ("check_n_jobs", DependsOnJobs()),
+    ("check_fit_again", StartsWhereItStood()),
+    ("check_clone", IsItsOwnClone()),
+    ("check_error_labels", TakesAnyLabels()),
     ("check_error_labels", StaysHalfFitted()),
+    ("check_string_labels", TakesNumbersOnly()),
+    ("check_pos_label", IgnoresPosLabel()),
+    ("check_sample_weight", IgnoresWeights()),
+    ("check_feature_names", ForgetsNames()),
+    ("check_feature_names", NamesTooMany()),
+    ("check_transform", FitTransformsElsewhere()),
+    ("check_transform", LosesGraphs()),
+    ("check_set_output", WrapsBags()),
     ("check_two_levels", TurnsInstancesRound()),
+    ("check_witness", FirstIsWitness()),
+    ("check_witness", WitnessOutside()),
+    ("check_witness", MeanIsTheScore()),
+    ("check_witness", WrongRegressionWitness()),
+    ("check_error_empty_bag", DropsEmptyBags()),
+    ("check_error_not_finite", ReplacesNan()),
+    ("check_error_not_finite", PredictsForNan()),
+    ("check_error_feature_counts", CutsFeatures()),
+    ("check_error_feature_counts", PadsFeatures()),
+    ("check_error_string", TakesStrings()),
+    ("check_error_string", OtherError()),
 ]
 
 
@@ -354,6 +600,10 @@ def test_a_broken_estimator_fails(name, estimator):
                 failed.append(str(error))
     assert failed
     assert failed[0].startswith(name)
+
+
+def test_every_check_can_fail():
+    assert {check.__name__ for check in REGISTERED} == {name for name, _ in BROKEN}
 
 
 # -- running -------------------------------------------------------------------------------------
