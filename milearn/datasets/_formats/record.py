@@ -123,11 +123,11 @@ def check_indices(matrix: Any, what: str) -> None:
     """Raise an error for a compressed matrix with indices out of range.
 
     Conversions in SciPy do not check indices and write outside of the arrays. SciPy's check does
-    not find decreasing pointers if the last pointer is zero.
+    not find decreasing pointers if the last pointer is zero, or if their difference overflows.
     """
     try:
         matrix.check_format(full_check=True)
-        if (np.diff(matrix.indptr) < 0).any():
+        if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
             raise ValueError("index pointer values must form a non-decreasing sequence")
     except ValueError as error:
         raise inconsistent(what, error) from error

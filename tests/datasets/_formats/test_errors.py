@@ -223,6 +223,11 @@ CASES = {
     "rows.mat": (_sparse_mat(lambda data: data.replace(struct.pack("<3i", 0, 1, 2),
                                                        struct.pack("<3i", 0, 1, 1 << 30))),
                  "the sparse matrix of features is inconsistent (indices must be < 3); fetch or"),
+    # The difference of the pointers overflows.
+    "columns.mat": (_sparse_mat(lambda data: data.replace(
+                    struct.pack("<4i", 0, 1, 2, 3),
+                    struct.pack("<4i", 0, 1_577_058_319, -2_012_329_314, 3))),
+                    "the sparse matrix of features is inconsistent (index pointer values must"),
     "huge.mat": (_sparse_mat(lambda data: data.replace(struct.pack("<4i", 5, 8, 3, 3),
                                                        struct.pack("<4i", 5, 8, 2**31 - 1, 3))),
                  "'bag_ids' has 3 entries for 2147483647 rows of 'features'; the arrays have"),
