@@ -231,8 +231,6 @@ def time() -> Any:
     cohort = table("cohort")
     for name, begin in (("linear MISVC", "MISVC"), ("MIClassifier", "MIClassifier")):
         add(name, 1.024e9, row(cohort, begin)["CPU time"], row(cohort, begin)["memory"])
-    larger = row(table("cohort-larger"), "MISVC")
-    add("linear MISVC", 0.8 * 1.024e10, larger["CPU time"], larger["memory"])
     sizes = {"A": 2000 * 10 * 20, "B": 300 * 300 * 50, "C": 20000 * 10 * 50}
     shown = {"MIClassifier": "MIClassifier", "BagSVC": "BagSVC", "BLRT": "BLRT (trees)"}
     for begin, name in shown.items():

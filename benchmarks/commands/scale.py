@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="S",
         help="CPU seconds of a fit, and of a prediction, of 'estimators' (default: 60), of a "
-        "step of 'cohort' (default: 600)",
+        "step of 'cohort' (default: 1500)",
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +28,10 @@ SIZES, FAST_SIZES = (1_000, 1_000, 1_024), (100, 200, 256)
 # A whole cohort at a magnification of 20 has so many times the instances.
 LARGER = 10
 # Data that a step may allocate, and CPU time after which it is ended.
-LIMIT_MB, LIMIT_SECONDS, LARGER_SECONDS = 8_192.0, 600.0, 1_800.0
+LIMIT_MB, LIMIT_SECONDS = 8_192.0, 1_500.0
 _OF_A_PART = "MIClassifier, a tenth of the bags"
-_FOLD = "MISVC, one of five folds"
 _FOLDS = "MISVC, five folds"
 STEPS = ("load", "map", "MISVC", _FOLDS, "MIClassifier", _OF_A_PART)
-# The files and a map of them would be twice the data: this map is written as the data are drawn.
-LARGER_STEPS = ("draw and write", _FOLD)
-# Folds that each step fits.
-_N_FITTED = {_FOLD: 1, _FOLDS: 5}
 # Proportion of instances that decide, of bags with the wrong label, and slides of a patient.
 _DECIDING, _NOISE, _SLIDES = 0.02, 0.1, 2
 _DISTANCE = 4.0
@@ -113,7 +107,7 @@ def run_cohort(args: argparse.Namespace) -> int:
         for task in tasks
         if "result" in records.get(task.key, {})
     }
-    show(_table(found, extrapolated=True))
+    show(_table(found))
     say(
         f"\n{_words(sizes)}, one .h5 per bag; two bags of a patient; a tenth of\nthe labels are "
         f"wrong. Each step in a process of its own with one thread, {LIMIT_MB:,.0f} MB and "
@@ -122,33 +116,6 @@ def run_cohort(args: argparse.Namespace) -> int:
         "by patient; AUC of their\nbags that are not fitted: mean, lowest and highest."
     )
     return finish(records, complete, file, len(tasks))
-
-
-def run_larger(args: argparse.Namespace) -> int:
-    """A fold of ten times the instances, from a map that is written as they are drawn."""
-    n_bags, bag_size, n_features = FAST_SIZES if args.fast else SIZES
-    sizes = n_bags, LARGER * bag_size, n_features
-    seconds = getattr(args, "seconds", None) or LARGER_SECONDS
-    name = "cohort-larger"
-    task = CohortTask(name, "all steps", sizes, limit_seconds=seconds)
-
-    def function(each: CohortTask) -> dict[str, Any]:
-        # One record: the map of an earlier run is gone.
-        steps = [replace(each, method=step) for step in LARGER_STEPS]
-        with scratch_folder(_bytes(sizes)) as folder:
-            return record_of(each, lambda _: {step.method: measure(step, folder) for step in steps})
-
-    with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
-        records, complete = run([task], file, jobs=1, label=name, function=function)
-    result = records.get(task.key, {}).get("result", {})
-    # The names in a record are sorted.
-    found = {step: result[step] for step in LARGER_STEPS if step in result}
-    show(_table(found, extrapolated=False))
-    say(
-        f"\n{_words(sizes)}, drawn as for 'cohort', but\nwritten to a map at once. Limits and "
-        f"memory as there, and {seconds:,.0f} CPU s at most; pages of the map are not counted."
-    )
-    return finish(records, complete, file, 1)
 
 
 def _bytes(sizes: tuple[int, int, int]) -> int:
@@ -162,7 +129,7 @@ def _words(sizes: tuple[int, int, int]) -> str:
     )
 
 
-def _table(found: dict[str, dict[str, Any]], *, extrapolated: bool) -> Table:
+def _table(found: dict[str, dict[str, Any]]) -> Table:
     rows = []
     for step, result in found.items():
         if "timeout" in result:
@@ -177,9 +144,8 @@ def _table(found: dict[str, dict[str, Any]], *, extrapolated: bool) -> Table:
                 duration(LARGER * result["cpu_seconds"]) if known else "-",
                 _remark(result),
             ]
-        rows.append([step, *(cells if extrapolated else [*cells[:3], *cells[4:]])])
-    larger = [f"x {LARGER}"] if extrapolated else []
-    columns = ["step", "wall time", "CPU time", "memory", *larger, ""]
+        rows.append([step, *cells])
+    columns = ["step", "wall time", "CPU time", "memory", f"x {LARGER}", ""]
     return Table(columns, rows, "l" + "r" * (len(columns) - 2) + "l")
 
 
@@ -256,40 +222,18 @@ def read_cohort(folder: Path, *, mmap: bool) -> Any:
     return load_bag_folder(folder / "slides", folder / "slides.csv", mmap=target)
 
 
-def _write_map(folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any]:
-    """The instances of all bags in one file."""
-    n_bags, bag_size, n_features = sizes
-    header = {
-        "descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)),
-        "fortran_order": False,
-        "shape": (n_bags * bag_size, n_features),
-    }
-    with (folder / "instances.npy").open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for rows in _draw(*sizes).bags:
-            file.write(rows.data)
-    return {"n_instances": n_bags * bag_size}
-
-
 def _model(name: str) -> Any:
     if name.startswith("MIClassifier"):
         return MIClassifier(random_state=0)
     return MISVC(kernel="linear", C=_COST)
 
 
-def _done(step: str, folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any]:
-    if step in LARGER_STEPS:
-        if step != _FOLD:
-            return _write_map(folder, sizes)
-        instances = np.load(folder / "instances.npy", mmap_mode="r")
-        cohort = _draw(*sizes)
-        bags = Bags(instances, sizes[1] * np.arange(sizes[0] + 1))
-        return _folds(step, bags, cohort.labels, cohort.patients)
+def _done(step: str, folder: Path) -> dict[str, Any]:
     if step in ("load", "map"):
         return {"n_instances": read_cohort(folder, mmap=step == "map").data.n_instances}
     data = load_bags(folder / "map", mmap=True)
     if step == _FOLDS:
-        return _folds(step, data.data, data.target, data.groups)
+        return _folds(data.data, data.target, data.groups)
     every = slice(None, None, _PART if step == _OF_A_PART else None)
     model = _model(step).fit(data.data[every], data.target[every])
     return {"passes": _passes(model)}
@@ -300,11 +244,11 @@ def _passes(model: Any) -> list[int]:
     return [int(np.max(model.n_passes_))] if hasattr(model, "n_passes_") else []
 
 
-def _folds(step: str, bags: Bags, y: np.ndarray, patients: np.ndarray) -> dict[str, Any]:
-    """Passes of each fold of the step, and areas under the curve of the bags that it leaves out."""
+def _folds(bags: Bags, y: np.ndarray, patients: np.ndarray) -> dict[str, Any]:
+    """Passes of each fold, and areas under the curve of the bags that it leaves out."""
     found: dict[str, Any] = {"passes": [], "auc": []}
-    for train, test in islice(StratifiedBagKFold(5).split(bags, y, patients), _N_FITTED[step]):
-        model = _model(step).fit(bags[train], y[train])
+    for train, test in StratifiedBagKFold(5).split(bags, y, patients):
+        model = _model(_FOLDS).fit(bags[train], y[train])
         found["passes"] += _passes(model)
         found["auc"].append(float(roc_auc_score(y[test], model.decision_function(bags[test]))))
     return found
@@ -317,7 +261,7 @@ def timed_step(task: dict[str, Any]) -> dict[str, Any]:
     with PeakMemory(anonymous) as memory:
         watch = Stopwatch()
         try:
-            found = _done(step, folder, tuple(task["sizes"]))
+            found = _done(step, folder)
         except MemoryError as error:
             found = {"refused": f"MemoryError: {error}"}
         seconds = watch.seconds()
@@ -326,5 +270,4 @@ def timed_step(task: dict[str, Any]) -> dict[str, Any]:
 
 REPORTS = (
     Report("cohort", "load, map and five folds of 10^6 x 1,024 float16 from .h5", run_cohort),
-    Report("cohort-larger", "a fold of 10^7 x 1,024 float16 (20 GB) from a map", run_larger),
 )
