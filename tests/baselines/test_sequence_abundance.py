@@ -1,5 +1,7 @@
 """SequenceAbundanceClassifier: Fisher's test, the beta-binomial fit, and odds, against SciPy."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import optimize, sparse, stats
@@ -10,7 +12,7 @@ from sklearn.preprocessing import Binarizer
 from milearn import Bags
 from milearn._solvers.baselines.sequence_abundance import (
     associations,
-    fisher_table,
+    fisher_p_values,
     fit_beta_binomial,
 )
 from milearn.baselines import SequenceAbundanceClassifier
@@ -35,13 +37,27 @@ def fisher(present, positive):
 
 
 @pytest.mark.parametrize("numbers", [(7, 11, 7, 11), (300, 340, 20, 9), (0, 5, 0, 5), (4, 0, 4, 0)])
-def test_table_of_fishers_test(numbers):
+def test_p_values_of_fishers_test(numbers):
     n_positive, n_negative, *most = numbers
-    found = fisher_table(n_positive, n_negative, tuple(most))
-    for (a, b), p in np.ndenumerate(found):
-        table = [[a, n_positive - a], [b, n_negative - b]]
+    a, b = (each.ravel() for each in np.indices(np.add(most, 1)))
+    found = fisher_p_values(n_positive, n_negative, a, b)
+    for p, *pair in zip(found, a, b, strict=True):
+        table = [pair, [n_positive - pair[0], n_negative - pair[1]]]
         expected = stats.fisher_exact(table, alternative="greater").pvalue
         assert p == pytest.approx(expected, rel=1e-11)
+
+
+def test_sequences_of_many_people_need_no_table_of_all_counts():
+    # A table would have 10^8 entries.
+    rng, n = np.random.default_rng(0), 10_000
+    a, b = rng.integers(0, n + 1, size=(2, 50))
+    tracemalloc.start()
+    found = fisher_p_values(n, n, a, b)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**23
+    expected = stats.hypergeom.sf(a - 1, 2 * n, n, a + b)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-300)
 
 
 def test_counts_use_the_sequences_that_other_folds_select():

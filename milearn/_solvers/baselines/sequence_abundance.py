@@ -1,8 +1,8 @@
 r"""Fisher's exact test of many sequences, and beta-binomial counts of those with a low p-value.
 
-The table of p-values satisfies p(a, b) = h(a, b) + p(a + 1, b - 1), where h is the hypergeometric
-probability that a of the positive and b of the negative repertoires have a sequence. The tests of
-millions of sequences are entries of this table, which has a row for each count.
+The p-value is a sum p(a, b) = h(a, b) + h(a + 1, b - 1) + ..., where h is the hypergeometric
+probability that a of the positive and b of the negative repertoires have a sequence. The sums of
+all sequences with the same a + b are found together, because there are few such numbers.
 """
 
 from __future__ import annotations
@@ -39,34 +39,37 @@ class BetaBinomial(NamedTuple):
         return np.asarray(above - betaln(self.alpha, self.beta))
 
 
-def fisher_table(n_positive: int, n_negative: int, most: tuple[int, int]) -> np.ndarray:
-    """One-sided p-values of Fisher's exact test for all counts up to ``most``.
+def fisher_p_values(n_positive: int, n_negative: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """One-sided p-values of Fisher's exact test.
 
     Parameters
     ----------
     n_positive, n_negative : int
         Numbers of repertoires.
-    most : (int, int)
-        The largest counts of positive and of negative repertoires with a sequence.
+    a, b : ndarray of int of shape (n_sequences,)
+        Numbers of positive and of negative repertoires with each sequence.
 
     Returns
     -------
-    ndarray of shape (most[0] + 1, most[1] + 1)
+    ndarray of shape (n_sequences,)
         The probability of at least a positive repertoires among a + b repertoires.
     """
-    last = min(n_positive, sum(most))
-    a, b = np.arange(last + 1)[:, None], np.arange(most[1] + 1)
-    chances = np.exp(
-        _log_binomial(n_positive, a)
-        + _log_binomial(n_negative, b)
-        - _log_binomial(n_positive + n_negative, a + b)
-    )
-    for row in range(last - 1, -1, -1):
-        chances[row, 1:] += chances[row + 1, :-1]
-    return np.asarray(np.minimum(chances[: most[0] + 1], 1.0))
+    together, found = a + b, np.empty(len(a))
+    order = np.argsort(together, kind="stable")
+    numbers, starts = np.unique(together[order], return_index=True)
+    for k, rows in zip(numbers.tolist(), np.split(order, starts)[1:], strict=True):
+        least = max(0, k - n_negative)
+        i = np.arange(least, min(k, n_positive) + 1)
+        chances = np.exp(
+            _log_binomial(n_positive, i)
+            + _log_binomial(n_negative, k - i)
+            - _log_binomial(n_positive + n_negative, k)
+        )
+        found[rows] = np.cumsum(chances[::-1])[::-1][a[rows] - least]
+    return np.minimum(found, 1.0)
 
 
-def _log_binomial(n: int, k: np.ndarray) -> np.ndarray:
+def _log_binomial(n: int, k: Any) -> np.ndarray:
     return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
@@ -111,10 +114,9 @@ def associations(
         return found
 
     def tested(a: np.ndarray, b: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """P-values of all pairs of counts up to the largest ones."""
-        most = (int(a.max(initial=0)), int(b.max(initial=0)))
+        """P-values of the sequences among the chosen repertoires."""
         n_positive = int((positive & chosen).sum())
-        return fisher_table(n_positive, int(chosen.sum()) - n_positive, most)
+        return fisher_p_values(n_positive, int(chosen.sum()) - n_positive, a, b)
 
     def found_by(levels: np.ndarray, a: np.ndarray, b: np.ndarray, chosen: Any) -> np.ndarray:
         """Mean number of the sequences below each threshold in the chosen repertoires."""
@@ -123,16 +125,15 @@ def associations(
 
     with_a, with_b = number_with(positive), number_with(~positive)
     everyone = np.ones(n_rows, dtype=bool)
-    table = tested(with_a, with_b, everyone)
-    p_values = table[with_a, with_b]
-    levels = np.searchsorted(thresholds, table)[with_a, with_b]
+    p_values = tested(with_a, with_b, everyone)
+    levels = np.searchsorted(thresholds, p_values)
     of_all = found_by(levels, with_a, with_b, everyone)
     counts = np.zeros((len(thresholds), n_rows), dtype=np.intp)
     yields = np.ones(counts.shape)
     for fold in np.unique(folds):
         own = folds == fold
         a, b = with_a - number_with(own & positive), with_b - number_with(own & ~positive)
-        levels = np.searchsorted(thresholds, tested(a, b, ~own))[a, b]
+        levels = np.searchsorted(thresholds, tested(a, b, ~own))
         for at in np.flatnonzero(own).tolist():
             found = np.bincount(levels[rows[at]], minlength=len(thresholds))
             counts[:, at] = np.cumsum(found[: len(thresholds)])
