@@ -249,9 +249,9 @@ def time() -> Any:
             if len(of):
                 ax.loglog(of[:, 0], of[:, place], "o-", label=name, c=colours[name])
         ax.set(xlabel="instances x features", ylabel=words)
-    size = np.array([1e8, 1e10])
+    size = np.array([1e8, 1.5e9])
     panels[1].loglog(size, 2 * size / 1e6, ":", c=GREY)
-    panels[1].annotate("data in float16", (1.5e9, 6e3), ha="right", fontsize=9.5)
+    panels[1].annotate("data in float16", (9e8, 2.3e3), ha="right", fontsize=9.5)
     panels[1].set_xlim(panels[0].get_xlim())
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
