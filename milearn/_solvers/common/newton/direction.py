@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Part:
-    """A part A'QA of S, with a CSR matrix A; a diagonal Q, of one sign, is given as a vector.
+    """A part A'QA of S, with a CSR matrix A; a diagonal Q, not negative, is given as a vector.
 
     Any other Q has products ``Q @ values`` with one or two dimensions, ``gram(V)``, which is V'QV,
     unless it is a matrix, and ``diagonal()``, of which an upper bound is sufficient.
@@ -68,6 +69,11 @@ class Part:
 
     A: Any
     Q: Any
+
+    @cached_property
+    def adjoint(self) -> Any:
+        """A', also in rows, because conjugate gradients multiply with it many times."""
+        return self.A.T.tocsr()
 
     @property
     def rows(self) -> np.ndarray:
@@ -86,7 +92,7 @@ class Part:
             rows, data = (each[ends[0] : ends[-1]] for each in (self.A.indices, self.A.data))
             shape = (last - first, len(rows))
             A = sparse.csr_array((data, np.arange(len(rows)), ends - ends[0]), shape)
-            return np.asarray(A @ np.hstack([_dense(X[rows]), E[rows]]))
+            return np.asarray(A @ _side_by_side(X, E, rows))
 
         if isinstance(self.Q, np.ndarray):
             root = np.sqrt(self.Q)
@@ -97,12 +103,12 @@ class Part:
 
     def bent(self, values: np.ndarray) -> np.ndarray:
         """A'QA times values."""
-        return np.asarray(self.A.T @ _times(self.Q, self.A @ values))
+        return np.asarray(self.adjoint @ _times(self.Q, self.A @ values))
 
     def diagonal(self, n: int) -> np.ndarray:
         """An upper bound of the diagonal of A'QA for n rows, without the off-diagonal of Q."""
         entries = self.Q if isinstance(self.Q, np.ndarray) else self.Q.diagonal()
-        return np.asarray(self.A.power(2).T @ entries)
+        return np.asarray(self.adjoint.power(2) @ entries)
 
 
 @dataclass(frozen=True)
@@ -130,8 +136,7 @@ class GroupPart:
         def block(first: int, last: int) -> np.ndarray:
             part = slice(ends[first], ends[last])
             rows, starts = self.rows[part], self.starts[first:last] - ends[first]
-            V = np.hstack([_dense(X[rows]), E[rows]])
-            V = _without_sums(V, starts, self.share[first:last])
+            V = _without_sums(_side_by_side(X, E, rows), starts, self.share[first:last])
             V *= root[part, None]
             return V
 
@@ -149,6 +154,11 @@ class GroupPart:
         found = np.zeros(n)
         found[self.rows] = self.weights
         return found
+
+
+def _side_by_side(X: Matrix, E: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Some rows of (X, E)."""
+    return np.hstack([_dense(X[rows]), E[rows]])
 
 
 def _add_squares(

@@ -232,6 +232,7 @@ class _Model:
             view = joined(before, view, self.costs, self.band, kept)
         self.band = self.limits.band
         if held is not None:
+            # They are many, and are gathered again if a run continues from them.
             held.vectors = None
         return view.highest, view
 
