@@ -218,6 +218,13 @@ def test_weights_of_bags_and_classes(slack):
     )
 
 
+def test_more_starts_are_never_worse():
+    bags, y = labelled_bags(4, n_negative=11)
+    one = MISVC(kernel="linear", C=5.0).fit(bags, y)
+    many = MISVC(kernel="linear", C=5.0, n_init=4, random_state=0).fit(bags, y)
+    assert many.objective_ <= one.objective_
+
+
 def test_wrong_parameters_are_named():
     bags, y = make_bags(n_bags=10, random_state=0)
     with pytest.raises(ValueError, match="The 'C' parameter of MISVC must be"):
