@@ -11,7 +11,6 @@ import pytest
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._bags.threads import in_threads, one_blas_thread, working_threads
-from milearn._solvers.svm.maximum import view
 from milearn.svm import MISVC
 from tests.blas import n_threads, two_threads
 
@@ -22,8 +21,7 @@ def _two_threads():
         yield
 
 
-def many_bags(seed=0, n_bags=400, size=10, n_features=8):
-    """More instances than fits with one BLAS thread throughout have, and their labels."""
+def labelled_bags(seed=0, n_bags=400, size=10, n_features=8):
     rng = np.random.default_rng(seed)
     instances, y = rng.normal(size=(n_bags * size, n_features)), np.arange(n_bags) % 2
     instances[::size][y == 1] += 2.0
@@ -33,28 +31,15 @@ def many_bags(seed=0, n_bags=400, size=10, n_features=8):
 # -- threads of BLAS -------------------------------------------------------------------------------
 
 
-def test_sums_over_blocks_have_all():
-    # Covariances are large products of matrices.
-    source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64)
-    assert source.fold(lambda seen, block: seen | {n_threads()}, set()) == {2}
-
-
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_fits_of_many_instances_have_one_thread_in_passes(monkeypatch, n_jobs):
-    seen, of_block = set(), view.pass_over
-
-    def looks(*given):
-        seen.add(n_threads())
-        return of_block(*given)
-
-    monkeypatch.setattr(view, "pass_over", looks)
-    MISVC(kernel="linear", n_jobs=n_jobs).fit(*many_bags())
-    assert seen == {1}
+def test_passes_have_one_thread(n_jobs):
+    source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64, n_jobs=n_jobs)
+    assert set(source.map(lambda block: n_threads())) == {1}
     assert n_threads() == 2
 
 
 def test_fits_in_two_threads_are_those_of_one():
-    data = [many_bags(0), many_bags(1)]
+    data = [labelled_bags(0), labelled_bags(1)]
     expected = [MISVC(kernel="linear").fit(*each) for each in data]
     with ThreadPoolExecutor(2) as pool:
         fits = [

@@ -21,7 +21,6 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.blocks import Block, stacked
-from ..._bags.threads import one_blas_thread
 from .cccp import CCCPSolution, SolverOptions
 
 W = TypeVar("W", bound="WorkingSet")
@@ -181,7 +180,6 @@ def precision(
     return fine if n_instances * width <= fine_numbers else coarse
 
 
-@one_blas_thread()
 def descend(
     model: Any,
     point: tuple[np.ndarray, np.ndarray],

@@ -24,7 +24,6 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from ...._bags.threads import one_blas_thread
 from .direction import newton_direction
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -131,7 +130,6 @@ class NewtonSolution:
         return max(0.0, self.objective - self.lower_bound)
 
 
-@one_blas_thread()
 def solve(
     problem: Problem,
     w: np.ndarray,

@@ -29,7 +29,6 @@ import numpy as np
 from scipy import sparse
 
 from ...._bags.segments import segment_argmax
-from ...._bags.threads import one_blas_thread
 from ..cccp import rounding_scale
 from .direction import GroupPart
 from .engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, scores, solve, weighted_sum
@@ -212,7 +211,6 @@ class GroupProblem:
         found[top[squared]] = 2.0 * values[top[squared]]
         return found
 
-    @one_blas_thread()
     def solve(
         self,
         start: tuple[np.ndarray, Any],
