@@ -1,8 +1,8 @@
 """Threads that share the blocks of a pass, and the number of threads of BLAS.
 
-A fit has the threads of ``n_jobs``. A pass and a convex step are many small products: they have
-one thread of BLAS, because starting more of them takes longer than the products, and they wait for
-each other where processors are occupied.
+A fit has the threads of ``n_jobs``. Fits and passes are many small products: they have one thread
+of BLAS, because starting more of them takes longer than the products, and they wait for each other
+where processors are occupied.
 """
 
 from __future__ import annotations
