@@ -54,16 +54,17 @@ def fisher_p_values(n_positive: int, n_negative: int, a: np.ndarray, b: np.ndarr
     ndarray of shape (n_sequences,)
         The probability of at least a positive repertoires among a + b repertoires.
     """
-    together, found = a + b, np.empty(len(a))
-    order = np.argsort(together, kind="stable")
-    numbers, starts = np.unique(together[order], return_index=True)
-    for k, rows in zip(numbers.tolist(), np.split(order, starts)[1:], strict=True):
+    n, together, found = n_positive + n_negative, a + b, np.empty(len(a))
+    sizes = np.bincount(together)
+    numbers = np.flatnonzero(sizes)
+    # Small integers are sorted in linear time.
+    order = np.argsort(together.astype(np.min_scalar_type(n)), kind="stable")
+    parts = np.split(order, np.cumsum(sizes[numbers]))[:-1]
+    for k, rows in zip(numbers.tolist(), parts, strict=True):
         least = max(0, k - n_negative)
         i = np.arange(least, min(k, n_positive) + 1)
         chances = np.exp(
-            _log_binomial(n_positive, i)
-            + _log_binomial(n_negative, k - i)
-            - _log_binomial(n_positive + n_negative, k)
+            _log_binomial(n_positive, i) + _log_binomial(n_negative, k - i) - _log_binomial(n, k)
         )
         found[rows] = np.cumsum(chances[::-1])[::-1][a[rows] - least]
     return np.minimum(found, 1.0)
