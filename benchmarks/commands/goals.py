@@ -173,7 +173,7 @@ GOALS: tuple[Goal, ...] = (
             reason=reason,
         )
         for size, n_features, limit, reason in (
-            ("9,874", 10, 3, "a fit makes up to 13 passes"),
+            ("9,874", 10, 3, "a fit makes up to 16 passes"),
             ("200,595", 100, 1, "largest of three costs and both slacks"),
             ("1,001,008", 100, 1, "with the largest cost; screened starts take passes"),
             ("1,000,000", "50,000 sparse", 5, ""),
