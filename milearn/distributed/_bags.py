@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, cycle, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -82,28 +83,48 @@ def name_of(kind: str) -> str:
     return f"milearn-{kind}-{uuid.uuid4().hex}"
 
 
-def put(client: Client, value: Any, kind: str, workers: Sequence[str] | None = None) -> Future:
+def in_turn(client: Client) -> Iterator[dict[str, Any]]:
+    """Options of ``submit`` that place tasks on the workers in turn, or others if they are gone.
+
+    The scheduler does not know times and sizes before a task has run.
+    """
+    workers = list(client.ncores())
+    return cycle([{"workers": [one], "allow_other_workers": True} for one in workers] or [{}])
+
+
+def put(client: Client, value: Any, kind: str, **place: Any) -> Future:
     """A task that returns the value and can be repeated if its result is lost.
 
     The value is part of the graph, which the scheduler stores as long as the task is wanted.
     """
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
-        return client.submit(
-            loads,
-            dumps(value),
-            key=name_of(kind),
-            workers=workers,
-            allow_other_workers=workers is not None,
-        )
+        return client.submit(loads, dumps(value), key=name_of(kind), **place)
 
 
 def tasks(
     client: Client, kind: str, function: Callable[..., Any], parts: Parts, *arguments: Any
 ) -> list[Future]:
-    """``function(bags, segments, *arguments)`` for each part, in one message to the scheduler."""
-    key = name_of(kind)
-    columns = [*zip(*parts, strict=True), *([argument] * len(parts) for argument in arguments)]
-    return list(client.map(function, *columns, key=[f"{key}-{at}" for at in range(len(parts))]))
+    """``function(bags, segments, *arguments)`` for each part, on a worker that has its bags.
+
+    The scheduler by itself also considers workers that have an argument, and copies bags to them.
+    """
+    key, every = name_of(kind), [bags for bags, _ in parts]
+    holders: Mapping[Any, Sequence[str]] = {}
+    # What the scheduler has forgotten is reported with the results.
+    with suppress(CancelledError):
+        wait(every)
+        holders = client.who_has(every)
+    return [
+        client.submit(
+            function,
+            *part,
+            *arguments,
+            key=f"{key}-{number}",
+            workers=holders.get(part[0].key),
+            allow_other_workers=part[0].key in holders,
+        )
+        for number, part in enumerate(parts)
+    ]
 
 
 def results(client: Client, futures: Sequence[Future]) -> list[Any]:
@@ -500,13 +521,9 @@ class DistributedBags(RemoteBags):
         if not in_files(bags):
             rows = max(bags.offsets[last] - bags.offsets[first] for first, last in ranges)
             check_memory(client, int(rows) * row_bytes)
-        workers = list(client.ncores())
-        futures: list[Future] = []
-        sizes = []
+        futures, sizes, place = [], [], in_turn(client)
         for first, last in ranges:
-            # Cyclically, because the scheduler does not know sizes before a task has run.
-            place = workers[len(futures) % len(workers) :][:1] if workers else None
-            futures.append(put(client, bags[first:last], "bags", workers=place))
+            futures.append(put(client, bags[first:last], "bags", **next(place)))
             sizes.append(bags.sizes[first:last])
         return cls(Partitions(client, futures, sizes, local_bytes), described(bags))
 
@@ -800,7 +817,10 @@ def scan_bags(
     if not files:
         raise ValueError("paths is empty: name at least one file.")
     options = {"dtype": dtype, **options}
-    shards = [client.submit(_shard, file, options, key=name_of("shard")) for file in files]
+    place = in_turn(client)
+    shards = [
+        client.submit(_shard, file, options, key=name_of("shard"), **next(place)) for file in files
+    ]
     heads = results(client, [client.submit(_head, shard, key=name_of("head")) for shard in shards])
     _check_alike(files, heads)
     futures, sizes = [], []
@@ -810,7 +830,9 @@ def scan_bags(
             row_bytes = head["dtype"].itemsize * head["n_features"]
             ranges = bag_ranges(offsets_of(head["sizes"]), max(1, partition_bytes // row_bytes))
         for first, last in ranges:
-            futures.append(client.submit(_bags_of, shard, first, last, key=name_of("bags")))
+            where = next(place) if head["mapped"] else {}
+            part = client.submit(_bags_of, shard, first, last, key=name_of("bags"), **where)
+            futures.append(part)
             sizes.append(head["sizes"][first:last])
     targets = [head["target"] for head in heads]
     bunch = Bunch(
@@ -948,10 +970,10 @@ def scan_bag_folder(
     ranges = list(bag_ranges(offsets, max(1, partition_bytes // row_bytes)))
     rows = max(offsets[last] - offsets[first] for first, last in ranges)
     check_memory(client, int(rows) * row_bytes)
-    futures, sizes = [], []
+    futures, sizes, place = [], [], in_turn(client)
     for first, last in ranges:
-        files = put(client, bags[first:last], "files")
-        futures.append(client.submit(_read, str(folder), files, kept_dtype, key=name_of("bags")))
+        given = str(folder), put(client, bags[first:last], "files"), kept_dtype
+        futures.append(client.submit(_read, *given, key=name_of("bags"), **next(place)))
         sizes.append(all_sizes[first:last])
     description = {
         "n_features": bags[0].width,

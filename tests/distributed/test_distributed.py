@@ -10,6 +10,7 @@ import re
 import signal
 import threading
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -171,6 +172,26 @@ def test_a_large_argument_is_read_at_each_pass(there):
 
 def _sum(block, values):
     return values.sum() + block.first_row
+
+
+@pytest.mark.parametrize("form", ["memory", "file"])
+def test_bags_are_spread_and_not_copied_to_workers_that_have_an_argument(
+    client, data, tmp_path, form
+):
+    bags, y = data
+    sizes = {"partition_bytes": bags.nbytes // 11, "local_bytes": 0}
+    if form == "file":
+        save_bags(tmp_path / "bags", bags, y, format="npy-folder")
+        sent = scan_bags(tmp_path / "bags", **sizes).data
+    else:
+        sent = DistributedBags.from_bags(bags, **sizes)
+    for _ in range(3):
+        sent.source().map(_sum, np.arange(10_000.0))
+    holders = [workers for (workers,) in client.who_has(sent._partitions.futures).values()]
+    assert len(holders) == sent.n_partitions > 10
+    counts = Counter(holders).values()
+    assert len(counts) == 2
+    assert min(counts) > 2
 
 
 def test_a_few_bags_are_passed_over_in_this_process(client, data):
