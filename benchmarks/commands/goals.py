@@ -194,7 +194,6 @@ GOALS: tuple[Goal, ...] = (
         1.5,
         "dask",
         _beside("wall time", "two worker processes", "two threads"),
-        reason="the time of two threads fell more than that of the workers",
     ),
     Goal(
         "estimators that end within 60 s and 2 GiB, or refuse at once",
