@@ -23,7 +23,6 @@ With an older scikit-learn the estimator has no ``set_callbacks`` and the task d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -48,17 +47,6 @@ except ImportError:  # scikit-learn < 1.9
 def output_container(transformer: BaseEstimator) -> str:
     """What ``transform`` returns by ``set_output`` or the configuration, such as "pandas"."""
     return str(_get_output_config("transform", transformer)["dense"])
-
-
-def has_valid_parameters(estimator: BaseEstimator) -> bool:
-    """Whether the parameters of an estimator satisfy its declared constraints."""
-    # Estimators without declared constraints accept any value.
-    with suppress(AttributeError):
-        try:
-            estimator._validate_params()
-        except ValueError:
-            return False
-    return True
 
 
 # The limit of LIBSVM, which scikit-learn lifts. With a very large C its steps are tiny.
