@@ -830,6 +830,7 @@ def scan_bags(
             row_bytes = head["dtype"].itemsize * head["n_features"]
             ranges = bag_ranges(offsets_of(head["sizes"]), max(1, partition_bytes // row_bytes))
         for first, last in ranges:
+            # Bags in memory stay on the worker that has read them.
             where = next(place) if head["mapped"] else {}
             part = client.submit(_bags_of, shard, first, last, key=name_of("bags"), **where)
             futures.append(part)
