@@ -55,19 +55,19 @@ class MapReference:
         Raises
         ------
         OSError
-            FileNotFoundError if the file has been removed, otherwise if its size has changed.
+            FileNotFoundError if the file has been removed, otherwise if it was written again.
         """
         try:
-            found = os.stat(self.path).st_size
+            found = os.stat(self.path)
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 f"{self.path}: this file, to which pickled Bags refer, is gone; put it back, or "
                 "pickle Bags that lie in memory."
             ) from error
-        if found != self.size:
+        if (found.st_size, found.st_mtime_ns) != (self.size, self.mtime_ns):
             raise OSError(
-                f"{self.path}: this file, to which pickled Bags refer, has {found} bytes in place "
-                f"of {self.size}; put back the file that was pickled."
+                f"{self.path}: this file, to which pickled Bags refer, was written again; put back "
+                "the old file with its time, or pickle Bags of the new one."
             )
         return np.memmap(
             self.path, dtype=self.dtype, mode="r", shape=self.shape, offset=self.offset

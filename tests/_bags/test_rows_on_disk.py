@@ -151,15 +151,20 @@ def test_the_file_is_gone_or_another(tmp_path):
         f"{path}: this file, to which pickled Bags refer, is gone; put it back, or pickle Bags "
         "that lie in memory."
     )
-    size = (tmp_path / "y.npy").stat().st_size
-    path.write_bytes(b"0")
-    with pytest.raises(OSError, match="refer") as caught:
-        pickle.loads(stored)
-    assert str(caught.value) == (
-        f"{path}: this file, to which pickled Bags refer, has 1 bytes in place of {size}; put back "
-        "the file that was pickled."
-    )
-    shutil.copy(tmp_path / "y.npy", path)
+    state = (tmp_path / "y.npy").stat()
+    np.save(path, made().instances + 1)
+    assert path.stat().st_size == state.st_size
+    # Another time, or another size.
+    for ns in (state.st_mtime_ns + 1, state.st_mtime_ns):
+        os.utime(path, ns=(ns, ns))
+        with pytest.raises(OSError, match="refer") as caught:
+            pickle.loads(stored)
+        assert str(caught.value) == (
+            f"{path}: this file, to which pickled Bags refer, was written again; put back the old "
+            "file with its time, or pickle Bags of the new one."
+        )
+        path.write_bytes(b"0")
+    shutil.copy2(tmp_path / "y.npy", path)
     assert_same(pickle.loads(stored), made())
 
 
