@@ -234,8 +234,8 @@ class LazyRows:
             return self.matrix[firsts[0] : firsts[0] + sizes[0]]
         return self._of(firsts, offsets_of(sizes), dtype=dtype)
 
-    def changed_by(self, function: Callable[[np.ndarray], None], dtype: Any) -> LazyRows:
-        """These rows in a type, changed by a function."""
+    def changed_by(self, function: Callable[[np.ndarray], None] | None, dtype: Any) -> LazyRows:
+        """These rows in a type, changed by a function if there is one."""
         return LazyRows(self.matrix, self.firsts, self.offsets, self.parts, dtype, function)
 
     def _of(

@@ -17,7 +17,7 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
-from ..._bags.rows_on_disk import converted, holds_text
+from ..._bags.rows_on_disk import LazyRows, converted, holds_text
 from ..._fit.outcomes import has_outcomes
 from .._errors import ContentError, naming
 from .arff import read_arff, write_arff
@@ -251,8 +251,10 @@ def load_bags(
         For svmlight: whether columns are counted from 0; "auto" checks whether a 0 occurs.
     mmap : bool, default=False
         For npy-folder: map the files into memory instead of loading them. Data are read when they
-        are used, worker processes share the files, and pickles of the bags refer to them by their
-        path. The files must exist as long as the bags or their pickles are used.
+        are used, and then converted to ``dtype``. Worker processes share the files, and pickles of
+        the bags refer to them by their path. The files must exist, unchanged, as long as the bags
+        or their pickles are used. Not with ``as_sparse``, and not with ``dtype`` of sparse
+        instances.
 
     Returns
     -------
@@ -340,11 +342,20 @@ def load_bags(
     becomes_sparse = bags.is_sparse if as_sparse is None else as_sparse
     if dtype is not None and float_type(dtype) == np.float16 and becomes_sparse:
         raise ValueError("dtype=float16 is for dense instances; choose float32 or float64.")
-    if becomes_sparse != bags.is_sparse:
+    new_type = dtype is not None and np.dtype(dtype) != bags.dtype
+    new_layout = becomes_sparse != bags.is_sparse
+    if mmap and (new_layout or (new_type and bags.is_sparse)):
+        raise ValueError(
+            "mmap=True keeps sparse instances, and the layout, as they are in the files: leave "
+            "mmap out, or leave dtype and as_sparse out."
+        )
+    if new_layout:
         matrix = bags.instances
         matrix = sparse.csr_array(matrix) if becomes_sparse else matrix.toarray()
         bags = bags.with_instances(matrix, feature_names=bags.feature_names)
-    if dtype is not None and np.dtype(dtype) != bags.dtype:
+    if new_type and isinstance(bags.instance_rows, LazyRows):
+        bags = bags._changed(instances=bags.instance_rows.changed_by(None, dtype))
+    elif new_type:
         bags = converted(bags, dtype)
     record.bags = bags
     return (bags, record.target) if return_X_y else record.to_bunch(path)

@@ -159,10 +159,26 @@ def test_npz_small_integers_become_float32(tmp_path):
 def test_dtype_and_sparsity_on_request(tmp_path, dtype, mmap):
     small, names = np.arange(18.0).reshape(6, 3) / 3, ["a", "b c", "d"]
     save_bags(tmp_path / "x", NAMED.with_instances(small, feature_names=names), format="npy-folder")
-    for as_sparse in (False, True) if dtype != np.float16 else (None,):
+    for as_sparse in (False, True) if dtype != np.float16 and not mmap else (None,):
         found = load_bags(tmp_path / "x", dtype=dtype, as_sparse=as_sparse, mmap=mmap).data
         expected = csr_array(small.astype(dtype)) if as_sparse else small.astype(dtype)
+        # Nothing is read before it is used.
+        assert (found._instances is None) == (mmap and dtype != np.float64)
         assert_same(found, NAMED.with_instances(expected, feature_names=names))
+
+
+@pytest.mark.parametrize(
+    ("bags", "options"),
+    [
+        (DENSE, {"as_sparse": True}),
+        (SPARSE, {"as_sparse": False}),
+        (SPARSE, {"dtype": "float32"}),
+    ],
+)
+def test_a_map_is_not_read_for_another_layout(tmp_path, bags, options):
+    save_bags(tmp_path / "x", bags, format="npy-folder")
+    with pytest.raises(ValueError, match="leave mmap out, or leave dtype and as_sparse out"):
+        load_bags(tmp_path / "x", mmap=True, **options)
 
 
 def test_csv_rows_in_any_order_and_own_column_names(tmp_path):
