@@ -55,8 +55,9 @@ def segment_rank(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def segment_sum(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Sum over each bag, shape (n_bags,) or (n_bags, k)."""
-    return np.add.reduceat(values, offsets[:-1], axis=0)
+    """Sum over each bag, shape (n_bags,) or (n_bags, k); that of float16 is float32."""
+    dtype = np.float32 if values.dtype == np.float16 else None
+    return np.add.reduceat(values, offsets[:-1], axis=0, dtype=dtype)
 
 
 def segment_mean(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -67,10 +67,12 @@ def test_argmax_equals_a_loop_and_the_first_row_wins_a_tie(columns):
 
 
 def test_special_values():
-    # A value that is no number wins inside its own bag; sums of small integers do not wrap.
+    # A value that is no number wins inside its own bag; sums of small types do not overflow.
     values = np.array([1.0, np.nan, 3.0, 4.0])
     np.testing.assert_array_equal(segment_argmax(values, np.array([0, 2, 4])), [1, 3])
     np.testing.assert_array_equal(segment_sum(np.full(4, 100, np.int8), np.array([0, 4])), [400])
+    halves = np.full((4, 2), 40_000, np.float16)
+    np.testing.assert_array_equal(segment_mean(halves, np.array([0, 4])), [[40_000.0] * 2])
     assert segment_mean(np.ones(3, dtype=np.float32), np.array([0, 1, 3])).dtype == np.float32
     values = np.array([2.0, 5.0, 3.0, 7.0, 1.0, 4.0])
     np.testing.assert_array_equal(segment_rank(values, np.array([0, 3, 4, 6])), [2, 0, 1, 0, 1, 0])
