@@ -169,10 +169,9 @@ _FITS: WeakKeyDictionary[Any, dict[Any, tuple[Any, Any, Outputs]]] = WeakKeyDict
 
 
 def reference(estimator: Any, problem: Problem, seed: int = 0) -> tuple[Any, Outputs]:
-    """A clone fitted on the problem, and its outputs, both shared by all checks.
+    """Copies of a clone fitted on the problem, once for all checks, and of its outputs.
 
-    They must not be modified. A check of the fit itself, or a check that changes the estimator
-    afterwards, uses :func:`fitted_on`.
+    A check of the fit itself uses :func:`fitted_on`.
     """
     parameters = estimator.get_params()
     fits = _FITS.setdefault(estimator, {})
@@ -182,8 +181,7 @@ def reference(estimator: Any, problem: Problem, seed: int = 0) -> tuple[Any, Out
         fitted = fitted_on(estimator, problem.X, problem.y, **chosen)
         # The problem and the parameters stay alive, so that their ids are not used again.
         fits[key] = (problem, parameters), fitted, outputs_of(fitted, problem.X)
-    _, fitted, outputs = fits[key]
-    return fitted, dict(outputs)
+    return copy.deepcopy(fits[key][1:])
 
 
 # -- outputs -------------------------------------------------------------------------------------
@@ -425,8 +423,7 @@ def check_fit_again(estimator: Any, problem: Problem) -> None:
 def check_refused_refit(estimator: Any, problem: Problem) -> None:
     """A failed fit does not change the results of an earlier fit."""
     X, y = problem.X, problem.y
-    shared, expected = reference(estimator, problem)
-    fitted = copy.deepcopy(shared)
+    fitted, expected = reference(estimator, problem)
     names = set(vars(fitted))
     for what, bags, labels in _refusals(estimator, problem):
         given = None if y is None else labels

@@ -19,7 +19,7 @@ from milearn._bags.segments import segment_argmax, segment_max, segment_mean
 from milearn._compat import HAS_CALLBACKS, CallbackSupport, with_callbacks
 from milearn._fit.validation import as_bags, validate_bags, validate_labels
 from milearn.base import BagEstimator
-from milearn.utils._checks import PROBLEMS, REGISTERED
+from milearn.utils._checks import PROBLEMS, REGISTERED, reference
 from milearn.utils.estimator_checks import (
     applies,
     bag_checks,
@@ -674,3 +674,14 @@ def test_checks_apply_by_tags_methods_and_parameters():
         assert applies(name, estimator, problem) is expected, name
     with pytest.raises(ValueError, match=r"^check='check_all' is unknown: choose from \['check_"):
         applies("check_all", LeastSquaresBags(), binary)
+
+
+def test_a_check_that_changes_its_estimator_changes_no_other():
+    estimator, problem = HighestInstance(), PROBLEMS["dense", "regression"]
+    fitted, outputs = reference(estimator, problem)
+    expected = fitted.coef_.copy()
+    fitted.coef_ *= 0.0
+    outputs["predict"][1][:] = 0.0
+    again, found = reference(estimator, problem)
+    np.testing.assert_array_equal(again.coef_, expected)
+    np.testing.assert_array_equal(found["predict"][1], again.predict(problem.X))
