@@ -723,8 +723,7 @@ default=None
         instance_data : mapping of str to column name or list of column names, default=None
             Columns that become arrays of the instances.
         bag_data : list of column names, or mapping of str to column name, default=None
-            Columns of numbers or strings that become columns of the bags. By default, those of a
-            table of :meth:`to_arrow`.
+            Columns of numbers or strings that become columns of the bags.
         empty : {"raise", "drop"}, default="raise"
             Whether bags that are empty or missing are an error, which names them, or are left
             out, together with their labels and identifiers.
@@ -750,6 +749,10 @@ default=None
         The memory of ``data`` is shared and nothing is copied where the instances are one column,
         in one chunk, of lists of lists of fixed or equal size, of float64, float32 or float16
         without missing values. A missing value becomes NaN.
+
+        A table of :meth:`to_arrow` has its features and data in its metadata, which are the
+        defaults. Further columns of it, except "bag" and "label", become ``instance_data`` if they
+        hold lists, and ``bag_data`` otherwise.
 
         Examples
         --------

@@ -278,6 +278,22 @@ def test_there_and_back(tmp_path, dtype):
         assert_same(Bags.from_arrow(part.to_arrow()), part)
 
 
+def test_columns_that_were_added_come_back():
+    bags = EXPECTED.with_bag_data({"site": ["x", "y", "x"]})
+    table = bags.to_arrow(y=[1, 0, 1])
+    table = table.append_column("age", pa.array([5, 6, 7])).append_column(
+        "time", pa.array(per_feature(0))
+    )
+    read, y = Bags.from_arrow(table, label="label")
+    assert {name: values.tolist() for name, values in read.bag_data.items()} == {
+        "site": ["x", "y", "x"],
+        "age": [5, 6, 7],
+    }
+    np.testing.assert_array_equal(read.instance_data["time"], bags.instances[:, 0])
+    np.testing.assert_array_equal(read.instances, bags.instances)
+    assert [*Bags.from_arrow(table, bag_data=["age"]).bag_data] == ["age"]
+
+
 def test_what_does_not_go_out():
     bags = Bags(matrix_of_bags(), offsets_of_bags())
     wide = np.zeros((8, 2, 2))
