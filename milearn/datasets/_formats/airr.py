@@ -37,6 +37,8 @@ from .text import listed
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"
 _VALID = "[ACDEFGHIKLMNPQRSTVWY]+"
+# Whole numbers below are exact in double precision.
+_MOST_COPIES = 2**53
 _ROWS_AT_ONCE = 100_000
 # Lines of damaged rows that are named for a file, and files that are named.
 _SHOWN_LINES, _SHOWN_FILES = 3, 5
@@ -137,7 +139,7 @@ def load_airr(
     UserWarning
         If rows were left out, with the first files and lines: those without ``junction_aa``, with
         characters other than the 20 amino acids, such as a stop codon, or with a
-        ``duplicate_count`` that is not a number above zero.
+        ``duplicate_count`` that is not a whole number above zero.
 
     See Also
     --------
@@ -300,6 +302,8 @@ def _read(file: Path, needed: list[str], optional: list[str]) -> _Repertoire:
             file,
             sep="\t",
             usecols=needed + optional,
+            # The first field is no index where the first row has more fields than the header.
+            index_col=False,
             dtype=str,
             keep_default_na=False,
             quoting=csv.QUOTE_NONE,
@@ -312,7 +316,8 @@ def _read(file: Path, needed: list[str], optional: list[str]) -> _Repertoire:
                 valid = block[_SEQUENCE].fillna("").str.fullmatch(_VALID).to_numpy(dtype=bool)
                 if optional:
                     copies = pandas.to_numeric(block[_COUNT], errors="coerce")
-                    valid = valid & (copies > 0).to_numpy(dtype=bool)
+                    whole = (copies > 0) & (copies < _MOST_COPIES) & (copies % 1 == 0)
+                    valid = valid & whole.to_numpy(dtype=bool)
                     counts.append(copies.to_numpy(dtype=np.float64)[valid])
                 bad = np.flatnonzero(~valid)
                 n_dropped += len(bad)
@@ -322,7 +327,8 @@ def _read(file: Path, needed: list[str], optional: list[str]) -> _Repertoire:
     except (*_FILE_ERRORS, pandas.errors.ParserError) as error:
         problem = f"it cannot be read ({error})"
     if problem is None and not any(map(len, names)):
-        problem = "it has no receptor"
+        with_count = " and a whole number of copies" if optional else ""
+        problem = f"it has no receptor: a row needs a sequence of the 20 amino acids{with_count}"
     if problem is not None:
         return _Repertoire({}, None, 0, [], problem)
     distinct, places = np.unique(np.concatenate(names), return_inverse=True)
@@ -411,6 +417,6 @@ def _warn_of_rows(damaged: dict[Path, _Repertoire]) -> None:
     more = f" and {len(damaged) - len(shown)} more files" if len(damaged) > len(shown) else ""
     warn_user(
         f"{sum(each.n_dropped for each in damaged.values())} rows without a sequence of the 20 "
-        f"amino acids, or without a count, were left out: {', '.join(shown)}{more}.",
+        f"amino acids, or without a whole number of copies, were left out: {', '.join(shown)}{more}.",
         UserWarning,
     )

@@ -99,6 +99,27 @@ def test_damaged_rows_are_counted_and_named(tmp_path, monkeypatch):
     np.testing.assert_array_equal(table(people), [[1, 0], [0, 1]])
 
 
+@pytest.mark.parametrize("ends", [("\t", ""), ("\t\t", ""), ("", "\t"), ("\t", "\t\t\t")])
+def test_rows_with_more_fields_than_the_header(tmp_path, ends):
+    header = "sequence_id\tjunction_aa\tcdr3_aa\tduplicate_count\tconsensus_count"
+    rows = [f"{n}\t{name}\tASS\t{n}\t900{end}" for n, (name, end) in
+            enumerate(zip(["CASSF", "CAF"], ends, strict=True), 7)]  # fmt: skip
+    (tmp_path / "p1.tsv").write_text("\n".join([header, *rows, "9\tCA*\tA\t1\t1"]))
+    with pytest.warns(UserWarning, match=r"1 rows .* p1.tsv \(line 4\)"):
+        people = load_airr(tmp_path)
+    assert people.receptors.tolist() == [b"CAF", b"CASSF"]
+    assert people.data.instance_data["duplicate_count"].tolist() == [8, 7]
+
+
+@pytest.mark.parametrize("count", ["0.5", "2.7", "inf", "-inf", "1e20", str(2**53), "nan", "-3"])
+def test_a_count_that_is_not_whole_is_left_out_and_named(tmp_path, count):
+    write(tmp_path, {"p1": [("CAF", "", "2.0"), ("CWF", "", count), ("CAF", "", 1)]})
+    with pytest.warns(UserWarning, match=r"whole number of copies.* p1.tsv \(line 3\)"):
+        people = load_airr(tmp_path)
+    assert people.receptors.tolist() == [b"CAF"]
+    assert people.data.instance_data["duplicate_count"].tolist() == [3]
+
+
 def test_columns_other_than_the_sequence_are_optional(tmp_path):
     for name in ("p1", "p2"):
         (tmp_path / f"{name}.tsv").write_text("junction_aa\nCAF\nCAF\n")
@@ -144,7 +165,7 @@ def test_other_refusals(tmp_path, monkeypatch):
         load_airr(tmp_path)
     (tmp_path / "p1.tsv.gz").unlink()
     (tmp_path / "p1.tsv").write_text("junction_aa\tduplicate_count\nCA*\t1\n")
-    with pytest.raises(BagFileError, match="p1: it has no receptor"):
+    with pytest.raises(BagFileError, match="p1: it has no receptor: .* whole number of copies"):
         load_airr(tmp_path)
     made = builtins.__import__
 
