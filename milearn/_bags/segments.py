@@ -16,6 +16,8 @@ from scipy import sparse
 
 # Mean bag size and number of columns from which one call per bag is faster than a single call.
 _LARGE_BAG, _WIDE = 8, 32
+# The deviation of a constant, relative to it, is smaller.
+_ROUNDING = 1e-12
 
 
 def offsets_of(sizes: Any) -> np.ndarray:
@@ -64,6 +66,11 @@ def segment_mean(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Mean over each bag, shape (n_bags,) or (n_bags, k)."""
     sizes = np.diff(offsets).astype(np.result_type(values, np.float32))
     return segment_sum(values, offsets) / sizes.reshape((-1,) + (1,) * (values.ndim - 1))
+
+
+def without_rounding(spread: np.ndarray, means: Any) -> np.ndarray:
+    """Standard deviations, and zero for rounding errors, which are below 1e-12 of the mean."""
+    return np.where(spread > _ROUNDING * np.abs(means), spread, 0.0)
 
 
 def segment_index(offsets: np.ndarray) -> np.ndarray:

@@ -37,6 +37,7 @@ from .._bags.segments import (
     segment_max,
     segment_mean,
     segment_min,
+    without_rounding,
 )
 from .memory import block_bytes as cached_bytes
 from .pairs import bags_of_rows, block_shape, side_of, squares
@@ -316,14 +317,17 @@ def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
         # For sparse rows, the mean of squares minus the squared mean does not lose digits.
         variance = _pooled(instances.power(2), offsets) - means.power(2)
         variance.data = np.maximum(variance.data, 0.0)
+        # The difference of both is no rounding error only where values differ.
         extremes = minmax_vectors(instances, offsets, keep_sparse=True)
+        low, high = extremes[:, : means.shape[1]], extremes[:, means.shape[1] :]
+        variance = variance.multiply(low != high).tocsr()
         return sparse.hstack([extremes, means, variance.sqrt()], format="csr")
     means = segment_mean(instances.astype(np.float64, copy=False), offsets)
     if name == "mean":
         return means
     deviations = instances - means[segment_index(offsets)]
     deviations *= deviations
-    spread = np.sqrt(segment_mean(deviations, offsets))
+    spread = without_rounding(np.sqrt(segment_mean(deviations, offsets)), means)
     return np.concatenate([minmax_vectors(instances, offsets), means, spread], axis=1)
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 
+from .._bags.segments import without_rounding
+
 # scikit-learn's names of kernels between rows.
 KERNELS = tuple(sorted(kernel_metrics()))
 
@@ -43,7 +45,8 @@ def resolve_gamma(gamma: Any, instances: Any, weights: np.ndarray | None = None)
     else:
         mean = float((share @ instances).sum())
         variance = float(share @ np.einsum("ij,ij->i", instances - mean, instances - mean))
-    return 1.0 / (n_features * variance) if variance > 0 else 1.0
+    differ = without_rounding(np.sqrt(max(variance, 0.0)), mean) > 0
+    return 1.0 / (n_features * variance) if differ else 1.0
 
 
 def instance_kernel(

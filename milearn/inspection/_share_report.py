@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length, gen_batches
 
 from .._bags import Bags
 from .._bags.arrow import need_module
+from .._bags.segments import without_rounding
 from ._scores import LINE, NEUTRAL, Display, class_column, local_bags, pyplot
 from ._share import ShareDisplay
 
@@ -289,7 +290,8 @@ def _features(bags: Bags, chosen: np.ndarray) -> dict[str, np.ndarray]:
         for column in values.T:
             column = column.astype(np.float64)
             selected, others = column[chosen], column[~chosen]
-            means, spread = (selected.mean(), column.mean()), column.std()
+            means = selected.mean(), column.mean()
+            spread = float(without_rounding(column.std(), means[1]))
             effect = (means[0] - means[1]) / spread if spread > 0 else 0.0
             found.append((*means, effect, *ks_2samp(selected, others, method="asymp")))
     names = ("mean_selected", "mean_all", "effect", "ks", "p_value")

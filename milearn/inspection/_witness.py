@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from .._bags import Bags
-from .._bags.segments import bag_ranges
+from .._bags.segments import bag_ranges, without_rounding
 from .._fit.outcomes import has_outcomes
 from .._fit.validation import validate_bags
 from ._scores import (
@@ -270,8 +270,9 @@ class WitnessDisplay(Display):
         return COLORS[list(self.classes).index(self.labels[place]) % len(COLORS)]
 
     def _plot_lines(self, ax: Any, max_features: int) -> None:
-        spread = np.where(self.std > 0, self.std, 1.0)
-        values = (self.instances - self.mean) / spread
+        spread = without_rounding(self.std, self.mean)
+        # A constant feature is at its mean.
+        values = (self.instances - self.mean) / np.where(spread > 0, spread, np.inf)
         kept = np.argsort(-np.abs(values.mean(axis=0)), kind="stable")[:max_features]
         self.features_ = features = np.sort(kept)
         self.shown_ = evenly_spaced(len(values), _MAX_LINES)

@@ -16,7 +16,13 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import canonical_csr
 from .._bags.rows_on_disk import compute_dtype, is_read_in_blocks
-from .._bags.segments import StoredRuns, gather_rows, segment_max, segment_min
+from .._bags.segments import (
+    StoredRuns,
+    gather_rows,
+    segment_max,
+    segment_min,
+    without_rounding,
+)
 from .._fit.validation import STORED_FLOATS, validate_bags
 from .._solvers.discriminant.superquantile import counts_of, means_of_highest
 
@@ -238,12 +244,13 @@ def _statistic(runs: _Dense | _Stored, name: Any) -> np.ndarray:
     sums: Any = _sums(runs, runs.values) if name in ("sum", "mean", "std") else 0.0
     if name == "sum":
         return sums
+    means = sums / runs.sizes
     if name == "mean":
-        return sums / runs.sizes
+        return means
     if name == "std":
         # Use two passes: the mean of squares minus the squared mean loses all digits of a feature
         # that varies little around a large value.
-        return np.sqrt(runs.squares(sums / runs.sizes) / runs.sizes)
+        return without_rounding(np.sqrt(runs.squares(means) / runs.sizes), means)
     return runs.quantile(0.5 if name == "median" else name)
 
 

@@ -20,7 +20,7 @@ from sklearn.metrics.pairwise import (
     sigmoid_kernel,
 )
 
-from milearn._kernels.instance import KERNELS, instance_kernel, takes_sparse
+from milearn._kernels.instance import KERNELS, instance_kernel, resolve_gamma, takes_sparse
 
 OPTIONS = {"gamma": 0.3}
 # As in scikit-learn's SVC, unlike its functions.
@@ -115,3 +115,7 @@ def test_values_do_not_depend_on_the_origin(name):
         whole = kernel(moved, moved)
         np.testing.assert_allclose(whole, kernel(left, left), rtol=1e-12)
         np.testing.assert_array_equal(np.diagonal(whole), 1.0)
+
+
+def test_the_scale_of_equal_numbers_is_no_rounding_error():
+    assert resolve_gamma("scale", np.full((30, 3), 0.7)) == 1.0

@@ -42,6 +42,14 @@ def data():
     return cells(np.where(y == 1, 0.3, 0.05)), y
 
 
+def test_constant_features_have_no_effect(data):
+    X, y = data
+    constants = np.linspace(0.1, 0.9, 9)
+    bags = Bags(np.hstack([X.instances, np.tile(constants, (X.n_instances, 1))]), X.offsets)
+    report = share_report(ShareDiscriminant(share=0.3).fit(bags, y), bags, y)
+    assert (report.features["effect"][4:] == 0).all()
+
+
 @pytest.mark.parametrize("names", [("low", "many"), ("some", "a few")])
 def test_tables_of_bags_features_and_instances(data, names, tmp_path, monkeypatch):
     monkeypatch.setattr(_share_report, "_AT_ONCE", 1)

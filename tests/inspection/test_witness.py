@@ -76,7 +76,8 @@ def test_features_that_witnesses_differ_in_are_chosen_and_named():
 
 def test_sparse_bags_and_constant_features_are_drawn_as_dense_ones(data):
     X, y, model = data
-    columns = np.column_stack([X.instances, np.ones(X.n_instances)])
+    # The mean of .7 has a rounding error.
+    columns = np.column_stack([X.instances, np.full(X.n_instances, 0.7)])
     dense = Bags(columns, X.offsets)
     model = LeastSquaresBags().fit(dense, y)
     drawn = [
@@ -86,6 +87,8 @@ def test_sparse_bags_and_constant_features_are_drawn_as_dense_ones(data):
     for ours, theirs in zip(drawn[0].lines_, drawn[1].lines_, strict=True):
         np.testing.assert_allclose(ours.get_ydata(), theirs.get_ydata(), atol=1e-12)
         assert ours.get_ydata()[-1] == 0.0
+    display = WitnessDisplay(instances=columns, scores=np.ones(len(columns))).plot()
+    assert {line.get_ydata()[-1] for line in display.lines_} == {0.0}
 
 
 @pytest.mark.parametrize("bags", [[-1, 0, 7], np.arange(30) % 10 == 3])

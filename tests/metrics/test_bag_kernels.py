@@ -232,6 +232,19 @@ def test_learnt_kernels_are_learnt_on_the_columns(name):
     assert abs(cosine - found).max() > 1e-3
 
 
+@pytest.mark.parametrize("to", [np.asarray, sparse.csr_array])
+def test_constant_features_do_not_count_in_statistics(to):
+    X = random_bags(25)
+    # The mean of .7 has a rounding error, and that of .5 has none.
+    expected, found = (
+        bag_kernel(
+            Bags(to(np.insert(X.instances, 0, value, axis=1)), X.offsets), bag_kernel="statistics"
+        )
+        for value in (0.5, 0.7)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 def test_widths_by_the_median():
     X, Y = random_bags(22), random_bags(23, n_bags=6)
     for name, kernel, learnt in (

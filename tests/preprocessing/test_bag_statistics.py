@@ -76,6 +76,12 @@ def test_std_of_a_small_spread_around_a_large_value():
 
 
 @pytest.mark.parametrize("to", [np.asarray, sparse.csr_array])
+def test_std_of_a_constant_is_zero(to):
+    bags = Bags(to(np.tile([0.1, 0.7, -2.3e5], (55, 1))), np.cumsum(range(11)))
+    np.testing.assert_array_equal(BagStatistics("std").fit_transform(bags), np.zeros((10, 3)))
+
+
+@pytest.mark.parametrize("to", [np.asarray, sparse.csr_array])
 def test_float32_is_kept_and_summed_in_float64(to):
     values = np.full((20_000, 1), 0.1, dtype=np.float32)
     bags = Bags(to(values), [0, 20_000])
