@@ -191,7 +191,9 @@ class SequenceAbundanceClassifier(BagClassifier):
             scaled = np.maximum(depths * yields, counts)
             of_class = [(counts[codes == c], scaled[codes == c]) for c in (0, 1)]
             pair = [fit_beta_binomial(*each) for each in of_class]
-            if pair[positive].mean <= pair[1 - positive].mean:
+            # Without a count, the mean of a class depends on its depth only.
+            found_any = counts[codes == positive].any()
+            if not found_any or pair[positive].mean <= pair[1 - positive].mean:
                 pair = [fit_beta_binomial(counts, scaled)] * 2
             odds = log_odds(pair, prior, counts, scaled)
             models.append(pair)
@@ -206,7 +208,7 @@ class SequenceAbundanceClassifier(BagClassifier):
                 "thresholds_": thresholds,
                 "threshold_": float(thresholds[best]),
                 "threshold_scores_": np.array(scores),
-                "associated_": np.flatnonzero(found.p_values <= thresholds[best]),
+                "associated_": np.flatnonzero(found.levels <= best),
                 "alpha_": alpha,
                 "beta_": beta,
                 "_prior": prior,

@@ -284,7 +284,7 @@ def test_columns_that_were_added_come_back():
     table = table.append_column("age", pa.array([5, 6, 7])).append_column(
         "time", pa.array(per_feature(0))
     )
-    read, y = Bags.from_arrow(table, label="label")
+    read, _ = Bags.from_arrow(table, label="label")
     assert {name: values.tolist() for name, values in read.bag_data.items()} == {
         "site": ["x", "y", "x"],
         "age": [5, 6, 7],

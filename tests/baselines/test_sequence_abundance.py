@@ -162,6 +162,24 @@ def test_no_association_is_found_where_there_is_none():
     assert abs(empty.decision_function(X)).max() < 0.2
 
 
+@pytest.mark.parametrize("n_positive", [5, 10, 50])
+def test_without_an_associated_sequence_the_depth_says_nothing(n_positive):
+    rng, y = np.random.default_rng(0), (np.arange(60) < n_positive).astype(int)
+    X = sparse.csr_array((rng.random((60, 400)) < 0.5).astype(float))
+    model = SequenceAbundanceClassifier(thresholds=1e-12).fit(X, y)
+    assert len(model.associated_) == 0
+    prior = np.log(n_positive / (60 - n_positive))
+    np.testing.assert_allclose(model.decision_function(X), prior, rtol=1e-12, atol=1e-12)
+
+
+def test_a_p_value_may_equal_a_threshold():
+    # One of ten pairs of five people are the two positive ones: its p-value is .1.
+    y = np.array([1, 1, 0, 0, 0])
+    model = SequenceAbundanceClassifier(thresholds=0.1).fit(y[:, None].astype(float), y)
+    assert model.p_values_ == pytest.approx([0.1], rel=1e-12)
+    assert model.associated_.tolist() == [0]
+
+
 def test_pipelines_and_searches():
     X, y = draw()
     model = make_pipeline(Binarizer(), SequenceAbundanceClassifier())

@@ -20,6 +20,8 @@ _ALPHAS = (0.1, 1e4)
 _STARTS = (1.0, 10.0)
 # A class without any associated sequence has the mean of this many sequences.
 _LEAST_COUNT = 0.5
+# Relative error of p-values, which are sums of exponentials.
+_ROUNDING = 1e-12
 
 
 class BetaBinomial(NamedTuple):
@@ -79,6 +81,8 @@ class Association(NamedTuple):
 
     # Of shape (n_sequences,).
     p_values: np.ndarray
+    # Number of thresholds that are below each p-value.
+    levels: np.ndarray
     # Of shape (n_thresholds, n_repertoires): a repertoire counts the sequences that are selected
     # without its fold.
     counts: np.ndarray
@@ -105,6 +109,7 @@ def associations(
         Sequences with a p-value of at most a threshold are selected.
     """
     n_rows, n_sequences = presence.shape
+    bounds = thresholds * (1.0 + _ROUNDING)
     rows = [presence.indices[i:j] for i, j in pairwise(presence.indptr)]
 
     def number_with(chosen: np.ndarray) -> np.ndarray:
@@ -127,21 +132,21 @@ def associations(
     with_a, with_b = number_with(positive), number_with(~positive)
     everyone = np.ones(n_rows, dtype=bool)
     p_values = tested(with_a, with_b, everyone)
-    levels = np.searchsorted(thresholds, p_values)
-    of_all = found_by(levels, with_a, with_b, everyone)
+    all_levels = np.searchsorted(bounds, p_values)
+    of_all = found_by(all_levels, with_a, with_b, everyone)
     counts = np.zeros((len(thresholds), n_rows), dtype=np.intp)
     yields = np.ones(counts.shape)
     for fold in np.unique(folds):
         own = folds == fold
         a, b = with_a - number_with(own & positive), with_b - number_with(own & ~positive)
-        levels = np.searchsorted(thresholds, tested(a, b, ~own))
+        levels = np.searchsorted(bounds, tested(a, b, ~own))
         for at in np.flatnonzero(own).tolist():
             found = np.bincount(levels[rows[at]], minlength=len(thresholds))
             counts[:, at] = np.cumsum(found[: len(thresholds)])
         mean = found_by(levels, a, b, ~own)
         both = (mean > 0) & (of_all > 0)
         yields[np.ix_(both, own)] = (mean[both] / of_all[both])[:, None]
-    return Association(p_values, counts, yields)
+    return Association(p_values, all_levels, counts, yields)
 
 
 def fit_beta_binomial(counts: np.ndarray, depths: np.ndarray) -> BetaBinomial:

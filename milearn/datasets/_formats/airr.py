@@ -417,6 +417,7 @@ def _warn_of_rows(damaged: dict[Path, _Repertoire]) -> None:
     more = f" and {len(damaged) - len(shown)} more files" if len(damaged) > len(shown) else ""
     warn_user(
         f"{sum(each.n_dropped for each in damaged.values())} rows without a sequence of the 20 "
-        f"amino acids, or without a whole number of copies, were left out: {', '.join(shown)}{more}.",
+        "amino acids, or without a whole number of copies, were left out: "
+        f"{', '.join(shown)}{more}.",
         UserWarning,
     )

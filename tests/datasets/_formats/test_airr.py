@@ -165,7 +165,7 @@ def test_other_refusals(tmp_path, monkeypatch):
         load_airr(tmp_path)
     (tmp_path / "p1.tsv.gz").unlink()
     (tmp_path / "p1.tsv").write_text("junction_aa\tduplicate_count\nCA*\t1\n")
-    with pytest.raises(BagFileError, match="p1: it has no receptor: .* whole number of copies"):
+    with pytest.raises(BagFileError, match=r"p1: it has no receptor: .* whole number of copies"):
         load_airr(tmp_path)
     made = builtins.__import__
 
