@@ -162,7 +162,7 @@ class ShareDisplay(Display):
         if hasattr(model, "_share_step"):
             model, rows = model._share_step(rows)
         model = model_with(model, "share_scores_", "ShareDiscriminant")
-        valued, score_name = not is_classifier(model), "value of the instance"
+        valued, score_name = not is_classifier(model), "value"
         labels = validate_labels(model, y, bags, numeric=valued)
         names = ("share_scores", "share", "cut", "orientation")
         found = {name: getattr(model, f"{name}_") for name in names}
@@ -171,7 +171,7 @@ class ShareDisplay(Display):
         if not valued:
             n = len(model.classes_)
             column = 1 if n == 2 and class_label is None else problem_of(model, n, class_label)
-            score_name = f"score of the instance for {model.classes_[column]}"
+            score_name = f"score for {model.classes_[column]}"
             if n > 2:
                 found = {name: values[column] for name, values in found.items()}
             elif column == 0:
@@ -222,7 +222,11 @@ class ShareDisplay(Display):
             self.ax_.hlines(means, middles - 0.35, middles + 0.35, "black", label="mean")
             self.ax_.set_xticks(middles, classes)
         self.points_ = self.ax_.scatter(places, self.selected, s=26, c=colors, alpha=0.7, lw=0)
-        self._label(name, f"instances {'above' if self.orientation > 0 else 'below'} the cut")
+        self._label(name, f"instances with a {self._beyond()}")
+
+    def _beyond(self) -> str:
+        """What the selected instances have, for texts."""
+        return f"{self.score_name} {'above' if self.orientation > 0 else 'below'} the cut"
 
     def _plot_instances(self) -> None:
         ax, labels, name = self.ax_, self.labels, "class"

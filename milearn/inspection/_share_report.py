@@ -110,10 +110,9 @@ class ShareReport(Display):
         bags, valued = self.bags, self.display.valued
         labels = np.full(len(bags), "all") if valued else bags["label"]
         shares = bags["share"].groupby(labels).agg(["size", "mean", "min", "max"])
-        side = "above" if self.display.orientation > 0 else "below"
         lines = [
-            f"{bags['n_selected'].sum():,} of {bags['n_instances'].sum():,} instances have a score "
-            f"{side} the cut {self.display.cut:.3g}.",
+            f"{bags['n_selected'].sum():,} of {bags['n_instances'].sum():,} instances have a "
+            f"{self.display._beyond()} {self.display.cut:.3g}.",
             f"{'bags' if valued else 'class':<18}{'number':>8}{'mean share':>12}"
             f"{'lowest':>10}{'highest':>10}",
         ]

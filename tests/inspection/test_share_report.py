@@ -100,16 +100,24 @@ def test_tables_of_bags_features_and_instances(data, names, tmp_path, monkeypatc
     np.testing.assert_array_equal(other.bags["share"], bags["share"])
 
 
-def test_text_and_picture(data):
+@pytest.mark.parametrize(
+    ("names", "beyond"),
+    [(("low", "many"), "for many above"), (("some", "a few"), "for some below")],
+)
+def test_text_and_picture(data, names, beyond):
     X, y = data
-    report = share_report(clone(SCALED).fit(X, y), X, y)
+    labels = np.array(names)[y]
+    report = share_report(clone(SCALED).fit(X, labels), X, labels)
     first, head, *rest = str(report).splitlines()
     n = report.bags["n_selected"].sum()
-    assert first.startswith(f"{n} of {X.n_instances:,} instances have a score above the cut")
+    assert first.startswith(f"{n} of {X.n_instances:,} instances have a score {beyond} the cut")
     assert head.split() == ["class", "number", "mean", "share", "lowest", "highest"]
     order = report.features["effect"].abs().sort_values()[::-1].index
-    assert [line.split()[0] for line in rest] == ["0", "1", "feature", *order]
-    assert rest[1].split()[1:3] == ["15", f"{report.bags['share'][y == 1].mean():.2%}"]
+    for name, line in zip(sorted(names), rest[:2], strict=True):
+        mean = report.bags["share"][labels == name].mean()
+        assert line.startswith(name)
+        assert line.removeprefix(name).split()[:2] == ["15", f"{mean:.2%}"]
+    assert [line.split()[0] for line in rest[2:]] == ["feature", *order]
     report.plot(max_features=2)
     bars = [bar.get_width() for bar in report.axes_[1].patches]
     np.testing.assert_array_equal(bars, report.features["effect"][order[[1, 0]]])
