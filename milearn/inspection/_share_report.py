@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,9 @@ class ShareReport(Display):
         between selected and other instances, and its "p_value", adjusted by Benjamini and Hochberg.
     instances : pandas.DataFrame
         One row per selected instance: the number of its "bag", its "position" in the bag, arrays of
-        ``instance_data`` with one dimension, its "score", and its features.
+        ``instance_data`` with one dimension, its "score", and its features. A feature or an entry
+        of data with the name of another column, such as "score", is in the column "feature:score",
+        "instance_data:score" or "bag_data:score".
     display : ShareDisplay
         The scores of all instances, for further pictures.
 
@@ -235,28 +238,39 @@ def share_report(
     owners = bags.bag_index[rows]
     counts = np.bincount(owners, minlength=len(bags))
     low, high = _interval(counts, bags.sizes, confidence_level)
-    of_bags = _columns(bags.bag_data) | ({} if groups is None else {"group": np.asarray(groups)})
+    of_bags = {} if groups is None else {"group": np.asarray(groups)}
     of_bags |= {"label": display.labels, "n_instances": bags.sizes, "n_selected": counts}
     of_bags |= {"share": display.selected, "low": low, "high": high}
     of_bags["score"] = _bag_scores(estimator, bags, display.valued, class_label)
-    listed = {name: values[rows] for name, values in _columns(bags.instance_data).items()}
-    listed |= {"bag": owners, "position": rows - bags.offsets[owners]}
-    listed["score"] = display.scores[rows]
+    of_rows = {"bag": owners, "position": rows - bags.offsets[owners]}
+    of_rows["score"] = display.scores[rows]
+    listed = _columns("instance_data", bags.instance_data, of_rows)
+    listed = {name: values[rows] for name, values in listed.items()} | of_rows
     given = bags.feature_names
     names = [f"x{n}" for n in range(bags.shape[1])] if given is None else given.tolist()
-    taken = pandas.DataFrame(_dense(bags.source().gather(rows)), columns=names)
+    taken = pandas.DataFrame(
+        _dense(bags.source().gather(rows)),
+        columns=[_distinct("feature", name, listed) for name in names],
+    )
     features = pandas.DataFrame(_features(bags, chosen), index=names)
     return ShareReport(
-        bags=pandas.DataFrame(of_bags).rename_axis("bag"),
+        bags=pandas.DataFrame(
+            _columns("bag_data", bags.bag_data, {"bag", *of_bags}) | of_bags
+        ).rename_axis("bag"),
         features=features.rename_axis("feature"),
         instances=pandas.concat([pandas.DataFrame(listed), taken], axis=1),
         display=display,
     )
 
 
-def _columns(data: Any) -> dict[str, np.ndarray]:
+def _distinct(kind: str, name: str, taken: Container[str]) -> str:
+    """The name of a column, after its kind if the name is taken."""
+    return f"{kind}:{name}" if name in taken else name
+
+
+def _columns(kind: str, data: Any, taken: Container[str]) -> dict[str, np.ndarray]:
     """The arrays of one dimension."""
-    return {name: values for name, values in data.items() if values.ndim == 1}
+    return {_distinct(kind, name, taken): data[name] for name in data if data[name].ndim == 1}
 
 
 def _dense(rows: Any) -> np.ndarray:

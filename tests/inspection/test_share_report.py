@@ -42,6 +42,28 @@ def data():
     return cells(np.where(y == 1, 0.3, 0.05)), y
 
 
+def test_no_column_is_replaced_or_there_twice(data):
+    X, y = data
+    bags = Bags(
+        X.instances,
+        X.offsets,
+        feature_names=["score", "CD4", "row", "bag"],
+        instance_data={"bag": X.instance_data["row"], "row": X.instance_data["row"]},
+        bag_data={"bag": y + 5, "score": y + 6, "group": y + 7},
+    )
+    report = share_report(ShareDiscriminant(share=0.3).fit(bags, y), bags, y)
+    assert list(report.instances) == (
+        ["instance_data:bag", "row", "bag", "position", "score", "feature:score", "CD4"]
+        + ["feature:row", "feature:bag"]
+    )
+    rows = X.offsets[report.instances["bag"]] + report.instances["position"]
+    np.testing.assert_array_equal(
+        report.instances["instance_data:bag"], bags.instance_data["bag"][rows]
+    )
+    assert list(report.bags)[:4] == ["bag_data:bag", "bag_data:score", "group", "label"]
+    np.testing.assert_array_equal(report.bags["bag_data:score"], y + 6)
+
+
 def test_constant_features_have_no_effect(data):
     X, y = data
     constants = np.linspace(0.1, 0.9, 9)
