@@ -54,6 +54,8 @@ class Format:
     holds_text: bool = False
     needs_labels: bool = False
     needs_names: bool = False  # which tell the bags apart
+    # Finds the values of instances that are not read back.
+    lost: Callable[[Any], Any] = np.isinf
 
     def check(self, name: str, record: BagRecord) -> None:
         """Raise an error for a record that the format cannot store completely."""
@@ -66,6 +68,8 @@ class Format:
         extra += [f"instance_data[{data!r}]" for data in bags.instance_data]
         if "bag_data" not in self.holds:
             extra += [f"bag_data[{data!r}]" for data in bags.bag_data]
+        text = holds_text(bags)
+        values = bags.instances.data if bags.is_sparse else bags.instances
         for wrong, what in (
             (extra, f"cannot hold {', '.join(extra)}; leave that out or save as .npz"),
             (has_outcomes(target), "cannot hold outcomes of survival analysis; save as .npz"),
@@ -75,8 +79,17 @@ class Format:
                 f"{getattr(target, 'shape', ())}; save as .npz",
             ),
             (
-                holds_text(bags) and not self.holds_text,
+                text and not self.holds_text,
                 "cannot hold text; save as .npz or .parquet, or encode the text first",
+            ),
+            (
+                not text and self.lost(values).any(),
+                "is not read with instances that are not finite; replace these values, or save as "
+                ".npz",
+            ),
+            (
+                target is not None and target.dtype.kind == "f" and np.isinf(target).any(),
+                "cannot hold infinite labels; save as .npz",
             ),
             (
                 self.dense_only and bags.is_sparse,
@@ -125,7 +138,13 @@ FORMATS = {
         needs_names=True,
     ),
     "mat": Format(
-        read_mat, write_mat, (".mat",), start=b"MATLAB 5.0", holds=("bag_names",), needs_labels=True
+        read_mat,
+        write_mat,
+        (".mat",),
+        start=b"MATLAB 5.0",
+        holds=("bag_names",),
+        needs_labels=True,
+        lost=np.zeros_like,
     ),
     "svmlight": Format(
         read_svmlight,
@@ -135,6 +154,7 @@ FORMATS = {
         inside=b" qid:",
         holds=("bag_names",),
         needs_labels=True,
+        lost=lambda values: ~np.isfinite(values),
     ),
 }
 SUFFIXES = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
@@ -427,7 +447,8 @@ def save_bags(
     BagFileError
         If the format cannot store all of the data. An existing file is then not changed. Only npz
         and npy-folder store everything with exact values and types; csv, tsv and parquet only
-        support dense instances, and text only npz, npy-folder and parquet.
+        support dense instances, and text only npz, npy-folder and parquet. Infinite labels are for
+        npz and npy-folder, infinite instances also for mat, and NaN in instances not for svmlight.
 
     See Also
     --------

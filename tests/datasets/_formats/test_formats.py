@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, issparse, random_array
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from milearn import Bags
-from milearn.datasets import load_bags, save_bags
+from milearn.datasets import BagFileError, load_bags, save_bags
 from milearn.survival import survival_outcomes
 from tests._bags.kinds import KINDS, assert_same
 
@@ -179,6 +179,30 @@ def test_a_map_is_not_read_for_another_layout(tmp_path, bags, options):
     save_bags(tmp_path / "x", bags, format="npy-folder")
     with pytest.raises(ValueError, match="leave mmap out, or leave dtype and as_sparse out"):
         load_bags(tmp_path / "x", mmap=True, **options)
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "parquet", "arff", "mat", "svmlight"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_saved_can_be_read(tmp_path, form, value):
+    if form == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    path, values, y = tmp_path / f"x.{form}", VALUES.copy(), np.array([1.5, 0.0, value])
+    values[4, 1] = value
+    bags = Bags(values, OFFSETS)
+    is_gap = np.isnan(value)
+    if form == "svmlight" or not (is_gap or form == "mat"):
+        with pytest.raises(BagFileError, match=r"not read with instances .*, or save as \.npz"):
+            save_bags(path, bags, [1, 0, 1])
+    else:
+        save_bags(path, bags, [1, 0, 1])
+        options = {} if form == "mat" else {"missing": "nan"}
+        assert_array_equal(load_bags(path, **options).data.instances, values)
+    if is_gap:
+        save_bags(path, DENSE, y)
+        assert_array_equal(load_bags(path).target, y)
+    else:
+        with pytest.raises(BagFileError, match=r"infinite labels; save as \.npz"):
+            save_bags(path, DENSE, y)
 
 
 def test_csv_rows_in_any_order_and_own_column_names(tmp_path):
