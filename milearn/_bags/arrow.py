@@ -80,15 +80,14 @@ def read_nested(
     check_choice("empty", empty, ("raise", "drop"))
     noted = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
     if features is None and instance_data is None and noted:
-        features, instance_data = noted["features"], noted["instance_data"]
-        columns_of_bags = noted.get("bag_data", {})
-        known = {*features, *instance_data, *columns_of_bags, bag, label, "bag", "label"}
+        features, lists = noted["features"], noted["instance_data"]
+        plain = noted.get("bag_data", {})
+        known = {*features, *lists, *plain, bag, label, "bag", "label"}
         # Columns that were added to the table are data, too.
         for field in table.schema:
             if field.name not in known:
-                kind = instance_data if _holds_lists(field.type) else columns_of_bags
-                kind[field.name] = field.name
-        bag_data = columns_of_bags if bag_data is None else bag_data
+                (lists if _holds_lists(field.type) else plain)[field.name] = field.name
+        instance_data, bag_data = lists, plain if bag_data is None else bag_data
     bag_data, data = bag_data or {}, instance_data or {}
     scalars = [name for name in (bag, label, *bag_data.values()) if name is not None]
     taken = [name for chosen in data.values() for name in listed(chosen)]
