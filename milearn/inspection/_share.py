@@ -171,7 +171,7 @@ class ShareDisplay(Display):
         if not valued:
             n = len(model.classes_)
             column = 1 if n == 2 and class_label is None else problem_of(model, n, class_label)
-            score_name = f"score for {model.classes_[column]}"
+            score_name = f"score for class {model.classes_[column]}"
             if n > 2:
                 found = {name: values[column] for name, values in found.items()}
             elif column == 0:
@@ -222,7 +222,7 @@ class ShareDisplay(Display):
             self.ax_.hlines(means, middles - 0.35, middles + 0.35, "black", label="mean")
             self.ax_.set_xticks(middles, classes)
         self.points_ = self.ax_.scatter(places, self.selected, s=26, c=colors, alpha=0.7, lw=0)
-        self._label(name, f"instances with a {self._beyond()}")
+        self._label(name, f"instances with a\n{self._beyond()}")
 
     def _beyond(self) -> str:
         """What the selected instances have, for texts."""

@@ -63,7 +63,7 @@ def test_shares_of_bags_by_class_with_words_in_either_order(data, names):
     colors = np.unique(display.points_.get_facecolors(), axis=0, return_inverse=True)[1].ravel()
     assert len(set(zip(colors, codes, strict=True))) == 2
     side = "above" if model.orientation_ == 1 else "below"
-    label = f"instances with a score for {model.classes_[1]} {side} the cut"
+    label = f"instances with a\nscore for class {model.classes_[1]} {side} the cut"
     assert display.ax_.get_ylabel() == label
     assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == sorted(names)
 
@@ -79,7 +79,7 @@ def test_instances_beyond_the_cut_are_the_selected_shares(data, reverse, column)
     sign = 2 * column - 1
     np.testing.assert_array_equal(display.scores, sign * model.instance_decision_function(X))
     assert list(display.line_.get_xdata()) == [sign * model.cut_] * 2
-    assert display.ax_.get_xlabel() == f"score for {column}"
+    assert display.ax_.get_xlabel() == f"score for class {column}"
     beyond = (display.bins_[:-1] + display.bins_[1:]) / 2 > display.cut
     beyond = beyond if sign * model.orientation_ > 0 else ~beyond
     for label, counts in display.counts_.items():

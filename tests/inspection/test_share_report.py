@@ -124,7 +124,7 @@ def test_tables_of_bags_features_and_instances(data, names, tmp_path, monkeypatc
 
 @pytest.mark.parametrize(
     ("names", "beyond"),
-    [(("low", "many"), "for many above"), (("some", "a few"), "for some below")],
+    [(("low", "many"), "for class many above"), (("some", "a few"), "for class some below")],
 )
 def test_text_and_picture(data, names, beyond):
     X, y = data
