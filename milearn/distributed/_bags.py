@@ -147,7 +147,7 @@ def tasks(
 
 
 def finish(client: Client, futures: Sequence[Future]) -> None:
-    """Wait for tasks, but not for workers whose memory stays full, as Dask does."""
+    """Wait for tasks, with an error if the memory of all workers stays full."""
     paused = 0
     while paused < _LOOKS:
         with suppress(TimeoutError):
