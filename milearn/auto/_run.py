@@ -446,7 +446,7 @@ class Search:
         """Whether there is time for the first fold of a candidate, and the fits on all bags.
 
         A new model is measured on larger and larger samples of many bags, until a larger sample
-        would take too long.
+        would take too long. Its time grows by a power of the number of bags, as samples show.
         """
         first = not self.scored
         like = [each for each in self.scored if each.name == name.name]
@@ -456,6 +456,7 @@ class Search:
         n_bags = len(self.merged.bags)
         # Each class, or part of the values, has the same share of a sample as of all bags.
         ordered = np.argsort(self.data.targets, kind="stable")
+        before: tuple[int, float] | None = None
         for part in _SAMPLES:
             if n_bags < part * _FEWEST_BAGS or not self._allows(self._last_fits()):
                 continue
@@ -465,11 +466,16 @@ class Search:
                 continue
             fold, whole = sample.seconds_of(name)
             self._last[name] = whole / fold
-            self._say(f"{name} takes {fold + whole:.1f} s for one bag of {part}")
-            if self._allows(part * (fold + whole) + self._last_fits()):
+            seconds, power = fold + whole, 1.0
+            self._say(f"{name} takes {seconds:.1f} s for one bag of {part}")
+            if before is not None:
+                power = max(power, np.log(seconds / before[1]) / np.log(before[0] / part))
+            # A small sample hides how the time grows: it is enough where even the square fits.
+            if self._allows(seconds * part**2.0 + self._last_fits()):
                 return True
-            if not self._allows(4 * (fold + whole) + self._last_fits()):
+            if not self._allows(seconds * 4.0**power + self._last_fits()):
                 return False
+            before = part, seconds
         return self._allows(self._last_fits())
 
     @property

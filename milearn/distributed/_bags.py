@@ -36,7 +36,7 @@ from ..datasets._formats.npy_folder import is_npy_folder
 try:
     import dask
     from dask.sizeof import sizeof
-    from distributed import Client, Future, KilledWorker, get_client, wait
+    from distributed import Client, Future, KilledWorker, SchedulerPlugin, get_client, wait
     from distributed.protocol.pickle import dumps, loads
 except ImportError as error:  # pragma: no cover
     raise ImportError(
@@ -47,6 +47,8 @@ except ImportError as error:  # pragma: no cover
 Parts = Sequence[tuple[Future, Any]]
 
 _MORE_MEMORY = "pass a smaller partition_bytes, or start workers with more memory"
+# Seconds between looks at workers, and looks after which paused workers are an error.
+_BETWEEN_LOOKS, _LOOKS = 2.0, 10
 
 
 @sizeof.register(Bags)
@@ -65,17 +67,34 @@ def bare(bags: Bags) -> Bags:
     return bags._changed(bag_graph=None, instance_graph=None, instance_data={}, bag_data={})
 
 
+class _OtherWorkers(SchedulerPlugin):
+    """Tasks that may run on other workers than theirs do so when all workers were lost at once.
+
+    Dask itself starts only those that name a new worker, or none, and the others wait forever.
+    """
+
+    name, idempotent = "milearn-other-workers", True
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        for task in scheduler.unrunnable:
+            if task.loose_restrictions:
+                task.worker_restrictions = None
+
+    def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
+        self.add_worker(scheduler, worker)
+
+
 def current_client(client: Client | None) -> Client:
     """The given client, or the client of the process."""
-    if client is not None:
-        return client
     try:
-        return get_client()
+        client = get_client() if client is None else client
     except ValueError as error:
         raise ValueError(
             "There is no Dask client: create one first, client = distributed.Client(address), or "
             "Client() for workers on this computer."
         ) from error
+    client.register_plugin(_OtherWorkers())
+    return client
 
 
 def name_of(kind: str) -> str:
@@ -112,7 +131,7 @@ def tasks(
     holders: Mapping[Any, Sequence[str]] = {}
     # What the scheduler has forgotten is reported with the results.
     with suppress(CancelledError):
-        wait(every)
+        finish(client, every)
         holders = client.who_has(every)
     return [
         client.submit(
@@ -127,15 +146,36 @@ def tasks(
     ]
 
 
+def finish(client: Client, futures: Sequence[Future]) -> None:
+    """Wait for tasks, with an error if the memory of all workers stays full."""
+    paused = 0
+    while paused < _LOOKS:
+        with suppress(TimeoutError):
+            wait(futures, timeout=_BETWEEN_LOOKS)
+            return
+        paused = paused + 1 if states(client) == {"paused"} else 0
+    raise RuntimeError(
+        "Dask has paused all workers, because their memory is full"
+        f"{_limit_of(client)}: {_MORE_MEMORY}."
+    )
+
+
+def states(client: Client) -> set[str]:
+    """Whether workers are "running", or "paused" because their memory is full."""
+    return {each["status"] for each in _workers(client)}
+
+
 def results(client: Client, futures: Sequence[Future]) -> list[Any]:
     """The results of tasks, in their order.
 
     Raises
     ------
     RuntimeError
-        If a task was lost with several workers, or if the scheduler forgot the tasks.
+        If a task was lost with several workers, if all workers stay paused, or if the scheduler
+        forgot the tasks.
     """
     try:
+        finish(client, futures)
         return list(client.gather(futures))
     except KilledWorker as error:
         raise RuntimeError(
@@ -167,9 +207,13 @@ def _limit_of(client: Client) -> str:
 
 def _memory_limits(client: Client) -> list[int]:
     """Memory of the workers that have a limit, in bytes."""
+    return [each["memory_limit"] for each in _workers(client) if each.get("memory_limit")]
+
+
+def _workers(client: Client) -> list[dict[str, Any]]:
+    """What the scheduler knows of the workers."""
     scheduler: Any = client.scheduler
-    workers = client.sync(scheduler.identity)["workers"].values()
-    return [each["memory_limit"] for each in workers if each.get("memory_limit")]
+    return list(client.sync(scheduler.identity)["workers"].values())
 
 
 # -- parts of bags ---------------------------------------------------------------------------------

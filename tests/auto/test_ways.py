@@ -270,20 +270,27 @@ def test_trees_on_statistics_of_the_scaled_bags():
 
 def test_the_time_of_a_model_is_measured_on_samples(monkeypatch):
     measured = []
+    # Seconds of a fold and a last fit on 65 bags, and the power of their number.
+    times = {"trees": (400.0, 1), "share": (10.0, 2), "average": (10.0, 1), "instance": (0.1, 2)}
 
     def seconds_of(run, name):
-        measured.append((name.name, len(run.merged.bags), len(run.folds)))
-        return np.array([400.0, 400.0]) if name.name == "trees" else np.array([0.1, 0.1])
+        n_bags = len(run.merged.bags)
+        measured.append((name.name, n_bags, len(run.folds)))
+        seconds, power = times[name.name]
+        return np.full(2, seconds / 2 * (n_bags / 65) ** power)
 
     monkeypatch.setattr(Search, "seconds_of", seconds_of)
     bags, y = make_bags(n_bags=1040, n_features=2, bag_size=(1, 2), random_state=0)
-    with pytest.warns(UserWarning, match="time_limit=1000.0 left out 'trees': raise it"):
+    # The share would take 2,560 s, the average takes 160 s.
+    with pytest.warns(UserWarning, match="time_limit=1000.0 left out 'trees', 'share': raise it"):
         model = AllFolds(time_limit=1e3, random_state=0).fit(bags, y)
-    assert set(model.scores_) >= {"linear", "share", "average"}
+    assert set(model.scores_) >= {"linear", "average"}
     assert "'trees' (time_limit=1000.0 s)" in model.skipped_
-    # Of the smallest sample, four times the seconds would be too long.
-    assert measured[0] == ("trees", 65, 2)
-    assert {name for name, *_ in measured[1:]} == {"share", "average", "instance"}
+    # Of the smallest sample of trees, four times the seconds would be too long. One of the model of
+    # instances suffices, because there is time for any growth.
+    numbers = [("trees", 65), *((name, n) for name in ("share", "average") for n in (65, 260))]
+    assert measured[: len(numbers)] == [(*each, 2) for each in numbers]
+    assert {each[:2] for each in measured[len(numbers) :]} == {("instance", 65)}
 
 
 def test_a_sample_without_a_rare_class_is_not_fitted():

@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ from tests.common.common_checks import all_with_small_fits
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
 
-from milearn.distributed import DistributedBags, scan_bag_folder, scan_bags  # noqa: E402
+from milearn.distributed import DistributedBags, _bags, scan_bag_folder, scan_bags  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +59,28 @@ def quick_start():
         yield
 
 
+@contextmanager
+def processes(n_workers, **options):
+    """The client of worker processes, which a nanny starts again when they die."""
+    sizes = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        # A busy machine may need longer to start a worker again than a LocalCluster waits for it,
+        # and a task that waits for longer has failed.
+        dask.config.set(
+            {
+                "distributed.deploy.lost-worker-timeout": "120s",
+                "distributed.scheduler.no-workers-timeout": "120s",
+            }
+        ),
+        distributed.LocalCluster(**sizes) as cluster,
+        distributed.Client(cluster, **options) as client,
+    ):
+        yield client
+
+
 @pytest.fixture(scope="module")
 def client(quick_start):
-    """Two worker processes, which a nanny starts again when they die."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with (
-        # A busy machine may need longer to start a worker again than a LocalCluster waits for it.
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "120s"}),
-        distributed.LocalCluster(**options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with processes(2) as client:
         yield client
 
 
@@ -522,15 +535,16 @@ def test_transformers_that_need_all_instances_say_so(there):
 # -- a worker dies -----------------------------------------------------------------------------
 
 
-def test_a_fit_outlives_a_worker(client, data):
+@pytest.mark.parametrize("n_killed", [1, 2])
+def test_a_fit_outlives_workers(client, data, n_killed):
     bags, y = data
     there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 4, local_bytes=0)
     model = MISVC(1.0, kernel="linear", random_state=0)
     expected = copy.deepcopy(model).fit(there, y)
-    victim = next(iter(client.run(os.getpid).values()))
+    victims = list(client.run(os.getpid).values())[:n_killed]
 
     def killing(source, function, arguments, options):
-        thread = threading.Timer(0.05, os.kill, (victim, signal.SIGKILL))
+        thread = threading.Timer(0.05, kill, (victims,))
         thread.start()
         found = source.map(_slow, function, arguments, **options)
         thread.join()
@@ -542,7 +556,20 @@ def test_a_fit_outlives_a_worker(client, data):
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     np.testing.assert_array_equal(model.witnesses_, expected.witnesses_)
     client.wait_for_workers(2, timeout=120)
-    assert victim not in client.run(os.getpid).values()
+    assert not set(victims) & set(client.run(os.getpid).values())
+
+
+def kill(victims):
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
+
+
+def test_bags_outlive_the_only_worker(quick_start, data):
+    with processes(1, set_as_default=False) as alone:
+        there = DistributedBags.from_bags(data[0], client=alone)
+        assert_same_bags(there.compute(), data[0])
+        kill(alone.run(os.getpid).values())
+        assert_same_bags(there.compute(), data[0])
 
 
 def disturb_first(there, pass_):
@@ -619,3 +646,13 @@ def test_partitions_that_do_not_fit_into_a_worker_are_refused(small_worker, tmp_
     np.save(tmp_path / "one.npy", bags.instances)
     with pytest.raises(MemoryError, match=sentence):
         scan_bag_folder(tmp_path, client=small_worker)
+
+
+def test_workers_whose_memory_stays_full_are_an_error(small_worker, monkeypatch):
+    monkeypatch.setattr(_bags, "_BETWEEN_LOOKS", 0.05)
+    deadline = time.monotonic() + 60
+    while _bags.states(small_worker) != {"paused"} and time.monotonic() < deadline:
+        time.sleep(0.05)
+    there = DistributedBags.from_bags(Bags.singletons(np.zeros((20, 2))), client=small_worker)
+    with pytest.raises(RuntimeError, match=r"paused all workers.*memory_limit is 3\.81 MB"):
+        there.compute()
