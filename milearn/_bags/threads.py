@@ -1,4 +1,4 @@
-"""Threads that share the blocks of a pass, and the number of threads of BLAS.
+"""Threads and loops that share the work of a fit, and the number of threads of BLAS.
 
 A fit has the threads of ``n_jobs``. Fits and passes are many small products: they have one thread
 of BLAS, because starting more of them takes longer than the products, and they wait for each other
@@ -11,15 +11,21 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Any
 
+import joblib
+from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 # The threads of the fit in this thread, and whether this thread is one of them.
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
 _is_worker: ContextVar[bool] = ContextVar("_is_worker", default=False)
+# Decorator: inner transformers return matrices. The container that scikit-learn's configuration
+# names is for the output of the user's own transformers.
+inner_matrices = config_context(transform_output="default")
 # The limit of BLAS, once for each context that is open.
 _lock, _limits = Lock(), list[Any]()
 
@@ -58,6 +64,31 @@ def one_blas_thread() -> Iterator[None]:
 # -- threads of a fit ------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Configured:
+    """A function in scikit-learn's configuration of another thread or process."""
+
+    function: Callable[..., Any]
+    config: dict[str, Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with config_context(**self.config):
+            return self.function(*args, **kwargs)
+
+
+class Parallel(joblib.Parallel):
+    """joblib's, in scikit-learn's configuration of the caller.
+
+    That of scikit-learn also sets the filters of warnings. They belong to the process, so that a
+    fit in one thread would restore those of a fit in another one.
+    """
+
+    def __call__(self, iterable: Iterable[Any]) -> Any:
+        """The results, see :class:`joblib.Parallel`."""
+        config = get_config()  # here, because tasks may be drawn in another thread
+        return super().__call__((_Configured(f, config), *given) for f, *given in iterable)
+
+
 def _begin_work() -> None:
     _is_worker.set(True)
 
@@ -88,4 +119,4 @@ def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any
     if pool is None or len(items) == 1:
         return [function(item) for item in items]
     with one_blas_thread():
-        return list(pool.map(function, items))
+        return list(pool.map(_Configured(function, get_config()), items))
