@@ -41,7 +41,8 @@ class ShareReport(Display):
         between selected and other instances, and its "p_value", adjusted by Benjamini and Hochberg.
     instances : pandas.DataFrame
         One row per selected instance: the number of its "bag", its "position" in the bag, arrays of
-        ``instance_data`` with one dimension, its "score", and its features.
+        ``instance_data`` with one dimension, its "score", and its features. In both tables a column
+        of yours with the name of another one is named with its origin, as "score (feature)".
     display : ShareDisplay
         The scores of all instances, for further pictures.
 
@@ -235,16 +236,19 @@ def share_report(
     owners = bags.bag_index[rows]
     counts = np.bincount(owners, minlength=len(bags))
     low, high = _interval(counts, bags.sizes, confidence_level)
-    of_bags = _columns(bags.bag_data) | ({} if groups is None else {"group": np.asarray(groups)})
-    of_bags |= {"label": display.labels, "n_instances": bags.sizes, "n_selected": counts}
-    of_bags |= {"share": display.selected, "low": low, "high": high}
-    of_bags["score"] = _bag_scores(estimator, bags, display.valued, class_label)
-    listed = {name: values[rows] for name, values in _columns(bags.instance_data).items()}
-    listed |= {"bag": owners, "position": rows - bags.offsets[owners]}
-    listed["score"] = display.scores[rows]
+    found = {} if groups is None else {"group": np.asarray(groups)}
+    found |= {"label": display.labels, "n_instances": bags.sizes, "n_selected": counts}
+    found |= {"share": display.selected, "low": low, "high": high}
+    found["score"] = _bag_scores(estimator, bags, display.valued, class_label)
+    of_bags = _columns(bags.bag_data, ("bag", *found), "bag_data") | found
+    selected = {"bag": owners, "position": rows - bags.offsets[owners]}
+    selected["score"] = display.scores[rows]
     given = bags.feature_names
     names = [f"x{n}" for n in range(bags.shape[1])] if given is None else given.tolist()
-    taken = pandas.DataFrame(_dense(bags.source().gather(rows)), columns=names)
+    of_rows = _columns(bags.instance_data, (*selected, *names), "instance_data")
+    listed = {name: values[rows] for name, values in of_rows.items()} | selected
+    taken = pandas.DataFrame(_dense(bags.source().gather(rows)))
+    taken.columns = [_beside(name, selected, "feature") for name in names]
     features = pandas.DataFrame(_features(bags, chosen), index=names)
     return ShareReport(
         bags=pandas.DataFrame(of_bags).rename_axis("bag"),
@@ -254,9 +258,13 @@ def share_report(
     )
 
 
-def _columns(data: Any) -> dict[str, np.ndarray]:
-    """The arrays of one dimension."""
-    return {name: values for name, values in data.items() if values.ndim == 1}
+def _columns(data: Any, others: Any, what: str) -> dict[str, np.ndarray]:
+    """The arrays of one dimension, by names beside those of the other columns."""
+    return {_beside(name, others, what): each for name, each in data.items() if each.ndim == 1}
+
+
+def _beside(name: str, others: Any, what: str) -> str:
+    return f"{name} ({what})" if name in others else name
 
 
 def _dense(rows: Any) -> np.ndarray:

@@ -92,6 +92,26 @@ def test_tables_of_bags_features_and_instances(data, names, tmp_path, monkeypatc
     np.testing.assert_array_equal(other.bags["share"], bags["share"])
 
 
+def test_columns_of_the_user_stay_beside_those_of_the_report(data):
+    X, y = data
+    cells = Bags(
+        X.instances,
+        X.offsets,
+        feature_names=["CD3", "score", "CD8", "CD19"],
+        instance_data={"bag": np.arange(X.n_instances), "CD3": X.instance_data["row"]},
+        bag_data={"bag": np.arange(30.0), "score": np.arange(30.0)[::-1]},
+    )
+    report, plain = (share_report(clone(SCALED).fit(each, y), each, y) for each in (cells, X))
+    np.testing.assert_array_equal(report.bags["score"], plain.bags["score"])
+    np.testing.assert_array_equal(report.bags["bag (bag_data)"], np.arange(30.0))
+    np.testing.assert_array_equal(report.bags["score (bag_data)"], np.arange(30.0)[::-1])
+    listed = report.instances
+    assert listed.columns.is_unique
+    np.testing.assert_array_equal(listed["CD3 (instance_data)"], plain.instances["row"])
+    for name, expected in (("bag", "bag"), ("score (feature)", "CD4"), ("CD3", "CD3")):
+        np.testing.assert_array_equal(listed[name], plain.instances[expected])
+
+
 def test_text_and_picture(data):
     X, y = data
     report = share_report(clone(SCALED).fit(X, y), X, y)

@@ -73,6 +73,10 @@ def test_values_groups_and_scores():
         ({"covariates": {"age": [1.0]}}, r"bag_data\['age'\] has shape \(1,\) but there are 12"),
         ({"covariates": {"a": np.eye(12)}}, r"^The covariate 'a' has 2 dimensions: pass one\.$"),
         ({"covariates": {"model": [1.0] * 12}}, r"^A covariate cannot be named 'model': rename"),
+        (
+            {"covariates": {"bag size": [1.0] * 12}},
+            r"^A covariate cannot be named 'bag size': rename",
+        ),
         ({"depth": True}, r"^depth=True needs counts, but X has the number -1\.$"),
     ],
 )
