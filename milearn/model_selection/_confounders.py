@@ -130,7 +130,7 @@ def confounder_baseline(
         name: make_pipeline(
             ColumnTransformer([(f"{n}", encoders[n], [n]) for n in numbers]),
             LogisticRegression() if classify else Ridge(),
-        )
+        ).set_output(transform="default")
         for name, numbers in chosen.items()
     }
     given = {"cv": splits_of(data, cv, classify), "scoring": scoring, "n_jobs": n_jobs}

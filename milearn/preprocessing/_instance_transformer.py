@@ -617,7 +617,7 @@ class ClippedScaler(InstanceTransformer):
         self.subsample = subsample
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> ClippedScaler:  # type: ignore[override]
+    def fit(self, X: Any, y: Any = None) -> ClippedScaler:
         """Learn the scaling from the instances.
 
         Parameters
