@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from threading import Lock
 from typing import Any
 
@@ -23,9 +23,6 @@ from threadpoolctl import ThreadpoolController
 # The threads of the fit in this thread, and whether this thread is one of them.
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
 _is_worker: ContextVar[bool] = ContextVar("_is_worker", default=False)
-# Decorator: inner transformers return matrices. The container that scikit-learn's configuration
-# names is for the output of the user's own transformers.
-inner_matrices = config_context(transform_output="default")
 # The limit of BLAS, once for each context that is open.
 _lock, _limits = Lock(), list[Any]()
 
@@ -59,6 +56,23 @@ def one_blas_thread() -> Iterator[None]:
                     if hasattr(library, "clear_controlling_thread"):
                         library.clear_controlling_thread(force=True)
                 limit.restore_original_limits()
+
+
+# -- configuration of scikit-learn -----------------------------------------------------------------
+
+
+def inner_matrices(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: inner transformers return matrices.
+
+    The container that scikit-learn's configuration names is for transformers of the user.
+    """
+
+    @wraps(function)
+    def with_matrices(*args: Any, **kwargs: Any) -> Any:
+        with config_context(transform_output="default"):
+            return function(*args, **kwargs)
+
+    return with_matrices
 
 
 # -- threads of a fit ------------------------------------------------------------------------------
