@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import runpy
 import subprocess
 import sys
@@ -278,6 +279,13 @@ def test_warnings_are_not_caught_in_a_fit():
     users = {path for path, _, tree in sources("milearn") if any(names_of(tree, "catch_warnings"))}
     assert {path for path in users if not path.startswith(tuple(CATCHES_WARNINGS))} == set()
     assert any(names_of(ast.parse("with warnings.catch_warnings():\n    f()"), "catch_warnings"))
+
+
+def test_parallel_loops_keep_the_configuration_of_scikit_learn():
+    of_joblib = re.compile(r"from joblib[.\w]* import [^#\n]*\bParallel\b|joblib\.Parallel\b")
+    modules = [*sources("milearn"), *sources("benchmarks")]
+    users = {path for path, text, _ in modules if of_joblib.search(text)}
+    assert users == {"milearn/_bags/threads.py"}
 
 
 def private_sklearn_names(tree):

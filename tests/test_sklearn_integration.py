@@ -43,16 +43,17 @@ from sklearn.model_selection import (
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
-from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
+from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.svm import SVC
 from sklearn.utils import resample, shuffle
 
 from milearn import Bags
 from milearn._bags.container import _ADVICE
+from milearn.baselines import SingleInstance
 from milearn.metrics import bag_kernel
-from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.preprocessing import AppendBagData, BagStatistics, InstanceTransformer
 from milearn.svm import MISVC, BagSVC, CoupledMISVC
 from tests.toys import LeastSquaresBags, two_level_bags
 
@@ -394,6 +395,43 @@ def test_set_output(bags, y, classifier, choice):
     with config_context(transform_output=choice):
         again = clone(pipeline).fit(bags, y)
         np.testing.assert_array_equal(again.decision_function(bags), expected)
+
+
+@pytest.mark.parametrize("choice", ["pandas", "polars"])
+def test_set_output_of_a_union_of_bags(bags, choice):
+    scalers = StandardScaler(), StandardScaler(with_mean=False)
+    union = make_union(*map(InstanceTransformer, scalers))
+    expected = union.fit_transform(bags)
+    with config_context(transform_output=choice):
+        if choice == "pandas":
+            with pytest.raises(TypeError, match=r"^scikit-learn's FeatureUnion .* set_output"):
+                union.transform(bags)
+        found = union.set_output(transform="default").transform(bags)
+    np.testing.assert_array_equal(found.instances, expected.instances)
+
+
+@pytest.mark.parametrize("choice", ["pandas", "polars"])
+def test_inner_transformers_with_an_output_of_their_own(bags, y, choice):
+    def models(scaler):
+        yield BagSVC(scaling=[scaler])
+        yield SingleInstance(make_pipeline(scaler, SVC()))
+        yield make_pipeline(InstanceTransformer(scaler), MISVC(kernel="linear"))
+
+    framed = StandardScaler().set_output(transform=choice)
+    for plain, model in zip(models(StandardScaler()), models(framed), strict=True):
+        expected = plain.fit(bags, y).decision_function(bags)
+        np.testing.assert_array_equal(model.fit(bags, y).decision_function(bags), expected)
+
+
+@pytest.mark.parametrize("choice", ["pandas", "polars"])
+def test_appended_columns_of_a_transformer_under_an_output_configuration(bags, choice):
+    sites = bags.with_bag_data({"site": np.arange(40) % 3})
+    model = AppendBagData(["site"], OneHotEncoder())
+    expected = model.fit_transform(sites)
+    with config_context(transform_output=choice):
+        found = clone(model).fit_transform(sites)
+        np.testing.assert_array_equal(found.instances, expected.instances)
+        np.testing.assert_array_equal(model.transform(sites).instances, expected.instances)
 
 
 # -- metadata ------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid
+from sklearn.utils.parallel import Parallel, delayed
 from tqdm import tqdm
 
 from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold

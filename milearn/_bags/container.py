@@ -45,12 +45,14 @@ _RESAMPLE = "draw bags by sklearn.utils.resample(X, y), and average the scores o
 _SELECT = "rank features by milearn.inspection.permutation_importance, and pass X[:, features]."
 _INSTEAD = {"permutation_importance": _IMPORTANCE, "SequentialFeatureSelector": _SELECT}
 _INSTEAD |= dict.fromkeys(("BaggingClassifier", "BaggingRegressor"), _RESAMPLE)
+_OTHERS = ("sklearn.", "pandas.")  # whose calls are looked at for such a name
+_INSTEAD["FeatureUnion"] = "call its set_output(transform='default'), and it returns Bags."
 
 
 def _advice() -> str:
     """What to do instead of an array, for the caller if it belongs to scikit-learn."""
     frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("sklearn."):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OTHERS):
         caller = type(frame.f_locals.get("self")).__name__
         for name in {frame.f_code.co_name, caller} & _INSTEAD.keys():
             return f"scikit-learn's {name} needs rows of a matrix: {_INSTEAD[name]}"

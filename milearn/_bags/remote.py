@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .blocks import Block, PassSource, stacked
 from .canonical import bag_positions, is_full
 from .container import Bags
+from .threads import inner_matrices
 
 Method = Callable[..., Any]
 
@@ -163,12 +164,14 @@ def over_blocks(*, gives_rows: bool = False) -> Callable[[Method], Method]:
     """Decorator for methods with one result per bag or instance, which then support remote bags."""
 
     def decorated(method: Method) -> Method:
+        local = inner_matrices(method)
+
         @wraps(method)
         def of_any(self: Any, X: Any, **others: Any) -> Any:
             if others:
                 raise TypeError(f"{type(self).__name__}: {method.__name__} has no {min(others)!r}.")
             if not isinstance(X, RemoteBags):
-                return method(self, X)
+                return local(self, X)
             check_is_fitted(self)
             return by_blocks(X, _called, self, method.__name__, gives_rows=gives_rows)
 

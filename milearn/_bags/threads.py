@@ -1,4 +1,4 @@
-"""Threads that share the blocks of a pass, and the number of threads of BLAS.
+"""Threads and loops that share the work of a fit, and the number of threads of BLAS.
 
 A fit has the threads of ``n_jobs``. Fits and passes are many small products: they have one thread
 of BLAS, because starting more of them takes longer than the products, and they wait for each other
@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, wraps
 from threading import Lock
 from typing import Any
 
+import joblib
+from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 # The threads of the fit in this thread, and whether this thread is one of them.
@@ -55,7 +58,49 @@ def one_blas_thread() -> Iterator[None]:
                 limit.restore_original_limits()
 
 
+# -- configuration of scikit-learn -----------------------------------------------------------------
+
+
+def inner_matrices(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: inner transformers return matrices.
+
+    The container that scikit-learn's configuration names is for transformers of the user.
+    """
+
+    @wraps(function)
+    def with_matrices(*args: Any, **kwargs: Any) -> Any:
+        with config_context(transform_output="default"):
+            return function(*args, **kwargs)
+
+    return with_matrices
+
+
 # -- threads of a fit ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Configured:
+    """A function in scikit-learn's configuration of another thread or process."""
+
+    function: Callable[..., Any]
+    config: dict[str, Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with config_context(**self.config):
+            return self.function(*args, **kwargs)
+
+
+class Parallel(joblib.Parallel):
+    """joblib's, in scikit-learn's configuration of the caller.
+
+    That of scikit-learn also sets the filters of warnings. They belong to the process, so that a
+    fit in one thread would restore those of a fit in another one.
+    """
+
+    def __call__(self, iterable: Iterable[Any]) -> Any:
+        """The results, see :class:`joblib.Parallel`."""
+        config = get_config()  # here, because tasks may be drawn in another thread
+        return super().__call__((_Configured(f, config), *given) for f, *given in iterable)
 
 
 def _begin_work() -> None:
@@ -88,4 +133,4 @@ def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any
     if pool is None or len(items) == 1:
         return [function(item) for item in items]
     with one_blas_thread():
-        return list(pool.map(function, items))
+        return list(pool.map(_Configured(function, get_config()), items))

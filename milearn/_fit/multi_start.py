@@ -8,11 +8,11 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import delayed, effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
-from .._bags.threads import working_threads
+from .._bags.threads import Parallel, working_threads
 from .._compat import FitTask
 from .warn import warn_user
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
@@ -39,6 +39,7 @@ from .._bags.segments import (
     segment_min,
     without_rounding,
 )
+from .._bags.threads import Parallel
 from .memory import block_bytes as cached_bytes
 from .pairs import bags_of_rows, block_shape, side_of, squares
 

@@ -419,7 +419,10 @@ class ScaledKernels:
 
     def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
         """See :class:`FittedKernels`."""
-        return self.kernels.matrices(self.scaler.transform(instances), offsets)
+        scaled = self.scaler.transform(instances)
+        # A scaler with an output of its own gives frames.
+        rows = scaled if sparse.issparse(scaled) else np.asarray(scaled)
+        return self.kernels.matrices(rows, offsets)
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import gen_batches
 
 from .._bags.segments import bag_ranges, segment_mean
+from .._bags.threads import Parallel
 from .memory import block_bytes, require_memory
 
 # Ratio of rows to columns of a block of pairs of instances.

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import delayed, effective_n_jobs
 from sklearn.base import clone, is_regressor
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import MergedBags
+from .._bags.threads import Parallel
 from .._compat import CallbackSupport, FitTask
 from .._fit.validation import STORED_FLOATS
 from .._fit.warn import warn_user

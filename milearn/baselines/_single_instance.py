@@ -18,6 +18,7 @@ from .._bags import Bags
 from .._bags.distinct import bag_fingerprints
 from .._bags.remote import over_blocks
 from .._bags.segments import gather_rows, segment_max, segment_mean
+from .._bags.threads import inner_matrices
 from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.validation import encode_classes, validate_bags, validate_labels
 from ..base import BagEstimator, decided, deciding_rows
@@ -149,6 +150,7 @@ class SingleInstance(BagEstimator):
         self.pos_label = pos_label
         self.n_components = n_components
 
+    @inner_matrices
     def fit(self, X: Any, y: Any, **params: Any) -> SingleInstance:
         """Fit the estimator on all instances.
 

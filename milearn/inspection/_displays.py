@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import Bunch, check_random_state
+from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags import Bags
 from .._bags.canonical import column_key
@@ -105,7 +105,7 @@ class RegularizationPathDisplay(Display):
                     f"got {self.scores.shape}."
                 )
             if self.best is None:
-                self.best = float(self.param_range[np.argmax(self.scores.mean(axis=1))])
+                self.best = float(self.param_range[np.nanargmax(self.scores.mean(axis=1))])
 
     @classmethod
     def from_estimator(

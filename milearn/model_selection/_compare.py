@@ -296,6 +296,7 @@ def _signed_rank(differences: np.ndarray) -> float:
 
 
 _KEYS = ("dataset", "estimator", "fold")
+_NO_SCORES = {*_KEYS, "fit_seconds", "score_seconds", "error", "digest"}
 _BEGIN = b'{"dataset": '  # of a line of the file
 # Addresses of objects in the text of an estimator, which change from run to run.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -523,6 +524,10 @@ def compare(
             raise ValueError(f"{name} is empty: pass at least one.")
     if not (isinstance(error_score, str) and error_score == "raise") and error_score == error_score:
         raise ValueError(f"error_score={error_score!r} must be 'raise' or numpy.nan.")
+    for name in sorted(_NO_SCORES & set(scoring if isinstance(scoring, Mapping) else ())):
+        raise ValueError(
+            f"A score cannot be named {name!r}, as another field of a record: rename it."
+        )
     path = None if file is None else Path(file)
     known = {} if path is None else _read(path)
     records: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -657,10 +662,9 @@ def fit_params(estimator: Any, groups: Any) -> dict[str, Any] | None:
 
 
 def _score_names(records: Any) -> tuple[str, ...]:
-    others = {*_KEYS, "fit_seconds", "score_seconds", "error", "digest"}
     for record in records:
         if record["error"] is None:
-            return tuple(name for name in record if name not in others)
+            return tuple(name for name in record if name not in _NO_SCORES)
     return ("score",)  # every fit failed
 
 

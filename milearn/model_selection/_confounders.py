@@ -115,7 +115,7 @@ def confounder_baseline(
     columns = {"bag size": np.log(bags.sizes)}
     if depth:
         columns["depth"] = _depths(bags)
-    columns |= _covariates(bags, covariates)
+    columns |= _covariates(bags, covariates, (_MODEL, _ALL, *columns))
     data = data_of("X", (X, y, groups))
     classify = type_of_target(data[1]) in ("binary", "multiclass")
     if estimator is not None:
@@ -130,7 +130,7 @@ def confounder_baseline(
         name: make_pipeline(
             ColumnTransformer([(f"{n}", encoders[n], [n]) for n in numbers]),
             LogisticRegression() if classify else Ridge(),
-        )
+        ).set_output(transform="default")
         for name, numbers in chosen.items()
     }
     given = {"cv": splits_of(data, cv, classify), "scoring": scoring, "n_jobs": n_jobs}
@@ -142,8 +142,8 @@ def confounder_baseline(
     return replace(of_model, records=of_model.records + found.records, estimators=names)
 
 
-def _covariates(bags: Bags, given: Any) -> dict[str, np.ndarray]:
-    """Columns with one entry per bag."""
+def _covariates(bags: Bags, given: Any, taken: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Columns with one entry per bag, with other names than those that are taken."""
     if isinstance(given, (list, tuple)):
         for name in given:
             if name not in bags.bag_data:
@@ -154,7 +154,7 @@ def _covariates(bags: Bags, given: Any) -> dict[str, np.ndarray]:
     for name, values in columns.items():
         if values.ndim > 1:
             raise ValueError(f"The covariate {name!r} has {values.ndim} dimensions: pass one.")
-        if name in (_MODEL, _ALL):
+        if name in taken:
             raise ValueError(f"A covariate cannot be named {name!r}: rename it.")
     return columns
 

@@ -87,14 +87,15 @@ def label_permutation_test(
     -------
     Bunch
         ``score``, the mean over the folds; ``permutation_scores`` of shape (n_permutations,);
-        ``p_value``, the share of scores that are at least as high, ``score`` included; and
+        ``p_value``, the share of scores that are not lower, ``score`` included; and
         ``smallest_p_value``, the smallest p-value of this number of permutations.
 
     Raises
     ------
     ValueError
         If test sets overlap, bags that have to exchange their labels as one differ in their label,
-        test set or site, no permutation changes a label, or for an unknown ``permute``.
+        test set or site, no permutation changes a label, the score of a fold is NaN, or for an
+        unknown ``permute``.
 
     See Also
     --------
@@ -177,9 +178,16 @@ def label_permutation_test(
                 last = FrozenEstimator(once["estimator"][0])
             runs = parallel(fit(last, rows, values, **given) for values in drawn[:, owner])
             folds.append([run["test_score"][0] for run in runs])
+            if np.isnan(folds[-1][0]):
+                raise ValueError(
+                    f"The score of fold {len(folds)} is NaN, so that nothing can be compared with "
+                    "it: use fewer folds, whose test sets have bags of each class, or a scoring "
+                    "that is defined for them, such as accuracy."
+                )
     score, *others = np.mean(folds, axis=0).tolist()
-    # Sums of the same scores in a different order differ in the last digit.
-    p = float(np.mean([1, *(other >= score - 1e-12 * max(1.0, abs(score)) for other in others)]))
+    # Sums of the same scores in a different order differ in the last digit. NaN is not lower.
+    bound = score - 1e-12 * max(1.0, abs(score))
+    p = float(np.mean([1, *(not other < bound for other in others)]))
     given = {"score": score, "permutation_scores": np.array(others), "p_value": p}
     return Bunch(smallest_p_value=1 / len(drawn), **given)
 

@@ -7,11 +7,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import column_or_1d
 
 from .._fit.validation import as_bags, missing_labels, single_scorer
@@ -205,8 +205,14 @@ def transductive_grid_search(
     shape = len(params), len(splits), 2
     scores, seconds = np.array(found, dtype=float).reshape(shape).transpose(2, 0, 1)
     means = scores.mean(axis=1)
-    # Means of the same scores in a different order differ in the last digit. Ignore this.
-    best = int(np.argmax(means >= means.max() - 1e-12))
+    if np.isnan(means).all():
+        raise ValueError(
+            "Every setting has a score that is NaN on a split: use fewer splits, whose test sets "
+            "have bags of each class, or a scoring that is defined for them, such as accuracy."
+        )
+    # Means of the same scores in a different order differ in the last digit. Ignore this. NaN is
+    # never the best.
+    best = int(np.argmax(means >= np.nanmax(means) - 1e-12))
     model = clone(estimator).set_params(**params[best]).fit(X, y) if refit else None
     return Bunch(
         best_params=params[best],

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._bags import Bags
 from .._bags.arrow import need_module
 from .._bags.rows_on_disk import row_blocks
+from .._bags.threads import inner_matrices
 from .._compat import output_container
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
 
@@ -268,6 +269,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
         self.columns = columns
         self.transformer = transformer
 
+    @inner_matrices
     def fit(self, X: Any, y: Any = None) -> AppendBagData:
         """Store the names and kinds of the columns, and fit the transformer.
 
@@ -290,6 +292,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
             self.transformer_ = clone(self.transformer).fit(self._table(bags), y)
         return self
 
+    @inner_matrices
     def transform(self, X: Any) -> Any:
         """Append the columns.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import config_context, get_config
+from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
@@ -31,6 +31,7 @@ from .._bags.blocks import Block
 from .._bags.canonical import column_key
 from .._bags.distinct import instance_ranks
 from .._bags.rows_on_disk import converted, holds_text, is_read_in_blocks
+from .._bags.threads import inner_matrices
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags, validate_sample_weight
 from .._kernels.centring import exact_factors
 
@@ -256,10 +257,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     -----
     Bags of any kind become :class:`~milearn.Bags` with their graphs, and a plain matrix
     (its rows are bags of one instance) stays a matrix. Sparse instances are passed to the inner
-    transformer as CSR. ``set_output`` only applies to matrices. A
-    :class:`~sklearn.pipeline.FeatureUnion` or :class:`~sklearn.compose.ColumnTransformer` that
-    concatenates Bags would wrap them itself, so set the output of the following steps instead of
-    the whole pipeline.
+    transformer as CSR. ``set_output`` and ``transform_output`` of scikit-learn's configuration only
+    apply to matrices, and not to the inner transformer. A :class:`~sklearn.pipeline.FeatureUnion`
+    that concatenates Bags would make a frame of them: call its ``set_output(transform="default")``.
 
     For supervised transformers (for example :class:`~sklearn.feature_selection.SelectKBest`) each
     instance has the label of its bag. Other arguments of ``fit`` with one entry per bag, such as
@@ -301,6 +301,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     def __init__(self, transformer: Any = None) -> None:
         self.transformer = transformer
 
+    @inner_matrices
     def fit(self, X: Any, y: Any = None, **params: Any) -> InstanceTransformer:
         """Fit the transformer on the instances.
 
@@ -452,10 +453,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     def _finite(self) -> bool | str:
         return finite_of(self._inner())
 
+    @inner_matrices
     def _apply(self, matrix: Any) -> Any:
-        # The outer transformer decides whether the output is a data frame.
-        with config_context(transform_output="default"):
-            return self.transformer_.transform(_input_of(self.transformer_, matrix))
+        return self.transformer_.transform(_input_of(self.transformer_, matrix))
 
     def _transform_bags(self, bags: Any) -> Any:
         bags = validate_bags(
@@ -617,7 +617,7 @@ class ClippedScaler(InstanceTransformer):
         self.subsample = subsample
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> ClippedScaler:  # type: ignore[override]
+    def fit(self, X: Any, y: Any = None) -> ClippedScaler:
         """Learn the scaling from the instances.
 
         Parameters
@@ -738,6 +738,7 @@ def _fitted(inner: Any, bags: Bags, subsample: int | None, random_state: Any) ->
     return scaler.fit(bags.source().gather(np.arange(n)))
 
 
+@inner_matrices
 def _by_quantiles(model: QuantileTransformer, matrix: np.ndarray) -> np.ndarray:
     """The transformed matrix.
 
@@ -750,8 +751,7 @@ def _by_quantiles(model: QuantileTransformer, matrix: np.ndarray) -> np.ndarray:
         model = copy(model)
         model.quantiles_ = model.quantiles_ * factors
         matrix = matrix * factors
-    with config_context(transform_output="default"):
-        return np.asarray(model.transform(matrix), dtype=dtype)
+    return np.asarray(model.transform(matrix), dtype=dtype)
 
 
 def _constant(scaler: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import delayed, effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
 
@@ -19,6 +19,7 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.rows_on_disk import computed_when_read, is_read_in_blocks, row_blocks, without_names
 from .._bags.segments import bag_ranges
+from .._bags.threads import Parallel
 from .._kernels.learned import (
     LEARNED_KERNELS,
     FittedKernels,

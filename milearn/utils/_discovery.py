@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from sklearn.base import (
     BaseEstimator,
@@ -70,7 +71,8 @@ def all_estimators(
     found = {}
     for module in map(import_module, _public_packages()):
         for name in getattr(module, "__all__", []):
-            candidate = getattr(module, name)
+            # What a module imports when it is used may need an extra, and is no estimator.
+            candidate: Any = vars(module).get(name)
             if _is_estimator(candidate) and issubclass(candidate, wanted):
                 found[name] = candidate
     return sorted(found.items())

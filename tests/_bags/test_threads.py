@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from joblib import delayed
+from sklearn import config_context, get_config
 
 from milearn import Bags
 from milearn._bags.blocks import ArraySource
-from milearn._bags.threads import in_threads, one_blas_thread, working_threads
+from milearn._bags.threads import Parallel, in_threads, one_blas_thread, working_threads
 from milearn.svm import MISVC
 from tests.blas import n_threads, two_threads
 
@@ -79,6 +81,21 @@ def test_items_are_shared_by_threads_and_stay_in_order():
         # One item has nothing to share.
         assert in_threads(work, [5]) == [(5, 2, True)]
     assert in_threads(work, range(2, 4)) == [(2, 2, True), (3, 2, True)]
+
+
+def test_threads_and_workers_have_the_configuration_of_the_caller():
+    def limit(_=None):
+        return get_config()["working_memory"]
+
+    with config_context(working_memory=7):
+        with working_threads(2):
+            assert in_threads(limit, range(4)) == [7] * 4
+        source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64, n_jobs=2)
+        assert set(source.map(limit)) == {7}
+        for options in ({"prefer": "threads"}, {"n_jobs": 2}, {}):
+            found = Parallel(**{"n_jobs": 4, **options})(delayed(get_config)() for _ in range(9))
+            assert {config["working_memory"] for config in found} == {7}
+    assert limit() != 7
 
 
 def test_threads_of_a_fit_begin_no_others():

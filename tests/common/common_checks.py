@@ -95,6 +95,7 @@ BAGS_OF_SETTINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "check_callbacks": ("dense", _FIRST),
     "check_callback_stop": ("dense", _FIRST),
     "check_set_output": ("dense", _FIRST),
+    "check_output_configuration": ("dense", _FIRST),
     # One fit of several classes serves all three.
     "check_pickle": ("dense", _LAST),
     "check_two_levels": ("dense", _LAST),
@@ -108,6 +109,7 @@ _OF_SEARCHES = {
     "check_callbacks",
     "check_order_of_bags",
     "check_order_of_instances",
+    "check_output_configuration",
     "check_sample_weight",
     "check_sparse_equals_dense",
 }
@@ -215,6 +217,7 @@ _OF_TWO_CLASSES = {
     "check_input_is_untouched",
     "check_n_jobs",
     "check_order_of_instances",
+    "check_output_configuration",
     "check_read_only_memory_map",
     "check_refused_refit",
     "check_singletons_as_matrix",

@@ -11,6 +11,7 @@ from typing import Any
 import joblib
 import numpy as np
 from joblib.parallel import ThreadingBackend
+from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
@@ -25,6 +26,8 @@ from milearn.utils._checks import (
     assert_as_fresh,
     assert_close,
     bag_check,
+    comparable,
+    compares,
     fit,
     fit_outputs,
     fitted_on,
@@ -183,6 +186,21 @@ def check_parallel_config(estimator: Any, problem: Problem) -> None:
     with joblib.parallel_config(n_jobs=2, max_nbytes=MAPPED_BYTES):
         found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
     assert_close(serial, found, SAME, "under parallel_config(n_jobs=2)")
+
+
+# -- configuration -------------------------------------------------------------------------------
+
+
+@bag_check("dense", applies=compares)
+def check_output_configuration(estimator: Any, problem: Problem) -> None:
+    """``transform_output`` is for what the user's transformers return, and changes no model."""
+    fitted, expected = reference(estimator, problem)
+    with config_context(transform_output="pandas"):
+        assert_close(expected, outputs_of(fitted, problem.X), SAME, "outputs with pandas")
+    with config_context(transform_output="polars"):
+        again = fitted_on(estimator, problem.X, problem.y)
+        found = fit_outputs(again, problem.X)
+    assert_close(comparable(fitted, expected), found, SAME, "fit and outputs with polars")
 
 
 # -- warnings ------------------------------------------------------------------------------------

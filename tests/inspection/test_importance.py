@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context, get_config
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import make_scorer
 from sklearn.pipeline import make_pipeline
@@ -98,6 +99,20 @@ def test_scorers_and_weights(bags):
     found = permutation_importance(model, bags, np.arange(15) % 2, scoring=constant, n_repeats=1)
     assert found.baseline_score == 7
     np.testing.assert_array_equal(found.importances, 0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_jobs_have_the_configuration_of_the_caller(bags, n_jobs):
+    with config_context(working_memory=7):
+        found = permutation_importance(
+            Recorder(), bags, np.zeros(15), scoring=_working_memory, n_repeats=1, n_jobs=n_jobs
+        )
+    assert found.baseline_score == 7.0
+    np.testing.assert_array_equal(found.importances, 0)
+
+
+def _working_memory(model, X, y):
+    return get_config()["working_memory"]
 
 
 def test_a_pipeline_that_imputes_gets_missing_values(bags):

@@ -85,6 +85,8 @@ def test_the_band_is_one_deviation_wide():
     corners = {(float(x), round(float(y), 9)) for x, y in display.band_.get_paths()[0].vertices}
     assert corners == {(1.0, 0.5), (1.0, 0.7), (10.0, 0.9)}
     assert display.best == 10.0
+    undefined = {"param_range": [1.0, 10.0], "scores": [[np.nan, 0.9], [0.1, 0.3]]}
+    assert RegularizationPathDisplay(param_name="C", **undefined).best == 10.0
 
 
 @pytest.mark.parametrize("values", [[1.0, 0.1], [0.0, 1.0], []])

@@ -237,6 +237,13 @@ def test_groups_on_both_sides_are_a_warning():
         ({}, SETS, {}, ValueError, "estimators is empty"),
         ({"a": Own()}, {"b": [1, 2]}, {}, TypeError, r"datasets\['b'\] is list: pass \(X, y\)"),
         ({"a": Own()}, SETS, {"error_score": 0.0}, ValueError, "error_score=0.0 must be"),
+        (
+            {"a": Own()},
+            SETS,
+            {"scoring": {"fold": "f1"}},
+            ValueError,
+            "score cannot be named 'fold'",
+        ),
     ],
 )
 def test_errors_name_what_is_wrong(methods, sets, options, error, message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -52,6 +53,17 @@ def test_a_planted_effect_is_named(planted):
     np.testing.assert_allclose(again.table(), found.table()[:, 1:])
 
 
+@pytest.mark.parametrize("choice", ["pandas", "polars"])
+def test_the_models_do_not_depend_on_the_output_of_transformers(choice):
+    X = counts(
+        np.ones(12), np.arange(12) + 2, age=np.r_[np.nan, np.arange(11.0)], site=list("ab") * 6
+    )
+    given = {"y": np.arange(12) // 6, "covariates": ["age", "site"], "cv": 2}
+    expected = confounder_baseline(X, **given)
+    with config_context(transform_output=choice):
+        np.testing.assert_array_equal(confounder_baseline(X, **given).table(), expected.table())
+
+
 def test_values_groups_and_scores():
     sizes = np.random.default_rng(0).integers(5, 50, 40)
     X, donor = counts(np.ones(40), sizes), np.arange(40) // 2
@@ -73,6 +85,10 @@ def test_values_groups_and_scores():
         ({"covariates": {"age": [1.0]}}, r"bag_data\['age'\] has shape \(1,\) but there are 12"),
         ({"covariates": {"a": np.eye(12)}}, r"^The covariate 'a' has 2 dimensions: pass one\.$"),
         ({"covariates": {"model": [1.0] * 12}}, r"^A covariate cannot be named 'model': rename"),
+        (
+            {"covariates": {"bag size": [1.0] * 12}},
+            r"^A covariate cannot be named 'bag size': rename",
+        ),
         ({"depth": True}, r"^depth=True needs counts, but X has the number -1\.$"),
     ],
 )

@@ -267,6 +267,13 @@ def test_the_result_does_not_depend_on_jobs():
     np.testing.assert_array_equal(*(each.permutation_scores for each in found))
 
 
+# The test set of the second fold has one class.
+_ONE_CLASS = PredefinedSplit([0, 0, 0, 0, -1, -1, -1, -1, 1, -1, 1, -1])
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Only one class is present:sklearn.exceptions.UndefinedMetricWarning"
+)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -292,9 +299,26 @@ def test_the_result_does_not_depend_on_jobs():
             {"groups": np.arange(12) % 4, "permute": "within"},
             r"^No permutation changes a label: use fewer folds, or another permute\.$",
         ),
+        (
+            {"cv": _ONE_CLASS, "scoring": "roc_auc"},
+            r"^The score of fold 2 is NaN, so that nothing can be compared",
+        ),
     ],
 )
 def test_what_is_refused(given, message):
     X, y = draw(n_bags=12)
     with pytest.raises(ValueError, match=message):
         label_permutation_test(MEANS, X, y, **({"cv": 2} | given))
+
+
+def test_an_undefined_score_of_permuted_labels_is_no_evidence():
+    X, y = draw(n_bags=12)
+    half = list(BagShuffleSplit(1, test_size=0.5, random_state=0).split(X, y))
+
+    def undefined_if_permuted(model, X, labels):
+        return 1.0 if np.array_equal(labels, y[half[0][1]]) else np.nan
+
+    given = {"cv": half, "scoring": undefined_if_permuted, "n_permutations": 9, "random_state": 0}
+    found = label_permutation_test(MEANS, X, y, **given)
+    assert np.isnan(found.permutation_scores).sum() > 4
+    assert found.p_value == 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score, f1_score, make_scorer, roc_auc_score
 
@@ -119,6 +120,34 @@ def test_search_equals_a_loop_over_scores(linked):
     grid = {"fallback": [1, 0]}
     bare = transductive_grid_search(Neighbours(), grid, X, y, cv=cv, refit=False)
     assert (bare.best_params, bare.best_estimator) == ({"fallback": 1}, None)
+
+
+def test_an_undefined_score_is_never_the_best(linked):
+    X, y = linked
+    given = {"cv": StratifiedBagKFold(3), "scoring": _undefined_without_a_shift, "refit": False}
+    found = transductive_grid_search(LeastSquares(), {"shift": [0.0, 2.0, 1.0]}, X, y, **given)
+    assert (found.best_params, found.best_score) == ({"shift": 2.0}, 2.0)
+    assert np.isnan(found.scores[0]).any()
+    with pytest.raises(ValueError, match="Every setting has a score that is NaN"):
+        transductive_grid_search(LeastSquares(), {"shift": [0.0]}, X, y, **given)
+
+
+def _undefined_without_a_shift(model, X, y):
+    return model.estimator.shift or np.nan
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_jobs_have_the_configuration_of_the_caller(linked, n_jobs):
+    X, y = linked
+    with config_context(working_memory=7):
+        found = transductive_cross_val_score(
+            Neighbours(), X, y, cv=2, scoring=_working_memory, n_jobs=n_jobs
+        )
+    assert found.tolist() == [7.0, 7.0]
+
+
+def _working_memory(model, X, y):
+    return get_config()["working_memory"]
 
 
 def test_a_split_that_tests_bags_without_label_is_refused(linked):

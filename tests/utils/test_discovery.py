@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from importlib import import_module
 
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -28,6 +29,13 @@ def test_found_estimators_are_public_classes_of_the_package():
 def test_filter_is_a_subset(kind):
     assert set(all_estimators(kind)) <= set(all_estimators())
     assert all_estimators([kind]) == all_estimators(kind)
+
+
+def test_a_package_that_needs_an_extra_may_be_without_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "milearn.distributed._bags", None)
+    with pytest.raises(ImportError):
+        import_module("milearn.distributed").DistributedBags  # noqa: B018
+    assert len(all_estimators()) > 40
 
 
 def test_unknown_filter():

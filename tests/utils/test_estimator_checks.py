@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from joblib import Parallel, delayed, effective_n_jobs
+from sklearn import get_config
 from sklearn.base import ClusterMixin, RegressorMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -84,7 +85,7 @@ class MeanClusters(ClusterMixin, DenseOnly):
         return self
 
 
-class Doubled(TransformerMixin, DenseOnly):
+class Doubled(TransformerMixin, DenseOnly, auto_wrap_output_keys=None):
     """Bags in, bags out."""
 
     def fit(self, X, y=None):
@@ -308,6 +309,16 @@ class LosesGraphs(Doubled):
 
 class WrapsBags(Doubled):
     set_output = TransformerMixin.set_output
+
+    def transform(self, X):
+        return super().transform(X)
+
+
+class FollowsTheOutput(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.coef_ = self.coef_ * (1.0 + (get_config()["transform_output"] != "default"))
+        return self
 
 
 class TurnsInstancesRound(LeastSquaresBags):
@@ -559,6 +570,7 @@ BROKEN = [
     ("check_transform", FitTransformsElsewhere()),
     ("check_transform", LosesGraphs()),
     ("check_set_output", WrapsBags()),
+    ("check_output_configuration", FollowsTheOutput()),
     ("check_two_levels", TurnsInstancesRound()),
     ("check_witness", FirstIsWitness()),
     ("check_witness", WitnessOutside()),

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from sklearn.utils import gen_batches
+
+from ..._bags.threads import Parallel
 
 # Votes added for both labels, so that a label on which all trees agree is not certain.
 _PRIOR = 0.5

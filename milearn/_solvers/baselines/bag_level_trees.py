@@ -25,12 +25,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import delayed, effective_n_jobs
 from scipy import sparse
 from scipy.special import xlogy
 from sklearn.utils import gen_batches
 
 from ..._bags.segments import segment_max, segment_min
+from ..._bags.threads import Parallel
 
 _PAIRS_AT_ONCE = 2**21
 # Values that are sorted at once.

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.canonical import is_missing
 from ..._bags.segments import offsets_of
+from ..._bags.threads import Parallel
 from ..._fit.outcomes import survival_outcomes
 from .._errors import BagFileError, ContentError, naming
 from .npy_folder import read_npy_folder, write_npy_folder
