@@ -29,6 +29,7 @@ from .problem import (
     DisjunctiveProblem,
     DualPrices,
     WholeBags,
+    comparable,
     fresh_columns,
     weighted_sums,
 )
@@ -166,12 +167,32 @@ class InteriorSearch:
         """Continue until the relative gap is at most ``tol``, unless rounding or time ends it."""
         while self.gap > tol * max(1.0, self.value) and not self._stuck and not exhausted():
             self._step()
+        if not self._room():
+            self._finish(tol, exhausted)
         return self._result()
 
-    def _update_gap(self) -> None:
+    def _finish(self, tol: float, exhausted: Callable[[], bool]) -> None:
+        """At the maximum number of learners, close the gap of the program of these learners.
+
+        The gap over all learners stays open, and has kept the barrier parameter large.
+        """
+        master = self.master
+        try:
+            while master.at.gap() > tol * self.value and self.n_steps < _MAX_STEPS:
+                if exhausted():
+                    return
+                master.advance(_AHEAD * master.mu)
+                self.n_steps += 1
+                self.value = self._value()
+        except LinAlgError:
+            self._stuck = True
+
+    def _value(self) -> float:
         alpha, costs = self.master.at.alpha, self.master.costs
-        lost = costs @ np.maximum(0.0, 1.0 - self.master.back(alpha))
-        self.value = float(alpha.sum() + lost)
+        return float(alpha.sum() + costs @ np.maximum(0.0, 1.0 - self.master.back(alpha)))
+
+    def _update_gap(self) -> None:
+        self.value = self._value()
         self._found = self._price()
         self.gap = self.value - self.bound
 
@@ -283,7 +304,8 @@ class InteriorSearch:
         return InteriorStart(
             learners=[self.learners[k] for k in kept],
             H=self.H[kept],
-            alpha=np.where(at.alpha > at.s, at.alpha, 0.0)[kept],
+            # A learner added in the last step has both equal, but for rounding.
+            alpha=np.where(comparable(at.alpha - at.s) > 0.0, at.alpha, 0.0)[kept],
             inside=at.alpha[kept],
             y=self.center,
             bound=self.bound,
