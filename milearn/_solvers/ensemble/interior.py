@@ -152,7 +152,7 @@ class InteriorSearch:
         # In the order of the rows of the matrix.
         self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
-        self.bound, self.center = 0.0, self.master.at.y
+        self.bound, self.value, self.center = 0.0, np.inf, self.master.at.y
         self._known: set[bytes] = set()
         if start is None or isinstance(start, tuple):
             learners, H = start or ([], self.H)
@@ -167,25 +167,23 @@ class InteriorSearch:
         """Continue until the relative gap is at most ``tol``, unless rounding or time ends it."""
         while self.gap > tol * max(1.0, self.value) and not self._stuck and not exhausted():
             self._step()
-        if not self._room():
-            self._finish(tol, exhausted)
+        self._close_own_gap(tol, exhausted)
         return self._result()
 
-    def _finish(self, tol: float, exhausted: Callable[[], bool]) -> None:
-        """At the maximum number of learners, close the gap of the program of these learners.
+    def _close_own_gap(self, tol: float, exhausted: Callable[[], bool]) -> None:
+        """At the maximum number of learners, solve the program of these learners.
 
         The gap over all learners stays open, and has kept the barrier parameter large.
         """
-        master = self.master
-        try:
-            while master.at.gap() > tol * self.value and self.n_steps < _MAX_STEPS:
-                if exhausted():
-                    return
-                master.advance(_AHEAD * master.mu)
-                self.n_steps += 1
-                self.value = self._value()
-        except LinAlgError:
-            self._stuck = True
+        while not self._room() and self.master.at.gap() > tol * self.value:
+            if self.n_steps >= _MAX_STEPS or exhausted():
+                return
+            try:
+                self.master.advance(_AHEAD * self.master.mu)
+            except LinAlgError:
+                return
+            self.n_steps += 1
+            self.value = self._value()
 
     def _value(self) -> float:
         alpha, costs = self.master.at.alpha, self.master.costs
