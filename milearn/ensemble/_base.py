@@ -97,8 +97,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         return {}
 
     def _warn_of_stops(self, results: list[DPResult]) -> None:
-        # The maximum number of reductions is part of the relaxation, not an early stop.
-        stopped = [each for each in results if each.stopped not in ("", "max_rows")]
+        stopped = [each for each in results if each.stopped]
         if stopped:
             reasons = sorted({each.stopped for each in stopped})
             largest = max(each.optimality_gap for each in results)

@@ -95,7 +95,8 @@ class DPBoost(BoostedBags):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether there was nothing to add, or, with ``branch=True``, the gap is closed.
+        Whether there was nothing to add, or, with ``branch=True``, the gap is closed. At most 100
+        reductions are added, with which the bound ends.
     {n_features_in_}
     {feature_names_in_}
 
@@ -120,7 +121,8 @@ class DPBoost(BoostedBags):
     Notes
     -----
     [1]_ returns the weights of the relaxation. Here the witnesses under these weights are fixed and
-    the resulting linear program is solved, until the value of the problem no longer decreases.
+    the resulting linear program is solved, until the value of the problem no longer decreases. If
+    instances of a bag tie for the highest score, the first and the last of them are tried.
     Negative bags can have several instances. Programs with more than two million coefficients are
     solved without reductions.
 

@@ -103,9 +103,9 @@ class LPBoost(BoostedBags):
 
     Notes
     -----
-    With stumps and balls and more than two hundred instances, learners are first generated at the
-    iterates of an interior point method [2]_. With more than two million coefficients (instances
-    times learners) its solution is the result, which may have a large gap.
+    With stumps and balls, learners are first generated at the iterates of an interior point method
+    [2]_. With more than two million coefficients (instances times learners) its solution is the
+    result, which may have a large gap.
 
     References
     ----------

@@ -22,6 +22,7 @@ from milearn._solvers.common.lp import LPModel
 from milearn.datasets import make_ambiguous_plane, make_bags
 from milearn.ensemble import Ball, DPBoost, FittedClassifier, LPBoost, Stump
 from milearn.exceptions import SolverError
+from tests._solvers.ensemble.oracles import solved
 
 LEARNERS = {
     "stump": "stump",
@@ -171,6 +172,13 @@ def overlapping_bags():
     return Bags.from_list([rng.normal(size=(3, 2)) for _ in range(12)]), np.arange(12) % 2
 
 
+def noise(seed, most_bags, digits=1):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(10, most_bags))
+    blocks = [np.round(rng.normal(size=(rng.integers(1, 6), 4)), digits) for _ in range(n)]
+    return Bags.from_list(blocks), np.arange(n) % 2
+
+
 def refitted(model, X, y):
     return model.decision_function(X), model.n_features_in_, vars(model).copy()
 
@@ -222,7 +230,7 @@ def test_a_fit_that_is_broken_off_leaves_what_was_there(bags, monkeypatch, error
 
     def broken(self, **options):
         calls.append(1)
-        if len(calls) == 3:
+        if len(calls) == 2:
             raise error("stop")
         return solve(self, **options)
 
@@ -231,13 +239,13 @@ def test_a_fit_that_is_broken_off_leaves_what_was_there(bags, monkeypatch, error
         calls.clear()
         with pytest.raises(error):
             model.fit(X, y)
-        assert len(calls) == 3
+        assert len(calls) == 2
     assert not [name for name in vars(fresh) if name.endswith("_")]
     assert vars(used) == before[2]
     assert (used.decision_function(X[:, [0, 1]]) == before[0]).all()
 
 
-def test_a_program_that_is_not_solved_is_an_exception_that_names_the_status(bags, monkeypatch):
+def test_a_program_that_is_not_solved_is_an_exception_that_names_the_status(monkeypatch):
     run = LPModel._run
 
     def cut(self, *args):
@@ -247,7 +255,7 @@ def test_a_program_that_is_not_solved_is_an_exception_that_names_the_status(bags
     monkeypatch.setattr(LPModel, "_run", cut)
     model = DPBoost(C=10.0)
     with pytest.raises(SolverError, match=r"not solved by HiGHS \(status: .*[Ii]teration"):
-        model.fit(*bags)
+        model.fit(*noise(2, 60))
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
@@ -265,12 +273,54 @@ def test_time_limit_returns_the_best_found_with_its_gap(branch):
 def test_a_program_without_reductions_for_its_size_is_named():
     class Large(DPBoost):
         def _options(self, n_estimators):
-            return replace(super()._options(n_estimators), simplex_entries=0, interior_rows=1)
+            return replace(super()._options(n_estimators), simplex_entries=0)
 
     with pytest.warns(ConvergenceWarning, match="stopped early by size .*no reductions were tried"):
         model = Large().fit(*overlapping_bags())
     assert not model.converged_
     assert model.n_reductions_ == 0
+
+
+def test_the_maximum_number_of_reductions_is_no_early_stop():
+    model = DPBoost().fit(*noise(4, 60))
+    assert model.n_reductions_ == 100
+    assert model.lower_bound_ < 0.9 * model.objective_
+    assert model.converged_
+
+
+def test_a_large_program_of_the_maximum_of_learners_is_solved():
+    class Large(LPBoost):
+        def _options(self, n_estimators):
+            return replace(super()._options(n_estimators), simplex_entries=0)
+
+    X, y = make_bags(n_bags=40, n_features=5, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="stopped early by n_estimators"):
+        model = Large(n_estimators=15).fit(X, y)
+    signs = np.repeat(np.where(y == model.classes_[1], 1.0, -1.0), X.sizes)
+    H = signs * np.array([each.predict(X.instances) for each in model.learners_])
+    costs = np.ones(len(H) + len(signs))
+    optimum = solved(costs, np.hstack([H.T, np.eye(len(signs))]), np.ones(len(signs)))
+    assert model.objective_ == pytest.approx(optimum, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", [2, 8, 11])
+def test_rounding_does_not_choose_the_objective(seed):
+    """Other processors add in other orders; the cost of the second fit differs by as much."""
+    X, y = noise(seed, 60)
+    one, other = (DPBoost(C=C).fit(X, y).objective_ for C in (1.0, 1.0 + 2.0**-51))
+    assert other == pytest.approx(one, rel=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "C"), [(20, 3.0), (25, 30.0), (64, 30.0)])
+def test_no_program_with_fixed_witnesses_is_lower_where_instances_tie(seed, C):
+    X, y = noise(seed, 30, digits=0)
+    model = DPBoost(C=C).fit(X, y)
+    blocks = [
+        X.instances[[row] if label else slice(*X.offsets[bag : bag + 2])]
+        for bag, (row, label) in enumerate(zip(model.witnesses_, y, strict=True))
+    ]
+    fixed = LPBoost(C=C).fit(Bags.from_list(blocks), y)
+    assert fixed.objective_ >= model.objective_ * (1.0 - 1e-4)
 
 
 def test_the_maximum_number_of_learners():

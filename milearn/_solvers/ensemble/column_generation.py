@@ -55,8 +55,6 @@ class BoostingOptions:
     # Whether to fix the witnesses of the relaxation and solve the remaining linear program, and to
     # repeat this as long as the value decreases.
     select: bool = True
-    # From this number of rows on, learners are first searched at interior prices.
-    interior_rows: int = 100
     # If an interior solution has more coefficients of learners in rows than this, it is the result:
     # there is no simplex method, and no reductions. Not used with ``branch``.
     simplex_entries: int = 2**21
@@ -151,8 +149,8 @@ class Relaxed:
     """A relaxation that was solved, perhaps with an early stop.
 
     ``lower_bound`` holds for all learners of an exact pool, otherwise for the generated ones.
-    ``stopped`` is empty if neither learners nor reductions are missing. ``interior`` is the start
-    of the simplex method.
+    ``stopped`` is empty if no learners are missing, and no reductions up to ``max_rows``.
+    ``interior`` is the start of the simplex method.
     """
 
     relaxation: Relaxation
@@ -221,8 +219,9 @@ def relax(
         allowed = 0 if budget.exhausted() else max(0, room)
         added, violation = relaxation.separate(options.tol, allowed)
         if not added:
-            if violation > options.tol:
-                stopped = budget.cut if room > 0 and budget.stops() else "max_rows"
+            # The maximum number of reductions is part of the relaxation, not an early stop.
+            if violation > options.tol and room > 0 and budget.stops():
+                stopped = budget.cut
             break
         if not relaxation.solve(budget.remaining):
             stopped = budget.ran_out()
@@ -268,10 +267,8 @@ def interior_search(
     options: BoostingOptions,
     start: LearnerSet | InteriorStart | None = None,
 ) -> InteriorSearch | None:
-    """The search for learners at interior prices, or None for a small program."""
-    if not pool.exact or len(problem.points) + len(problem.members) < options.interior_rows:
-        return None
-    return InteriorSearch(problem, pool, options.n_estimators, start)
+    """The search for learners at interior prices, which requires an exact pool; else None."""
+    return InteriorSearch(problem, pool, options.n_estimators, start) if pool.exact else None
 
 
 def _begun(

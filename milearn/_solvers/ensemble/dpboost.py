@@ -26,7 +26,7 @@ from .column_generation import (
 from .interior import InteriorSearch, InteriorStart
 from .learners import WeakLearner
 from .pools import CachingPool, LearnerPool
-from .problem import DisjunctiveProblem
+from .problem import DisjunctiveProblem, weighted_sums
 from .relaxation import Relaxation
 
 # Relative gaps of the programs with fixed witnesses, in the first and in the second alternation,
@@ -49,7 +49,7 @@ class DPResult:
     lower_bound: float
     # Value of the linear program at the root.
     relaxation_value: float
-    # Reason of an early stop: "time_limit", "callback", "work", "size", "n_estimators", "max_rows",
+    # Reason of an early stop: "time_limit", "callback", "work", "size", "n_estimators",
     # "max_nodes", or empty.
     stopped: str
     # Objective and lower bound after each round.
@@ -238,23 +238,28 @@ def _improve_by_witnesses(
 ) -> None:
     """Alternate between witnesses and the linear program with fixed witnesses.
 
-    The first witnesses are those of an interior solution, or of the relaxation.
+    The first witnesses are those of an interior solution, or of the relaxation, and the next ones
+    those of the incumbent. F has few values, so that points of a bag often tie: the alternation
+    ends when neither the first nor the last of them have a lower value.
     """
     scores = root.relaxation.scores if near is None else near.scores
     start = root.learners if near is None else near
     seen: set[bytes] = set()
     while not budget.stops():
-        witnesses = best.problem.witnesses(scores)
-        key = np.concatenate(witnesses).tobytes()
-        if key in seen:
+        for last in (False, True):
+            witnesses = best.problem.witnesses(scores, last=last)
+            key = np.concatenate(witnesses).tobytes()
+            if key not in seen:
+                break
+        else:
             return
         seen.add(key)
         solved = relax(best.problem.restricted(witnesses), pool, budget, options, start=start)
-        improved = best.offer(*solved.learners, solved.relaxation.alpha)
-        if budget.cut or (not improved and len(seen) > 1):
+        best.offer(*solved.learners, solved.relaxation.alpha)
+        if budget.cut:
             return
         # Consecutive programs differ only in a few rows: start from the last solution.
-        scores, start = solved.relaxation.scores, solved.interior or solved.learners
+        scores, start = weighted_sums(best.alpha, best.H), solved.interior or solved.learners
 
 
 # -- branch and bound on the disjunctions ------------------------------------------------------

@@ -29,6 +29,7 @@ from .problem import (
     DisjunctiveProblem,
     DualPrices,
     WholeBags,
+    comparable,
     fresh_columns,
     weighted_sums,
 )
@@ -151,7 +152,7 @@ class InteriorSearch:
         # In the order of the rows of the matrix.
         self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
-        self.bound, self.center = 0.0, self.master.at.y
+        self.bound, self.value, self.center = 0.0, np.inf, self.master.at.y
         self._known: set[bytes] = set()
         if start is None or isinstance(start, tuple):
             learners, H = start or ([], self.H)
@@ -166,12 +167,30 @@ class InteriorSearch:
         """Continue until the relative gap is at most ``tol``, unless rounding or time ends it."""
         while self.gap > tol * max(1.0, self.value) and not self._stuck and not exhausted():
             self._step()
+        self._close_own_gap(tol, exhausted)
         return self._result()
 
-    def _update_gap(self) -> None:
+    def _close_own_gap(self, tol: float, exhausted: Callable[[], bool]) -> None:
+        """At the maximum number of learners, solve the program of these learners.
+
+        The gap over all learners stays open, and has kept the barrier parameter large.
+        """
+        while not self._room() and self.master.at.gap() > tol * self.value:
+            if self.n_steps >= _MAX_STEPS or exhausted():
+                return
+            try:
+                self.master.advance(_AHEAD * self.master.mu)
+            except LinAlgError:
+                return
+            self.n_steps += 1
+            self.value = self._value()
+
+    def _value(self) -> float:
         alpha, costs = self.master.at.alpha, self.master.costs
-        lost = costs @ np.maximum(0.0, 1.0 - self.master.back(alpha))
-        self.value = float(alpha.sum() + lost)
+        return float(alpha.sum() + costs @ np.maximum(0.0, 1.0 - self.master.back(alpha)))
+
+    def _update_gap(self) -> None:
+        self.value = self._value()
         self._found = self._price()
         self.gap = self.value - self.bound
 
@@ -283,7 +302,8 @@ class InteriorSearch:
         return InteriorStart(
             learners=[self.learners[k] for k in kept],
             H=self.H[kept],
-            alpha=np.where(at.alpha > at.s, at.alpha, 0.0)[kept],
+            # A learner added in the last step has both equal, but for rounding.
+            alpha=np.where(comparable(at.alpha - at.s) > 0.0, at.alpha, 0.0)[kept],
             inside=at.alpha[kept],
             y=self.center,
             bound=self.bound,

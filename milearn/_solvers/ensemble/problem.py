@@ -84,9 +84,10 @@ class DisjunctiveProblem:
         fall, rising = float(gains.sum() - alpha.sum()), gains > 0
         return lowest_point(1.0 / margins[rising], gains[rising], fall) if fall > 0 else 0.0
 
-    def witnesses(self, scores: np.ndarray) -> list[np.ndarray]:
-        """The highest point of each bag, the first one if several tie."""
-        return [block[[int(np.argmax(scores[block]))]] for block in self.members]
+    def witnesses(self, scores: np.ndarray, *, last: bool = False) -> list[np.ndarray]:
+        """The highest point of each bag; the first or the last of those equal but for rounding."""
+        scores, step = comparable(scores), -1 if last else 1
+        return [block[::step][[int(np.argmax(scores[block[::step]]))]] for block in self.members]
 
     def restricted(self, members: list[np.ndarray]) -> DisjunctiveProblem:
         """The program with fewer points per bag; a bag of one point is a constraint with a sign."""

@@ -83,11 +83,10 @@ def noisy_problem(inherited):
 
 
 @pytest.mark.parametrize("inherited", [False, True])
-@pytest.mark.parametrize("interior_rows", [1, 10**9])
-def test_a_search_that_is_cut_off_says_so_and_keeps_the_best(inherited, interior_rows):
+def test_a_search_that_is_cut_off_says_so_and_keeps_the_best(inherited):
     """Wherever the clock stops it."""
     problem, pool = noisy_problem(inherited)
-    options = BoostingOptions(max_rows=20, interior_rows=interior_rows)
+    options = BoostingOptions(max_rows=20)
     clock = Clock()
     full = solve_disjunctive(problem, pool, Budget(1e9, clock=clock), options)
     n_looks = int(clock.now)
@@ -103,9 +102,8 @@ def test_a_search_that_is_cut_off_says_so_and_keeps_the_best(inherited, interior
         assert found.stopped == "time_limit" or found.objective == full.objective
         objectives.append(found.objective)
     assert found.stopped == "time_limit"
-    if interior_rows == 1:
-        # Good witnesses come before the bound is raised.
-        assert objectives[len(objectives) // 2] < 0.5 * empty
+    # Good witnesses come before the bound is raised.
+    assert objectives[len(objectives) // 2] < 0.5 * empty
     assert objectives[-1] <= 1.2 * full.objective
 
 
@@ -147,7 +145,7 @@ def test_rounding_does_not_choose_between_equal_solutions(factor, taken):
 def test_the_interior_solution_of_a_large_program_is_that_of_the_simplex_method(inherited):
     problem, pool = noisy_problem(inherited)
     # Without reductions, and from the same witnesses: the programs that both solve are the same.
-    options = {"max_rows": 0, "interior_rows": 1, "tol": 1e-6}
+    options = {"max_rows": 0, "tol": 1e-6}
     vertex = solve_disjunctive(problem, pool, Budget(), BoostingOptions(**options))
     large = BoostingOptions(simplex_entries=0, max_products=10**15, **options)
     inside = solve_disjunctive(problem, pool, Budget(), large)
@@ -162,9 +160,9 @@ def test_the_interior_solution_of_a_large_program_is_that_of_the_simplex_method(
 
 def test_a_large_program_ends_at_its_learners_or_its_work():
     problem, pool = noisy_problem(True)
-    full = solve_disjunctive(problem, pool, Budget(), BoostingOptions(interior_rows=1))
+    full = solve_disjunctive(problem, pool, Budget(), BoostingOptions())
     empty = problem.value(np.zeros(0), np.zeros(problem.n_points))
-    large = {"simplex_entries": 0, "interior_rows": 1}
+    large = {"simplex_entries": 0}
     for options, reason in (
         (BoostingOptions(n_estimators=6, **large), "n_estimators"),
         (BoostingOptions(max_products=10**6, **large), "work"),

@@ -7,8 +7,6 @@ import pytest
 
 from milearn import Bags
 from milearn._bags.distinct import distinct_points
-from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
-from milearn._solvers.ensemble.dpboost import solve_disjunctive
 from milearn._solvers.ensemble.interior import InteriorSearch, soft_prices
 from milearn._solvers.ensemble.pools import StumpPool
 from milearn._solvers.ensemble.problem import (
@@ -61,27 +59,6 @@ def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
     # The learners kept hold an optimum: the others have no weight in any.
     again = searched(problem, pool, found)
     assert again.bound == pytest.approx(expected, rel=2e-7)
-
-
-@pytest.mark.parametrize("max_rows", [0, 10_000])
-@pytest.mark.parametrize("ambiguous", [True, False])
-def test_bounds_do_not_depend_on_the_start(max_rows, ambiguous):
-    problem, X = problem_of_bags(2, n_bags=8 if ambiguous else 50, ambiguous=ambiguous, C=0.5)
-    found = []
-    for rows in (1, 10**9):
-        options = BoostingOptions(tol=1e-8, max_rows=max_rows, interior_rows=rows)
-        root = relax(problem, StumpPool(X), Budget(), options)
-        assert (root.interior is not None) == (rows == 1)
-        found.append(solve_disjunctive(problem, StumpPool(X), Budget(), options))
-    one, other = found
-    assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-6)
-    if not ambiguous:
-        assert one.objective == pytest.approx(other.objective, rel=1e-8)
-    # Which witnesses come out is a matter of the start; both are values of (5).
-    for each in found:
-        value = problem.value(each.alpha, each.alpha @ each.H)
-        assert each.objective == pytest.approx(value, rel=1e-12)
-        assert each.lower_bound <= each.objective
 
 
 def test_a_spent_budget_leaves_the_best_so_far():

@@ -105,15 +105,6 @@ def test_generated_program_reaches_the_full_one(seed, C):
     assert found.lower_bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_an_interior_start_reaches_the_full_program(seed):
-    problem, X, _, _ = small_problem(seed)
-    options = BoostingOptions(tol=1e-9, max_rows=10_000, interior_rows=0)
-    found = relax(problem, StumpPool(X), Budget(), options)
-    expected = full_relaxation(problem, all_columns(X))
-    assert found.value == pytest.approx(expected, rel=1e-7, abs=1e-7)
-
-
 def test_reductions_are_needed_somewhere():
     """Without this the test above could pass by the relaxation without reductions."""
     raised = 0
@@ -149,7 +140,7 @@ def test_fewer_reductions_give_a_weaker_bound():
     bounds = [each.lower_bound for each in found]
     assert bounds[0] < bounds[1] < bounds[2]
     assert bounds[2] <= min(each.objective for each in found) * (1 + 1e-9)
-    assert [each.stopped for each in found] == ["max_rows", "max_rows", ""]
+    assert all(each.converged for each in found)
     assert [each.n_reductions for each in found[:2]] == [0, 10]
 
 
