@@ -55,7 +55,7 @@ class CCCPSolution:
     # One value per step, not increasing.
     history: list[float] = field(default_factory=list)
     n_iter: int = 0
-    # "max_iter", "max_passes", "callback", or empty if the run converged.
+    # "max_iter", "max_passes", "gap", "callback", or empty if the run converged.
     stopped: str = "max_iter"
     # Duality gap of the last convex step, in units of the objective.
     dual_gap: float = np.inf
