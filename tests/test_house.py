@@ -9,7 +9,9 @@ import runpy
 import subprocess
 import sys
 from functools import cache
+from importlib.util import resolve_name as absolute_name
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 import sklearn.base
@@ -316,6 +318,19 @@ def test_private_names_of_sklearn_stand_in_one_module():
     }
     assert users.pop("milearn/_compat.py")
     assert users == {}
+
+
+def test_references_of_docstrings_lead_somewhere():
+    missing = []
+    for path, text, _ in sources("milearn", "benchmarks"):
+        package = path.rpartition("/")[0].replace("/", ".")
+        # Relative and absolute ones; Sphinx looks for the others.
+        for name in re.findall(r":\w+:`~?((?:\.|milearn\.)[\w.]+)", text):
+            try:
+                resolve_name(absolute_name(name, package))
+            except (ImportError, AttributeError) as error:
+                missing.append(f"{path}: {name} ({error})")
+    assert missing == []
 
 
 @pytest.mark.parametrize(

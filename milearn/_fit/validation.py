@@ -731,7 +731,8 @@ def bag_weights(
     Raises
     ------
     ValueError
-        If ``class_weight`` names an unknown class, or has a weight that is negative or not finite.
+        If ``class_weight`` names an unknown class, has a weight that is negative or not finite, or
+        leaves a class without weight.
 
     See Also
     --------
@@ -760,7 +761,10 @@ def bag_weights(
         factors = np.array([float(class_weight.get(label, 1.0)) for label in labels])
         if (factors < 0).any() or not np.isfinite(factors).all():
             raise ValueError("class_weight must hold finite numbers that are not negative.")
-    return sample_weight * factors[codes]
+    weights: np.ndarray = sample_weight * factors[codes]
+    if len(np.unique(codes[weights > 0])) < len(np.unique(codes[sample_weight > 0])):
+        raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
+    return weights
 
 
 def warn_of_unnamed_positive(estimator: Any, classes: np.ndarray, positive: int) -> None:
@@ -827,8 +831,6 @@ class TrainingLabels:
             class_weight = {key: class_weight[key] for key in class_weight if key not in ignored}
         weights = bag_weights(class_weight, classes, codes, sample_weights[weighted])
         left = weights > 0
-        if len(np.unique(codes[left])) < len(classes):
-            raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
         used = weighted[left]
         return cls(
             labels, used, codes[left], weights[left], sample_weights[used], classes, positive

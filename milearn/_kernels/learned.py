@@ -16,7 +16,7 @@ pairs of training instances for the scale s), times ``width``:
     "miles_rows"        exp(-|r_A - r_B|^2 / median)    r: max_a exp(-d(a, t)^2 / s) for each
                                                         training instance t, standardised
     "emd"               exp(-E(A, B) / median)          E: earth mover's distance
-    "graph"             sum of W_a W_b exp(-d(a, b)^2 / s) over all pairs, see :mod:`.graph`
+    "graph"             sum of W_a W_b exp(-d(a, b)^2 / s) over all pairs, see :func:`graph_kernel`
 
 With ``cosine=True`` instances are divided by their lengths first (except for "mean"). The first
 four are then cosines between the vectors of two bags, and nothing is standardised; s of
@@ -96,7 +96,7 @@ class _Bags:
         return bag_vectors("statistics", self.raw, self.offsets)
 
     def vectors(self, name: str, rows: Any) -> Any:
-        """The vectors of :func:`.bag_vectors` of ``rows``; instances in a file are read once."""
+        """The :func:`.bag.bag_vectors` of ``rows``; instances in a file are read once."""
         if rows is not self.raw or sparse.issparse(rows) or isinstance(rows, np.ndarray):
             return bag_vectors(name, rows, self.offsets)
         columns = np.split(self._statistics, 4, axis=1)

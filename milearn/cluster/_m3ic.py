@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
 from .._bags import Bags
@@ -20,16 +19,18 @@ from .._compat import (
     with_callbacks,
 )
 from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
-from .._fit.multi_start import MultiStart, warn_of_stops
+from .._fit.multi_start import MultiStart, warn_of_gaps, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS
-from .._fit.warn import warn_user
 from .._solvers.cluster.initial_weights import k_means_weights
 from .._solvers.cluster.margins import scores_of
 from .._solvers.cluster.max_margin import ClusterProblem, ClusterSolution, max_margin_clusters
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.passes import STREAM_BYTES, bag_maxima, bag_means, highest, instance_scores
 from ..base import BagClusterer
+
+# Lower limit of the relative gap, which is due to rounding.
+_MIN_TOL = 1e-10
 
 
 class M3IC(CallbackSupport, BagClusterer):
@@ -75,7 +76,8 @@ class M3IC(CallbackSupport, BagClusterer):
         Minimum number of bags per cluster. None is the published problem, in which clusters can be
         empty.
     tol : float, default=0.01
-        Relative decrease of the objective at which to stop.
+        Relative decrease of the objective at which to stop, and duality gap of the convex steps
+        relative to the objective; at least 1e-10.
     max_iter : int, default=100
         Maximum number of convex steps per run.
     {random_state: the starts}
@@ -104,7 +106,7 @@ class M3IC(CallbackSupport, BagClusterer):
     n_cuts_ : int
         Number of cutting planes in these steps.
     converged_ : bool
-        Whether the best run converged.
+        Whether the best run converged, with a duality gap of at most ``tol`` times the objective.
     {n_features_in_}
     {feature_names_in_}
 
@@ -219,7 +221,8 @@ class M3IC(CallbackSupport, BagClusterer):
         # Additional jobs share the blocks of a pass.
         source = _source(bags, runs.n_threads(len(starts)))
         problem = ClusterProblem(source, self.C, self.balance, self.margin, smallest)
-        solve = partial(_solve, problem, SolverOptions(self.tol, self.max_iter))
+        options = SolverOptions(max(self.tol, _MIN_TOL), self.max_iter)
+        solve = partial(_solve, problem, options)
         (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)
         self._replace_fitted(
             {
@@ -262,12 +265,7 @@ class M3IC(CallbackSupport, BagClusterer):
 
     def _warn(self, best: ClusterSolution) -> None:
         warn_of_stops("M3IC", [best], self.max_iter)
-        if not best.steps_converged:
-            warn_user(
-                f"A convex step of M3IC was only solved to a duality gap of {best.dual_gap:.1e} "
-                f"(objective {best.objective:.3g}): scale the features or lower C.",
-                ConvergenceWarning,
-            )
+        warn_of_gaps("M3IC", [best], max(self.tol, _MIN_TOL))
 
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each bag: the one with the highest score of an instance.

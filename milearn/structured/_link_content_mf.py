@@ -179,8 +179,6 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         labelled, known = known_labels(self, y, bags, self.unlabeled)
         classes, codes, positive = encode_classes(known)
         weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
-        if len(np.unique(codes[weights > 0])) < len(classes):
-            raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
         options = FactorOptions(
             self.n_components, self.content_weight, self.ridge, self.tol, self.max_iter
         )

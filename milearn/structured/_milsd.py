@@ -228,8 +228,6 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         classes, codes, positive = encode_classes(known, self.pos_label)
         warn_of_unnamed_positive(self, classes, positive)
         weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
-        if not weights.any():
-            raise ValueError("class_weight leaves no bag with a weight: a classifier needs two.")
         active = self._active_bags(bags, labelled)
         problems = [
             self._problem(active, np.where(codes == task, 1.0, -1.0), weights / len(labelled))

@@ -9,7 +9,8 @@ weights, groups, an estimator and its settings, with C from 1e-8 to 1e8. A probl
 - a number is not finite, or the pickled model predicts other values;
 - a stated objective is not the value of the stated problem;
 - a feasible point of another solver contradicts a stated gap or lower bound;
-- NaN or a single class are accepted.
+- NaN or a single class are accepted;
+- it has not ended after ``--limit`` seconds.
 
 Failures are printed with the seed from which ``--only`` makes them again, and the exit status is 1.
 """
@@ -18,11 +19,13 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import signal
 import sys
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
@@ -370,20 +373,44 @@ def predictions(model: BaseEstimator, bags: Bags) -> dict[str, np.ndarray]:
     return {name: np.asarray(getattr(model, name)(bags)) for name in names if hasattr(model, name)}
 
 
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise ``TimeoutError`` after some seconds, when the library that runs then returns.
+
+    Windows has no such signal, and no limit.
+    """
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"it has not ended after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def soak(
     seeds: Sequence[int],
     names: Sequence[str] = (),
     say: Callable[[str], None] = print,
     drawn: Callable[[int, Sequence[str]], Problem] = draw,
+    limit: float = 120.0,
 ) -> Report:
-    """Judge the problems of the seeds."""
+    """Judge the problems of the seeds, each for at most ``limit`` seconds."""
     report = Report()
     for seed in seeds:
         problem = drawn(seed, names)
         name = type(problem.model).__name__
         report.fits[name] += 1
         try:
-            converged, _, _ = judge(problem)
+            with time_limit(limit):
+                converged, _, _ = judge(problem)
         except Exception as error:
             report.failed[name] += 1
             report.failures.append(f"{problem}\n    {type(error).__name__}: {error}")
@@ -400,8 +427,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the first problem")
     parser.add_argument("--only", type=int, nargs="+", help="seeds of these problems alone")
     parser.add_argument("--estimators", nargs="+", default=(), help="names of estimators")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for each problem")
     args = parser.parse_args(arguments)
-    report = soak(args.only or range(args.seed, args.seed + args.problems), args.estimators)
+    seeds = args.only or range(args.seed, args.seed + args.problems)
+    report = soak(seeds, args.estimators, limit=args.limit)
     print(report.table())
     return 1 if report.failures else 0
 

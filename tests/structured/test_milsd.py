@@ -468,12 +468,12 @@ def test_an_objective_near_zero_is_no_reason_to_go_on():
     assert found.dual_gap <= 1e-6 * 1e-8
 
 
-def test_a_class_without_weight_decides_nothing():
-    # The tie of all instances at w = 0 was broken by means over a weight of zero.
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_a_class_without_weight_is_refused(label):
+    # It fitted a constant without a word, because some bags had a weight.
     bags, y = case(0, graph="none")
-    model = MILSD(class_weight={0.0: 0.0}).fit(bags, y)
-    assert model.objective_ == pytest.approx(0.0, abs=1e-12)
-    assert (model.predict(bags) == 1.0).all()
+    with pytest.raises(ValueError, match="class_weight leaves a class without weight"):
+        MILSD(class_weight={label: 0.0}).fit(bags, y)
 
 
 @pytest.mark.parametrize("graph", ["bag", "none"])

@@ -4,8 +4,8 @@
 
 The risk R >= 0 is replaced by the maximum of its cuts, the tangent planes R(v) + g'(w - v) found so
 far. The dual of this problem is a quadratic program with one variable per cut. There are a few
-dozen cuts, regardless of the number of bags and features. The most violated cut is added while its
-violation exceeds the precision, and the program is solved again (Joachims, Finley & Yu, Machine
+dozen cuts, regardless of the number of bags and features. The most violated cut is added while the
+duality gap exceeds the precision, and the program is solved again (Joachims, Finley & Yu, Machine
 Learning 77, 2009: the 1-slack formulation). The dual value is a lower bound at every step, the best
 point an upper one.
 
@@ -41,7 +41,7 @@ _MAX_HALVINGS = 60
 _LINE_SEARCH = 0.01
 # Newton's method ends when the possible gain is at most this fraction of the objective.
 _KINK = 1e-4
-# Newton's method may leave a gain of this fraction of the violation of the last cut.
+# Newton's method may leave a gain of this fraction of the last violation, or of the precision.
 _ENOUGH = 1e-2
 
 
@@ -69,6 +69,7 @@ def cutting_plane(
     cost: float,
     tol: float,
     *,
+    scale: float = 0.0,
     held: IntervalOfWidth | None = None,
     max_iter: int = 1000,
     drop_after: int = 20,
@@ -84,7 +85,9 @@ def cutting_plane(
     cost : float
         C above.
     tol : float
-        The run ends when the risk exceeds its largest cut by no more than this.
+        Duality gap, as a fraction of the objective, at which to stop.
+    scale : float, default=0.0
+        Lower bound of the objective in this fraction.
     held : IntervalOfWidth, default=None
         The set of the last entries of w.
     max_iter : int, default=1000
@@ -106,18 +109,16 @@ def cutting_plane(
         if best is None or objective < best.objective:
             best = CuttingPlaneResult(w, objective)
         best.lower_bound, best.n_iter, best.n_cuts = lower, n_iter, model.size
-        precision = max(tol, _ROUNDING * value)
-        missing = violation > precision
-        # A start with zero risk violates no cut, but it does not minimise the model.
-        if not missing and (n_iter > 1 or not w.any()):
-            # Minimisers of programs with few digits violate no cut either; the bound tells them.
-            best.converged = best.gap <= 2.0 * cost * precision
-            break
-        if n_iter == max_iter:
+        allowed = max(tol, _ROUNDING) * max(best.objective, scale)
+        missing = violation > _ROUNDING * value
+        best.converged = best.gap <= allowed
+        # A start with zero risk violates no cut, but it does not minimise the model. Minimisers of
+        # programs with few digits violate no cut either, although the gap is open.
+        if best.converged or n_iter == max_iter or not (missing or n_iter == 1):
             break
         if missing:
             model.add(value, slope, w)
-        w, bound = model.minimise(best.objective, _ENOUGH * cost * min(violation, tol))
+        w, bound = model.minimise(best.objective, _ENOUGH * min(cost * violation, allowed))
         lower = max(lower, bound)
     assert best is not None, f"max_iter={max_iter}"
     return best

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._bags.blocks import PassSource
-from ..common.cccp import CCCPSolution, SolverOptions, cccp
+from ..common.cccp import CCCPSolution, SolverOptions, cccp, rounding_scale
 from ..common.passes import gather, highest, sum_of_means
 from .assignment import assign
 from .balance import Balance
@@ -83,8 +83,6 @@ class ClusterSolution(CCCPSolution):
     # Row of the witness and cluster of each bag.
     witnesses: np.ndarray
     labels: np.ndarray
-    # Whether every convex step reached its precision.
-    steps_converged: bool
     n_cuts: int  # in all steps
 
 
@@ -92,7 +90,6 @@ def max_margin_clusters(
     problem: ClusterProblem,
     start: np.ndarray,
     options: SolverOptions,
-    slack_tol: float = 0.01,
     max_cuts: int = 1000,
 ) -> ClusterSolution:
     """One run of the concave-convex procedure.
@@ -103,8 +100,8 @@ def max_margin_clusters(
     start : ndarray of shape (n_clusters, n_features)
         Weights that determine the initial witnesses and clusters; their length does not matter.
     options : SolverOptions
-    slack_tol : float, default=0.01
-        Precision of the mean slack of a convex step; the slack of a bag is in units of the margin.
+        ``tol`` is also the relative duality gap of the last convex step; without it the run has not
+        converged.
     max_cuts : int, default=1000
         Maximum number of cutting planes in one convex step.
 
@@ -115,32 +112,36 @@ def max_margin_clusters(
     """
     (k, d), source, C = start.shape, problem.source, problem.C
     balance = Balance.of(problem.mean_sum, problem.balance, k)
-    n_cuts, steps_converged = 0, True
+    n_cuts, scale = 0, rounding_scale(np.array([C]))
 
     def step(linearisation: np.ndarray, before: _ClusterPoint | None, tol: float) -> _ClusterPoint:
-        nonlocal n_cuts, steps_converged
+        nonlocal n_cuts
         rows, clusters = linearisation
         order = np.argsort(clusters, kind="stable")
         counts = np.bincount(clusters, minlength=k)
         witnesses = gather(source, rows[order])
         risk = LinearisedRisk(witnesses, counts, margin=problem.margin, balance=balance)
         first = np.zeros(balance.dim(k, d)) if before is None else balance.split(before.weights)
-        solved = cutting_plane(risk, first, C, tol, held=balance.held, max_iter=max_cuts)
+        solved = cutting_plane(
+            risk, first, C, tol, scale=scale, held=balance.held, max_iter=max_cuts
+        )
         n_cuts += solved.n_iter
-        steps_converged &= solved.converged
         weights = balance.join(solved.w, k)
         rows, clusters, hinges = problem.choose(weights)
         objective = 0.5 * float(np.sum(weights * weights)) + C * float(hinges.mean())
         return _ClusterPoint(objective, solved.gap, np.stack([rows, clusters]), weights)
 
     chosen = np.stack(problem.choose(start, first=True)[:2])
-    run = cccp(step, chosen, options, inner_tol=slack_tol)
+    # The last step may lower the objective by tol, of which its gap then is a larger fraction.
+    run = cccp(step, chosen, options, inner_tol=0.5 * options.tol)
     best = run.point
+    if not run.stopped and run.dual_gap > options.tol * max(run.objective, scale):
+        run.stopped = "gap"
     return ClusterSolution(
         weights=best.weights,
         witnesses=best.linearisation[0],
         labels=best.linearisation[1],
-        steps_converged=steps_converged,
         n_cuts=n_cuts,
+        objective_scale=scale,
         **run.outcome(),
     )

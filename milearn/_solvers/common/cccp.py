@@ -29,10 +29,14 @@ class SolverOptions:
 
     # Relative decrease of the objective at which to stop.
     tol: float
-    # Maximum number of outer iterations.
+    # Maximum number of outer iterations, at least one: without a step there is no solution.
     max_iter: int
     # Called with the number of the iteration and the objective; True asks to stop.
     on_iteration: Callable[[int, float], bool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_iter < 1:
+            raise ValueError(f"max_iter={self.max_iter}: there is no solution without a step.")
 
     def watched_by(self, on_iteration: Callable[[int, float], bool] | None) -> SolverOptions:
         """The options with another function to call at each step."""
@@ -55,7 +59,7 @@ class CCCPSolution:
     # One value per step, not increasing.
     history: list[float] = field(default_factory=list)
     n_iter: int = 0
-    # "max_iter", "max_passes", "callback", or empty if the run converged.
+    # "max_iter", "max_passes", "gap", "callback", or empty if the run converged.
     stopped: str = "max_iter"
     # Duality gap of the last convex step, in units of the objective.
     dual_gap: float = np.inf

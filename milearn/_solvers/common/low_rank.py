@@ -100,7 +100,7 @@ def centered_kernel(
     n = len(rows)
     if 8 * n * n > max_bytes:
         raise MemoryError(
-            f"The relaxation needs the kernel matrix of {n} x {n} instances "
+            f"The fit needs the kernel matrix of {n} x {n} instances "
             f"({8 * n * n / 2**20:.0f} MiB): raise working_memory by sklearn.set_config, or "
             "set n_components to use a low-rank approximation."
         )

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg.lapack import dgetrf, dgetrs
+from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf
 
 from ...exceptions import SolverError
 from .gram import Matrix
@@ -30,6 +30,9 @@ BACKENDS: tuple[str, ...] = ("piqp", "osqp")
 
 # A first-order method is slow beyond this precision; the solution is polished by the active set.
 _FIRST_ORDER_TOL = 1e-5
+
+# Negative curvature that counts as rounding where the diagonal is one: OSQP's own regularisation.
+_CONCAVITY = 1e-6
 
 # If the backend reports a failure, its solution is used up to this residual; the duality gap of the
 # problem of the caller then measures the error.
@@ -206,6 +209,11 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list
     P, G, A = problem.P, problem.G, problem.A
     options: dict[str, Any]
     if solver == "osqp":
+        # Of a matrix that is not convex beyond rounding, OSQP's C code prints to the terminal.
+        diagonal = np.diagonal(P)
+        scales = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        if dpotrf(P / scales / scales[:, None] + _CONCAVITY * np.eye(len(P)))[1]:
+            return None, [None] * 3, False, "not convex"
         P, G, A = (sparse_columns(matrix) for matrix in (P, G, A))
         options = dict.fromkeys(("eps_abs", "eps_rel"), max(tol, _FIRST_ORDER_TOL))
         # Without raise_error qpsolvers would warn.

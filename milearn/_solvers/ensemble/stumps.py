@@ -272,7 +272,7 @@ def stump_scores(
         1 for stumps that are 1 above their threshold, -1 for stumps that are 1 below it.
     per_bin : ndarray of shape (n_bins,), default=None
         Weights of the points with a sign by bin, which do not depend on ``sign``. The prices must
-        then be the result of :meth:`.DualPrices.without_rounding`.
+        then be the result of :meth:`.problem.DualPrices.without_rounding`.
 
     Returns
     -------

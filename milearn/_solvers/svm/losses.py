@@ -82,7 +82,7 @@ class Hinge:
 
     @property
     def objective_scale(self) -> float:
-        """See :func:`.common.rounding.rounding_scale`."""
+        """See :func:`..common.cccp.rounding_scale`."""
         return rounding_scale(self.weights)
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:
@@ -126,7 +126,7 @@ class Tube:
 
     @property
     def objective_scale(self) -> float:
-        """See :func:`.common.rounding.rounding_scale`."""
+        """See :func:`..common.cccp.rounding_scale`."""
         return rounding_scale(self.weights, float(np.abs(self.targets).max()))
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:

@@ -18,8 +18,8 @@ from milearn._solvers.cluster.margins import LinearisedRisk
 from milearn._solvers.cluster.max_margin import ClusterProblem, max_margin_clusters
 from milearn._solvers.common.cccp import SolverOptions
 
-EXACT = (SolverOptions(tol=1e-10, max_iter=100), 1e-10)
-ROUGH = (SolverOptions(tol=0.01, max_iter=100), 0.05)
+EXACT = SolverOptions(tol=1e-10, max_iter=100)
+ROUGH = SolverOptions(tol=0.01, max_iter=100)
 
 
 def some_bags(seed, n_bags=12, d=3, largest=4, shift=1.5):
@@ -115,7 +115,7 @@ def test_instances_far_off_the_origin_do_not_end_at_zero_weights():
     m, clusters, C, tol = witnesses.sum(axis=0), np.zeros(30, dtype=int), 1e4, 1e-6
     result, found = linearised(witnesses, clusters, 4, C, 100.0, m, tol)
     assert result.converged
-    assert result.gap <= C * tol
+    assert result.gap <= tol * result.objective
     # One cluster, and ten features for its bags: their hinges can all be zero.
     hinges = np.maximum(0.0, 1.0 - margins(found, witnesses)[:, 0])
     assert hinges.mean() == pytest.approx(0.0, abs=tol)
@@ -160,9 +160,9 @@ def test_descent_and_the_value_of_the_problem(k, C, balance, margin):
     for seed in range(2):
         start = np.random.default_rng(seed).normal(size=(k, 4))
         for precision in (ROUGH, EXACT):
-            result = max_margin_clusters(problem, start, *precision)
+            result = max_margin_clusters(problem, start, precision)
             assert result.converged
-            assert result.steps_converged
+            assert result.dual_gap <= precision.tol * result.objective
             assert np.diff(result.history).max(initial=0.0) <= 0
             assert result.history[-1] == result.objective
             value = objective(result.weights, instances, offsets, C, margin)
@@ -206,7 +206,7 @@ def best_of(instances, offsets, k, C, balance, n_init=40):
     problem = ClusterProblem(ArraySource(instances, offsets), C, balance)
     rng = np.random.default_rng(0)
     starts = [rng.normal(size=(k, instances.shape[1])) for _ in range(n_init)]
-    return min(max_margin_clusters(problem, start, *EXACT).objective for start in starts)
+    return min(max_margin_clusters(problem, start, EXACT).objective for start in starts)
 
 
 @pytest.mark.parametrize("balance", [None, 0.2])
@@ -248,8 +248,8 @@ def test_a_balance_that_binds_most_clusters_is_kept():
     instances, offsets = rng.normal(size=(400, 20)) + 1.0, np.arange(0, 401, 4)
     k, C, balance = 24, 100.0, 0.5
     problem = ClusterProblem(ArraySource(instances, offsets), C, balance)
-    result = max_margin_clusters(problem, rng.normal(size=(k, 20)), *ROUGH)
-    assert result.steps_converged
+    result = max_margin_clusters(problem, rng.normal(size=(k, 20)), ROUGH)
+    assert result.converged
     assert np.ptp(result.weights @ problem.mean_sum) <= balance * (1 + 1e-6)
     assert np.diff(result.history).max(initial=0.0) <= 0
     W = cp.Variable((k, 20))
@@ -263,7 +263,7 @@ def test_a_balance_that_binds_most_clusters_is_kept():
         [cp.max(scores) - cp.min(scores) <= balance],
     )
     value = oracle.solve(solver=cp.CLARABEL)
-    assert value * (1 - 1e-6) <= result.objective <= value + C * 0.05
+    assert value * (1 - 1e-6) <= result.objective <= value * 1.01
 
 
 def filled_optimum(instances, offsets, k, C, smallest):
@@ -282,7 +282,7 @@ def test_full_clusters_reach_the_optimum_over_all_that_are_large_enough():
     instances, offsets = rng.normal(size=(5, 2)), np.array([0, 2, 3, 4, 5])
     problem = ClusterProblem(ArraySource(instances, offsets), 8.0, None, smallest=2)
     starts = [rng.normal(size=(2, 2)) for _ in range(20)]
-    found = [max_margin_clusters(problem, start, *EXACT) for start in starts]
+    found = [max_margin_clusters(problem, start, EXACT) for start in starts]
     best = min(result.objective for result in found)
     assert best == pytest.approx(filled_optimum(instances, offsets, 2, 8.0, 2), rel=1e-6)
 
@@ -296,7 +296,7 @@ def test_no_cluster_is_smaller_and_the_objective_is_that_of_the_labels(smallest,
     for balance in (None, 0.5):
         problem = ClusterProblem(source, C, balance, margin=margin, smallest=smallest)
         start = np.random.default_rng(0).normal(size=(k, 3))
-        result = max_margin_clusters(problem, start, *ROUGH)
+        result = max_margin_clusters(problem, start, ROUGH)
         assert np.bincount(result.labels, minlength=k).min() >= smallest
         assert np.diff(result.history).max(initial=0.0) <= 0
         g = margins(result.weights, instances, margin)
@@ -310,7 +310,7 @@ def test_no_cluster_is_smaller_and_the_objective_is_that_of_the_labels(smallest,
         assert result.objective == pytest.approx(value, rel=1e-10)
     # Without the option these bags leave clusters nearly empty.
     free = ClusterProblem(source, C, None, margin=margin)
-    labels = max_margin_clusters(free, start, *ROUGH).labels
+    labels = max_margin_clusters(free, start, ROUGH).labels
     assert np.bincount(labels, minlength=k).min() < 7
 
 

@@ -104,3 +104,9 @@ def test_the_callback_sees_every_step_and_may_stop():
     assert [iteration for iteration, _ in seen] == [1, 2, 3]
     assert result.stopped == "callback"
     assert not result.converged
+
+
+def test_no_step_is_refused():
+    # Its result once had no point, or an infinite gap after one step that was not made.
+    with pytest.raises(ValueError, match="no solution without a step"):
+        SolverOptions(tol=1e-6, max_iter=0)

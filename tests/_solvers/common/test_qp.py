@@ -151,3 +151,11 @@ def test_a_wandering_active_set_gives_up():
     n, m = len(problem.q), len(problem.h)
     everything = ActiveSet(np.ones(n, bool), np.zeros(n, bool), np.ones(m, bool))
     assert active_set_iterations(problem, everything, "none") is None
+
+
+def test_the_second_backend_prints_nothing(capfd):
+    # OSQP's C code prints of a program that is not convex, whatever its settings.
+    problem = QPProblem(np.diag([-1.0, 1.0]), np.ones(2), lb=np.zeros(2))
+    found = qp._solution_of(problem, 1e-8, "osqp")
+    assert found[2:] == (False, "not convex")
+    assert capfd.readouterr() == ("", "")

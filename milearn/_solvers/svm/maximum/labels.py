@@ -248,7 +248,7 @@ def solve_instance_labels_rows(
 
 
 class _Labels:
-    """The problem for :func:`.descent.descend`; labels are the linearisation."""
+    """The problem for :func:`...common.descent.descend`; labels are the linearisation."""
 
     def __init__(self, source: PassSource, loss: Hinge, limits: RowLimits) -> None:
         self.source, self.loss, self.limits = source, loss, limits

@@ -11,8 +11,8 @@ Bags have ranks :math:`r_i \in \{0, \dots, T\}` and the costs :math:`c_i`. With 
 A bag is positive for the thresholds below its rank and negative for the others, so this is MI-SVM
 for T + 1 copies of a bag with one weight vector and an intercept for each threshold. The
 concave-convex procedure replaces the maxima of the first sum by the witnesses of the bags. The
-convex step is a :class:`..common.newton.GroupProblem` with T variables without a norm, and
-:mod:`..common.descent` describes the procedure. For fixed w the best thresholds are those of T
+convex step is a :class:`...common.newton.GroupProblem` with T variables without a norm, and
+:mod:`...common.descent` describes the procedure. For fixed w the best thresholds are those of T
 separate problems of one variable. Their order follows, because the bags above a threshold are also
 above the lower ones.
 """
