@@ -120,6 +120,23 @@ def test_storage_order_and_duplicates_do_not_matter(few, tmp_path):
     np.testing.assert_allclose(single.coef_, double.coef_, rtol=1e-6)
 
 
+@pytest.mark.parametrize("seed", [143, 165])
+def test_features_of_two_values_in_another_order_and_sparse(seed):
+    """Scores of bags tie, and are rounded in another way."""
+    rng = np.random.default_rng(seed)
+    n, d = rng.integers(16, 30), rng.integers(2, 8)
+    sizes = rng.integers(1, 12, n)
+    X, offsets = (rng.random((sizes.sum(), d)) < 0.4).astype(float), np.r_[0, np.cumsum(sizes)]
+    y = rng.permutation(np.arange(n) % 2)
+    order = np.concatenate(
+        [rng.permutation(rows) for rows in np.split(np.arange(len(X)), offsets[1:-1])]
+    )
+    model = ShareDiscriminant().fit(Bags(X, offsets), y)
+    for instances in (X[order], sparse.csr_array(X)):
+        other = ShareDiscriminant().fit(Bags(instances, offsets), y)
+        np.testing.assert_allclose(other.coef_, model.coef_, rtol=1e-6, atol=1e-9)
+
+
 def test_three_classes():
     y = np.arange(90) % 3
     bags, _ = cohort(1, np.array([0.0, 0.05, 0.3])[y], size=40)
