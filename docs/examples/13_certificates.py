@@ -2,7 +2,7 @@
 Bound the distance from the optimum
 ===================================
 
-Multiple-instance problems are not convex, and a solver finds *some* local minimum. Two different gaps measure how
+Multiple-instance problems are not convex, and a solver finds *some* stationary point. Two different gaps measure how
 good it is, and they are easily confused.
 """
 

@@ -109,7 +109,8 @@ class MIClassifier(Automatic, BagClassifier):
     There are five inner folds, or three for fewer than 40 bags. Equal bags with equal labels are
     merged first, so a weight of 2 is equivalent to duplicating the bag. Data are text if at most
     one entry in twenty is not zero. ``decision_function`` is the log odds minus those of the
-    threshold.
+    threshold. The same folds choose, combine and calibrate the models: without a signal in the
+    data, probabilities are too far from the proportions of the classes.
 
     For large data, steps are replaced by cheaper ones, which ``skipped_`` lists. Above 3,000 bags,
     kernels use 500 landmarks. Above 2,500 instances, "instance" uses 150 landmarks, and above

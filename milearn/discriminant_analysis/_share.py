@@ -230,9 +230,11 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     Notes
     -----
     The problem is not convex. Instances are screened as directions, and the best ones are improved
-    to a local maximum. Scores of held-out bags are calibrated by logistic regression. Instances can
-    be a memory map or distributed. For large data, the share and the first directions are found on
-    a sample of the bags. The result does not depend on the order of bags and instances.
+    by a few steps. Scores of held-out bags are calibrated by logistic regression. Instances can be
+    a memory map or distributed. For large data, the share and the first directions are found on a
+    sample of the bags. The result does not depend on the order of bags and instances. Inner folds
+    depend on the contents of the bags: other units or another type of the features can change the
+    share.
 
     References
     ----------

@@ -315,7 +315,7 @@ _ROUNDING = 1e-10  # relative gap that counts as zero
 class ObjectiveDisplay(Display):
     """Objective of a fit after each step, with the lower bound of the minimum if it is known.
 
-    The objective of a :term:`CCCP` decreases to a local minimum, and the history does not show how
+    The objective of a :term:`CCCP` decreases to a stationary point. The history does not show how
     far this is from the global minimum. A lower bound does: the shaded band between both is the
     :term:`optimality gap`, which contains the minimum. It is recommended to use
     :meth:`from_estimator`.

@@ -71,8 +71,7 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     fewest = min(len(np.unique(units[codes == code])) for code in np.unique(codes))
     seed = rng.randint(2**31 - 1)
     # Numbered by their first bags, so that folds do not depend on the names of the classes.
-    _, first, inverse = np.unique(codes[order], return_index=True, return_inverse=True)
-    classes = np.argsort(np.argsort(first))[inverse]
+    classes = group_codes(codes[order])
     for n_splits in range(min(_most_folds(len(codes)), fewest), 1, -1):
         splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
         try:
@@ -105,7 +104,10 @@ def value_folds(merged: MergedBags, rng: Any) -> Folds:
         return []
     shuffled = order[rng.permutation(len(order))]
     splitter = KFold(n_splits) if groups is None else GroupKFold(n_splits)
-    found = splitter.split(shuffled, groups=None if groups is None else groups[shuffled])
+    # As above, folds do not depend on the names of the groups.
+    found = splitter.split(
+        shuffled, groups=None if groups is None else group_codes(groups[shuffled])
+    )
     return [(shuffled[train], shuffled[test]) for train, test in found]
 
 

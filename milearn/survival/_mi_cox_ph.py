@@ -59,8 +59,8 @@ class MICoxPH(CallbackSupport, BagValues):
         \min_w \; \tfrac12 \|w\|^2 + C \sum_{i: \text{event}} c_i \Bigl( \log \sum_{j: t_j \ge t_i}
         c_j e^{f(B_j)} - f(B_i) \Bigr),
 
-    where :math:`c_i` is the weight of a bag. The concave-convex procedure finds a local minimum,
-    which depends on ``init`` [2]_. With ``pooling="mean"`` the score is the mean instance score,
+    where :math:`c_i` is the weight of a bag. The :term:`CCCP` finds a stationary point, which
+    depends on ``init`` [2]_. With ``pooling="mean"`` the score is the mean instance score,
     and the problem is convex.
 
     Read more in the :ref:`User Guide <tutorial_survival>`.

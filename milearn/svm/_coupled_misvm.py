@@ -26,8 +26,7 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
 
     where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling`` and :math:`\ell` the
     ``loss``: :math:`|t|` for "l1", :math:`t^2` for "l2", and :math:`[|t| - \varepsilon]_+` for
-    "epsilon_insensitive". The concave-convex procedure finds a local minimum, which depends on
-    ``init``.
+    "epsilon_insensitive". The :term:`CCCP` finds a stationary point, which depends on ``init``.
 
     Read more in the :ref:`User Guide <methods_svm>`.
 
@@ -197,8 +196,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
 
     where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling`` and :math:`\ell` the
     ``loss``: :math:`|t|` for "l1", :math:`t^2` for "l2", and :math:`[|t| - \varepsilon]_+` for
-    "epsilon_insensitive". The concave-convex procedure finds a local minimum, which depends on
-    ``init``.
+    "epsilon_insensitive". The :term:`CCCP` finds a stationary point, which depends on ``init``.
 
     Read more in the :ref:`User Guide <methods_svm>`.
 
@@ -361,8 +359,8 @@ class MISVR(BaseMISVM, BagRegressor):
         \min_{w, b, \epsilon \ge 0} \; \tfrac12 \|w\|^2
         + C \sum_i c_i \bigl( \nu \epsilon + [|y_i - f(B_i)| - \epsilon]_+ \bigr),
 
-    where :math:`c_i` is the weight of a bag. The concave-convex procedure finds a local minimum,
-    which depends on ``init``.
+    where :math:`c_i` is the weight of a bag. The :term:`CCCP` finds a stationary point, which
+    depends on ``init``.
 
     Read more in the :ref:`User Guide <methods_svm>`.
 

@@ -328,7 +328,7 @@ def solve_and_store(
     """Solve the problems, store the best result of each, and warn where one stopped early.
 
     ``formulation.starts(loss, rng)`` lists the starts of a problem, ``solve(loss, start,
-    on_iteration)`` returns a local minimum, and ``function(results, sign)`` the function of the
+    on_iteration)`` returns a stationary point, and ``function(results, sign)`` the function of the
     minima, times ``sign``, with its fitted attributes. Convex steps may stop at a relative duality
     gap of ``gap_tol``. ``bag_score_is_max`` tells whether bag scores are highest instance scores.
     ``more(results)`` returns further fitted attributes.

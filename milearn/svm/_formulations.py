@@ -128,7 +128,7 @@ class Maximum(Formulation):
         return starts + [draw(self.training, loss, rng) for _ in range(self.n_init - 1)]
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        """A local minimum from a start."""
+        """A stationary point from a start."""
         options = self.options.watched_by(on_iteration)
         if self.over_rows:
             if self.slack == "labels":

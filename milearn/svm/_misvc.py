@@ -35,8 +35,7 @@ class MISVC(BaseMISVM, BagClassifier):
 
     where :math:`c_i` is the weight of a bag. The loss :math:`h_i(f)` of a negative bag is
     :math:`[1 + \max_j f(x_{ij})]_+` with ``slack="bag"`` and :math:`\sum_j [1 + f(x_{ij})]_+` with
-    ``slack="instance"``. The concave-convex procedure finds a local minimum, which depends on
-    ``init``.
+    ``slack="instance"``. The :term:`CCCP` finds a stationary point, which depends on ``init``.
 
     Read more in the :ref:`User Guide <methods_svm>`.
 
@@ -199,7 +198,7 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
 
     where :math:`c_i` is the weight of a bag and :math:`f(x) = \langle w, \phi(x) \rangle + b`. The
     score of a bag is its highest instance score. The fit alternates between a support vector
-    machine on all instances and new labels. It ends in a local minimum.
+    machine on all instances and new labels. It ends at a stationary point, see :term:`CCCP`.
 
     Read more in the :ref:`User Guide <methods_svm>`.
 

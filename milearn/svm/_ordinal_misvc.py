@@ -49,8 +49,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
     where :math:`c_i` is the weight of a bag. These are the all-thresholds constraints of ordinal
     regression [1]_ [2]_ on the bags of MI-SVM [3]_. One instance of a high class is enough for a
-    bag of a high class, and a prediction costs more if it is more classes away. The concave-convex
-    procedure finds a local minimum, which depends on ``init``.
+    bag of a high class, and a prediction costs more if it is more classes away. The
+    :term:`CCCP` finds a stationary point, which depends on ``init``.
 
     Read more in the :ref:`User Guide <methods_svm>`.
 

@@ -89,7 +89,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
-        Value of the problem above.
+        Value of the problem above; without ``polish``, for the witnesses ``selected_``.
     objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
         The value after each step.
     relaxation_value_ : float or ndarray of shape (n_classes,)

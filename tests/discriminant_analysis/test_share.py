@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from milearn import Bags
 from milearn._bags.segments import segment_max
 from milearn._solvers.common.passes import SampleLimits
-from milearn._solvers.discriminant.search import ShareSearch
+from milearn._solvers.discriminant.search import ShareSearch, _cuts_between
 from milearn.discriminant_analysis import ShareDiscriminant, ShareRegressor
 
 
@@ -118,6 +118,69 @@ def test_storage_order_and_duplicates_do_not_matter(few, tmp_path):
         for kind in (np.float16, np.float64)
     )
     np.testing.assert_allclose(single.coef_, double.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [143, 165])
+def test_features_of_two_values_in_another_order_and_sparse(seed):
+    """Scores of bags tie, and are rounded in another way."""
+    rng = np.random.default_rng(seed)
+    n, d = rng.integers(16, 30), rng.integers(2, 8)
+    sizes = rng.integers(1, 12, n)
+    X, offsets = (rng.random((sizes.sum(), d)) < 0.4).astype(float), np.r_[0, np.cumsum(sizes)]
+    y = rng.permutation(np.arange(n) % 2)
+    order = np.concatenate(
+        [rng.permutation(rows) for rows in np.split(np.arange(len(X)), offsets[1:-1])]
+    )
+    model = ShareDiscriminant().fit(Bags(X, offsets), y)
+    for instances in (X[order], sparse.csr_array(X)):
+        other = ShareDiscriminant().fit(Bags(instances, offsets), y)
+        np.testing.assert_allclose(other.coef_, model.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "share"), [(116, 0.0), (142, 0.3)])
+def test_rounding_does_not_decide_which_instances_are_selected(seed, share):
+    """Features of three values, of which many instances have the same score."""
+    rng = np.random.default_rng(seed)
+    d, sizes = rng.integers(3, 9), rng.integers(2, 15, 20)
+    X, offsets = rng.integers(0, 3, (sizes.sum(), d)) * 0.3 + 0.1, np.r_[0, np.cumsum(sizes)]
+    bags, y = Bags(X, offsets), rng.permutation(np.arange(20) % 2)
+    model = ShareDiscriminant(share=share).fit(bags, y)
+    shares = model.selected_share(bags)
+    alone = [model.selected_share(bags[[bag]])[0] for bag in range(20)]
+    np.testing.assert_array_equal(alone, shares)
+    np.testing.assert_array_equal(model.selected_share(bags[::-1]), shares[::-1])
+    np.testing.assert_array_equal(
+        model.selected_share(bags.with_instances(sparse.csr_array(X))), shares
+    )
+
+
+@pytest.mark.parametrize("ordered", [[2.0, 2.0, 2.0], [0.0, 0.0]])
+def test_a_cut_above_equal_scores_and_between_others(ordered):
+    assert _cuts_between(np.array(ordered)) == 2 * ordered[0]
+    scores = np.repeat([-1.0, 0.5, 1.0, 1.0 + 1e-13], 3)
+    np.testing.assert_allclose(_cuts_between(scores), [0.75])
+
+
+@pytest.mark.parametrize("seed", [41, 93])
+def test_names_of_the_classes_where_orientations_tie(seed):
+    rng = np.random.default_rng(seed)
+    n, d = rng.integers(14, 20), rng.integers(1, 5)
+    sizes = rng.integers(1, 5, n)
+    X, offsets = rng.integers(0, 2, (sizes.sum(), d)).astype(float), np.r_[0, np.cumsum(sizes)]
+    bags, y = Bags(X, offsets), rng.permutation(np.arange(n) % 2)
+    model, other = ShareDiscriminant().fit(bags, y), ShareDiscriminant().fit(bags, 1 - y)
+    np.testing.assert_allclose(other.predict_proba(bags)[:, ::-1], model.predict_proba(bags))
+
+
+def test_names_of_groups(few):
+    bags, *_ = few
+    rng = np.random.default_rng(0)
+    values, groups = rng.normal(size=24), rng.integers(0, 12, 24)
+    model, other = (
+        ShareRegressor().fit(bags[:24], values, groups=names)
+        for names in (groups, rng.permutation(12)[groups])
+    )
+    np.testing.assert_allclose(other.coef_, model.coef_)
 
 
 def test_three_classes():

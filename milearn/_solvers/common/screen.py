@@ -41,12 +41,15 @@ from scipy import linalg, sparse
 from ..._bags.blocks import ArraySource, Block, PassSource
 from ..._bags.segments import segment_argmax
 from ..._bags.threads import in_threads
+from .cccp import RELATIVE_TIE
 from .features import FeatureMap
 from .low_rank import whitening
 from .passes import bag_maxima, gather, instance_scores, weighted_sum
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
+# Relative difference of scores in single precision that is rounding.
+_SINGLE_TIE = 2e-6
 _TINY = np.finfo(float).tiny
 
 
@@ -143,7 +146,8 @@ def screened(
 
         def values_from(first: int) -> np.ndarray:
             some = single[first : first + _AT_ONCE].astype(np.float32)
-            return rank_correlations(bag_maxima(source, some, _scores).T, targets, weights)
+            highest = bag_maxima(source, some, _scores).T
+            return rank_correlations(highest, targets, weights, tie=_SINGLE_TIE)
 
         values = in_threads(values_from, range(0, len(single), _AT_ONCE))
         tried = single[descending(np.concatenate(values))[: limits.refined]]
@@ -377,17 +381,29 @@ def _scores(block: Block, directions: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray((instances @ directions.T).T)
 
 
-def rank_correlations(highest: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Correlation of the targets with the weighted ranks in each row; equal scores share a rank."""
+def rank_correlations(
+    highest: np.ndarray, targets: np.ndarray, weights: np.ndarray, tie: float = RELATIVE_TIE
+) -> np.ndarray:
+    """Correlation of the targets with the weighted ranks in each row; equal scores share a rank.
+
+    Neighbours are equal up to ``tie``, as a fraction of the largest absolute score of the row.
+    """
     order = np.argsort(highest, axis=1)
     mass = weights[order]
     ends = np.cumsum(mass, axis=1)
     ranks = ends - 0.5 * (mass + ends[:, -1:])
     sorted_scores = np.take_along_axis(highest, order, axis=1)
-    new = sorted_scores[:, 1:] > sorted_scores[:, :-1]
+    near = tie * np.abs(highest).max(axis=1, keepdims=True)
+    gaps = np.diff(sorted_scores, axis=1)
+    new = gaps > near
     tied = np.flatnonzero(~new.all(axis=1))
     if len(tied):
-        ranks[tied] = _shared_ranks(new[tied], mass[tied], ends[tied])
+        # Many small gaps in a row are not rounding: there, only what is the same is equal.
+        starts = np.where(new[tied], sorted_scores[tied, 1:], sorted_scores[tied, :1])
+        starts = np.maximum.accumulate(starts, axis=1)
+        chained = sorted_scores[tied, 1:] - starts > near[tied]
+        new = new[tied] | (chained & (gaps[tied] > 0))
+        ranks[tied] = _shared_ranks(new, mass[tied], ends[tied])
     sums = np.einsum("ij,ij->i", (weights * targets)[order], ranks)
     norms = np.sqrt(np.einsum("ij,ij,ij->i", mass, ranks, ranks) * float(weights @ targets**2))
     return np.asarray(np.divide(sums, norms, out=np.zeros(len(sums)), where=norms > 0))

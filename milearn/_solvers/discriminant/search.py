@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..._bags.blocks import PassSource
+from ..._bags.segments import segment_mean
+from ..common.cccp import RELATIVE_TIE
 from ..common.passes import SampleLimits, instance_scores, sampled_source
 from ..common.screen import (
     ScreenLimits,
@@ -152,10 +154,14 @@ class ShareSearch:
         single = single_directions(searched, self.along, each, self.whitening, count)
         self.screened = self.metric.normalised(single)
         self.values = superquantiles(searched, self.screened, self.shares)
+        # The first of the choices that tie is taken. Of two classes it must not depend on names.
+        pull = targets_of(targets[0, self.bags], own) * own
+        first = 1 if pull @ segment_mean(self.along, searched.offsets) >= 0 else -1
+        signs = (first, -first) if len(targets) == 1 else (1, -1)
         self.choices = [
             Choice(sign, number, share, pooling)
             for number, share in enumerate(self.shares.tolist())
-            for sign in (1, -1)
+            for sign in signs
             for pooling in ([min(1.0, k * share) for k in _POOLINGS] if share else [0.0])
         ]
 
@@ -285,18 +291,33 @@ def best_cut(
     """The cut for which the share of the instances beyond it agrees best with the targets.
 
     Instances beyond it have higher scores, or lower ones for the sign -1. It is compared by the
-    correlation with the targets at quantiles of the scores of all instances.
+    correlation with the targets at quantiles of the scores of all instances, and lies midway
+    between two scores, so that rounding does not decide on which side an instance is.
     """
     scores, targets = instance_scores(source, sign * coef[None])[:, 0], sign * targets
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
-    tails = np.geomspace(1.0 / len(scores), 0.5, min(_CUTS, len(scores)))
-    cuts = np.unique(np.quantile(scores, 1.0 - tails))
+    cuts = _cuts_between(np.sort(scores))
     n_places = len(cuts) + 1
     places = owner * n_places + np.searchsorted(cuts, scores, side="left")
     counts = np.bincount(places, minlength=source.n_bags * n_places).reshape(-1, n_places)
     above = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:] / np.diff(source.offsets)[:, None]
     values = _correlations(above, targets_of(targets, weights), weights)
     return sign * float(cuts[len(values) - 1 - np.argmax(np.round(values[::-1], 9))])
+
+
+def _cuts_between(ordered: np.ndarray) -> np.ndarray:
+    """Cuts midway between scores that differ by more than rounding, at quantiles from the median.
+
+    If none differ, the only cut is above all.
+    """
+    largest = np.abs(ordered[[0, -1]]).max()
+    ends = np.flatnonzero(np.diff(ordered) > RELATIVE_TIE * largest)
+    if len(ends) == 0:
+        return np.array([ordered[-1] + largest])
+    tails = np.geomspace(1.0 / len(ordered), 0.5, min(_CUTS, len(ordered)))
+    places = np.searchsorted(ends, np.floor((1.0 - tails) * (len(ordered) - 1)))
+    below = np.unique(ends[np.minimum(places, len(ends) - 1)])
+    return np.asarray(0.5 * (ordered[below] + ordered[below + 1]))
 
 
 def _centre_and_scale(scores: np.ndarray, weights: np.ndarray) -> tuple[float, float]:

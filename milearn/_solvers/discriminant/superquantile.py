@@ -21,7 +21,7 @@ and w is replaced by v, or by the best of three points between both where v has 
 * For h > 0, J is a difference of convex functions. Where it is differentiable, moving from w
   towards v raises J at first, unless w = v. A step that lowers J is not taken.
 
-The result is a local maximum that depends on the start.
+A few steps need not reach a local maximum, and the result depends on the start.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.linalg import cho_factor, eigh
 from scipy.stats import rankdata
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -22,7 +23,7 @@ from milearn._solvers.common.screen import (
     targets_of,
     transformed_source,
 )
-from milearn.svm import MISVC
+from milearn.svm import MISVC, InstanceMISVC
 from tests.bags import tissues
 
 
@@ -69,6 +70,34 @@ def test_values_of_weighted_bags_with_and_without_equal_scores():
     times = np.repeat(np.arange(40), weights)
     expected = [np.corrcoef(rankdata(row[times]), targets[times])[0, 1] for row in scores]
     np.testing.assert_allclose(rank_correlations(scores, targets, weights), expected, rtol=1e-12)
+
+
+def test_scores_that_differ_by_rounding_share_a_rank():
+    rng = np.random.RandomState(0)
+    targets = targets_of(rng.normal(size=40), np.ones(40))
+    scores = rng.randint(-3, 4, size=(5, 40)).astype(float)
+    shaken = scores + 1e-13 * rng.normal(size=scores.shape)
+    found = rank_correlations(shaken, targets, np.ones(40))
+    np.testing.assert_allclose(found, rank_correlations(scores, targets, np.ones(40)), rtol=1e-12)
+
+
+def test_many_small_differences_in_a_row_are_no_ties():
+    scores = 1e4 + np.linspace(0.0, 1.0, 1_000)[None]
+    targets = targets_of(scores[0], np.ones(1_000))
+    found = rank_correlations(scores, targets, np.ones(1_000), tie=1e-6)
+    assert found[0] == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("model", [MISVC(C=10.0), InstanceMISVC(C=10.0)])
+def test_a_weight_of_two_is_a_bag_twice_where_scores_tie(model):
+    rng = np.random.RandomState(308)
+    n, d = rng.randint(8, 25), rng.randint(1, 9)
+    sizes = rng.randint(1, 7, n)
+    bags = Bags(rng.normal(size=(sizes.sum(), d)), np.r_[0, np.cumsum(sizes)])
+    y, weights = rng.permutation(np.arange(n) % 2), rng.randint(0, 3, n)
+    times = np.repeat(np.arange(n), weights)
+    expected = clone(model).fit(bags[times], y[times]).objective_
+    assert model.fit(bags, y, sample_weight=weights).objective_ == pytest.approx(expected, rel=1e-4)
 
 
 def test_values_of_targets_that_are_numbers():

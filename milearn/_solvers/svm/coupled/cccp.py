@@ -29,7 +29,7 @@ _TIE_TOL = 1e-7
 
 @dataclass(kw_only=True)
 class CoupledSolution(CCCPSolution):
-    """A local minimum of J; ``width`` is half the width of the tube (0 for a classifier)."""
+    """A stationary point of J; ``width`` is half the width of the tube (0 for a classifier)."""
 
     intercept: float
     width: float
@@ -37,7 +37,7 @@ class CoupledSolution(CCCPSolution):
 
 @dataclass(kw_only=True)
 class CoupledResult(CoupledSolution):
-    """A local minimum of J over bags and instances."""
+    """A stationary point of J over bags and instances."""
 
     # Coefficients of f.
     of_bags: np.ndarray

@@ -60,7 +60,7 @@ class CoupledLimits:
 
 @dataclass(kw_only=True)
 class CoupledRowsResult(CoupledSolution):
-    """A local minimum of J with its weight vector and the number of passes over all instances."""
+    """A stationary point of J with its weight vector and the number of passes."""
 
     w: np.ndarray
     n_passes: int

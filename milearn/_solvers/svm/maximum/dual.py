@@ -43,7 +43,7 @@ _NEAR_OBJECTIVE = 3e-3
 
 @dataclass(kw_only=True)
 class MISVMResult(CCCPSolution):
-    """A local minimum of MI-SVM or mi-SVM."""
+    """A stationary point of MI-SVM or mi-SVM."""
 
     # The function sum_r coef_r k(x_r, .) + intercept, its values at all instances, and |w|^2.
     rows: np.ndarray
@@ -142,7 +142,7 @@ def _descend(
     options: SolverOptions,
     working: WorkingSet | None = None,
 ) -> MISVMResult:
-    """A local minimum from given witnesses, or from the means; ``working`` is of another run."""
+    """A stationary point from given witnesses, or from the means; ``working`` is of another run."""
     positive = problem.signs > 0
     layout = WitnessLayout(problem, slack)
     rule = witness_rule(problem)

@@ -60,7 +60,7 @@ def solve_ordinal(
     max_passes: int = 500,
     limits: RowLimits | None = None,
 ) -> PassSolution:
-    """A local minimum of J; ``v`` has the thresholds.
+    """A stationary point of J; ``v`` has the thresholds.
 
     ``witnesses`` are those of the bags above a threshold, in their order.
 
