@@ -69,8 +69,10 @@ pos_label : label, default=None
 random_state : int, RandomState instance or None, default=None
     Determines {}.
 
-step_tol = tol : float, default=1e-6
-    Relative decrease of the objective at which to stop.
+step_tol = tol : float or "auto", default="auto"
+    Relative decrease of the objective, and relative duality gap of a convex step, at which to stop.
+    "auto" is 1e-6, and 5e-4 for the linear kernel or landmarks if instances times features (or
+    landmarks) exceed two million.
 
 verbose : bool or int, default=False
     Whether to print {}.
@@ -82,7 +84,7 @@ coef_ : ndarray of shape {}
     Weights; only for the linear kernel.
 
 converged_ : {}
-    Whether the procedure converged.
+    Whether the procedure and its last convex step converged. If not, there is a warning.
 
 dual_coef_ : ndarray of shape {}
     Coefficients of the support vectors; only for other kernels.

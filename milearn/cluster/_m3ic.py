@@ -221,6 +221,8 @@ class M3IC(CallbackSupport, BagClusterer):
         problem = ClusterProblem(source, self.C, self.balance, self.margin, smallest)
         solve = partial(_solve, problem, SolverOptions(self.tol, self.max_iter))
         (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)
+        if not best.stopped and not best.steps_converged:
+            best.stopped = "gap of a step"
         self._replace_fitted(
             {
                 **noted,

@@ -214,7 +214,8 @@ def test_warnings_say_what_was_missed(monkeypatch):
     limited = partial(_m3ic.max_margin_clusters, max_cuts=2)
     monkeypatch.setattr(_m3ic, "max_margin_clusters", limited)
     with pytest.warns(ConvergenceWarning, match="was only solved to a duality gap of"):
-        M3IC(3, C=100.0, random_state=0).fit(X)
+        model = M3IC(3, C=100.0, random_state=0).fit(X)
+    assert not model.converged_
 
 
 def test_rounding_does_not_decide_the_number_of_cuts():
