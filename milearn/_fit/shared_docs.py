@@ -70,9 +70,8 @@ random_state : int, RandomState instance or None, default=None
     Determines {}.
 
 step_tol = tol : float or "auto", default="auto"
-    Relative decrease of the objective, and relative duality gap of a convex step, at which to stop.
-    "auto" is 1e-6, and 5e-4 for the linear kernel or landmarks if instances times features (or
-    landmarks) exceed two million.
+    Relative decrease and duality gap at which to stop. "auto" is 1e-6; for rows with over two
+    million numbers, 5e-4.
 
 verbose : bool or int, default=False
     Whether to print {}.
@@ -84,7 +83,7 @@ coef_ : ndarray of shape {}
     Weights; only for the linear kernel.
 
 converged_ : {}
-    Whether the procedure and its last convex step converged. If not, there is a warning.
+    Whether the procedure converged.
 
 dual_coef_ : ndarray of shape {}
     Coefficients of the support vectors; only for other kernels.
@@ -144,7 +143,7 @@ MemoryError_if_indefinite = MemoryError
     If the matrix of an indefinite kernel exceeds scikit-learn's ``working_memory``.
 
 ConvergenceWarning
-    If the procedure or a convex step has not converged.
+    If and only if ``converged_`` is False.
 
 rows_or_dual = The linear kernel on many {}, and landmarks, are fitted in passes over blocks of
 instances. Other problems are solved in the dual over kernel values.

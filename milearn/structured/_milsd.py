@@ -109,7 +109,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of steps.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether the procedure and its last convex step converged. If not, there is a warning.
+        Whether the procedure converged.
     {n_features_in_}
     {feature_names_in_}
 

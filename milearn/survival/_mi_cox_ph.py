@@ -113,7 +113,7 @@ class MICoxPH(CallbackSupport, BagValues):
     n_iter_ : int
         Number of steps.
     converged_ : bool
-        Whether the procedure and its last convex step converged. If not, there is a warning.
+        Whether the procedure converged.
     n_passes_ : int
         Number of passes over the instances.
     {n_features_in_}
@@ -126,8 +126,7 @@ class MICoxPH(CallbackSupport, BagValues):
 
     Warns
     -----
-    ConvergenceWarning
-        If the procedure or a convex step has not converged.
+    {ConvergenceWarning}
 
     See Also
     --------

@@ -102,7 +102,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of steps; 1 without ``polish``.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether the relaxation, the SVM and ``polish`` converged.
+        Whether relaxation, SVM and ``polish`` converged.
     n_passes_ : int or ndarray of shape (n_classes,)
         Number of passes over the instances.
     n_components_ : int or None
@@ -119,8 +119,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
 
     Warns
     -----
-    ConvergenceWarning
-        If the relaxation or an SVM misses its precision, or ``polish`` has not converged.
+    {ConvergenceWarning}
 
     See Also
     --------
