@@ -11,6 +11,7 @@ from ._compat import Interval, StrOptions
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0.0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0.0, None, closed="left")
+AUTO_OR_POSITIVE = [StrOptions({"auto"}), POSITIVE]
 # Above zero and at most one.
 SHARE = Interval(Real, 0.0, 1.0, closed="right")
 

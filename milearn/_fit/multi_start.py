@@ -54,6 +54,7 @@ class MultiStart:
         self,
         solve: Callable[..., Any],
         problems: Sequence[Sequence[tuple[Any, ...]]],
+        gap_tol: float | None = None,
         **data: Any,
     ) -> tuple[list[Any], FitTask]:
         """Solve every problem from each of its starts and keep the lowest objective of each.
@@ -66,6 +67,8 @@ class MultiStart:
             callback asks to stop.
         problems : sequence of sequences of tuples
             The arguments of each start of each problem.
+        gap_tol : float, default=None
+            Relative duality gap above which a result has not converged.
         **data
             ``X``, ``y`` and ``sample_weight``, for callbacks that score.
 
@@ -93,6 +96,8 @@ class MultiStart:
             if any(result.stopped == "callback" for result in group):
                 best[-1].stopped = "callback"
             objectives.append(values)
+        if gap_tol is not None:
+            judge_gaps(best, gap_tol)
         self.start_objectives = objectives[0] if len(problems) == 1 else np.array(objectives)
         return best, task
 
@@ -187,8 +192,15 @@ def relative_gap(result: Any) -> float:
     return float(result.dual_gap / scale)
 
 
+def judge_gaps(results: Sequence[Any], gap_tol: float) -> None:
+    """A result whose relative duality gap is above ``gap_tol`` has not converged."""
+    for result in results:
+        if not result.stopped and relative_gap(result) > gap_tol:
+            result.stopped = "gap"
+
+
 def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str = "") -> None:
-    """Warn if a run stopped before convergence, with the reason."""
+    """Warn if a run stopped before convergence, or a step missed its precision."""
     n_passes = max((each.n_passes for each in results if each.stopped == "max_passes"), default=0)
     for reason, where, why in (
         ("max_iter", f" at max_iter={max_iter}", f": {remedy or 'raise max_iter or tol'}"),
@@ -199,21 +211,17 @@ def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str 
         ),
         ("callback", "", " because a callback asked for it"),
     ):
-        count = sum(not result.converged and result.stopped == reason for result in results)
+        count = sum(result.stopped == reason for result in results)
         if count:
             warn_user(
                 f"{name} stopped{where} before convergence in {count} of {len(results)} "
                 f"problem(s){why}.",
                 ConvergenceWarning,
             )
-
-
-def warn_of_gaps(name: str, results: Sequence[Any], tol: float) -> None:
-    """Warn if a convex step missed its precision."""
-    worst = max(relative_gap(result) for result in results)
-    if worst > tol:
+    gaps = [relative_gap(result) for result in results if result.stopped == "gap"]
+    if gaps:
         warn_user(
-            f"A convex step of {name} was solved to a relative duality gap of {worst:.1e} only "
-            f"(tol={tol:.1e}): scale the features, lower C, or raise tol.",
+            f"A convex step of {name} was solved to a relative duality gap of {max(gaps):.1e} "
+            "only: scale the features, lower C, or raise tol.",
             ConvergenceWarning,
         )

@@ -69,8 +69,9 @@ pos_label : label, default=None
 random_state : int, RandomState instance or None, default=None
     Determines {}.
 
-step_tol = tol : float, default=1e-6
-    Relative decrease of the objective at which to stop.
+step_tol = tol : float or "auto", default="auto"
+    Relative decrease and duality gap at which to stop. "auto" is 1e-6; for rows with over two
+    million numbers, 5e-4.
 
 verbose : bool or int, default=False
     Whether to print {}.
@@ -142,7 +143,7 @@ MemoryError_if_indefinite = MemoryError
     If the matrix of an indefinite kernel exceeds scikit-learn's ``working_memory``.
 
 ConvergenceWarning
-    If the procedure or a convex step has not converged.
+    If and only if ``converged_`` is False.
 
 rows_or_dual = The linear kernel on many {}, and landmarks, are fitted in passes over blocks of
 instances. Other problems are solved in the dual over kernel values.

@@ -87,9 +87,8 @@ class MILBoost(BaselineClassifier):
         Fraction of the coefficients that belongs to each feature; NaN for learners without feature
         importances.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of rounds.
-    converged_ : bool or ndarray of shape (n_classes,)
-        Whether the objective is close to zero, or no learner that decreases it was found.
+        Number of rounds; fewer than ``n_estimators`` if the objective is close to zero, or no
+        learner decreases it.
     {n_features_in_}
     {feature_names_in_}
 
@@ -205,7 +204,7 @@ class MILBoost(BaselineClassifier):
                 **training.fitted(),
                 "learners_": learners if several else learners[0],
                 "alpha_": steps if several else steps[0],
-                **attributes_of(results, "intercept", "converged"),
+                **attributes_of(results, "intercept"),
                 "feature_importances_": _importances(results, training.bags.shape[1]),
                 **attributes_of(results, "objective", "n_iter", objective_history="history"),
             }

@@ -10,15 +10,14 @@ import numpy as np
 from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions
 from .._constraints import Constraints
 from .._fit.components import AUTO, STORED_LIMITS, auto_components
-from .._fit.multi_start import attributes_of, warn_of_gaps
+from .._fit.multi_start import attributes_of, judge_gaps, warn_of_stops
 from .._fit.threads import fit_context
-from .._fit.warn import warn_of_indefinite, warn_user
+from .._fit.warn import warn_of_indefinite
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
 from .._solvers.common.features import FeatureMap, landmark_features
@@ -248,14 +247,8 @@ class SparseMISVC(BaselineClassifier):
                 "_kernel": kernel,
             }
         )
-        warn_of_gaps("SparseMISVC", results, _GAP_TOL)
-        limited = sum(not each.converged for each in results)
-        if limited:
-            warn_user(
-                f"SparseMISVC stopped at max_iter={self.max_iter} before convergence in {limited} "
-                f"of {len(results)} problem(s): raise max_iter.",
-                ConvergenceWarning,
-            )
+        judge_gaps(results, _GAP_TOL)
+        warn_of_stops("SparseMISVC", results, self.max_iter, "raise max_iter")
         return self
 
     def _solved(

@@ -19,7 +19,7 @@ from .._compat import (
     with_callbacks,
 )
 from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
-from .._fit.multi_start import MultiStart, warn_of_gaps, warn_of_stops
+from .._fit.multi_start import MultiStart, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS
 from .._solvers.cluster.initial_weights import k_means_weights
@@ -240,7 +240,7 @@ class M3IC(CallbackSupport, BagClusterer):
                 "labels_": best.labels,
             }
         )
-        self._warn(best)
+        warn_of_stops("M3IC", [best], self.max_iter)
         task.end()
         return self
 
@@ -262,10 +262,6 @@ class M3IC(CallbackSupport, BagClusterer):
             means = bag_means(bags.source(), compute_dtype(bags))
             starts = k_means_weights(canonical_matrix(means), self.n_clusters, self.n_init, rng)
         return starts + [rng.normal(size=shape) for _ in range(self.n_init - len(starts))]
-
-    def _warn(self, best: ClusterSolution) -> None:
-        warn_of_stops("M3IC", [best], self.max_iter)
-        warn_of_gaps("M3IC", [best], max(self.tol, _MIN_TOL))
 
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each bag: the one with the highest score of an instance.

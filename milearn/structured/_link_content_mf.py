@@ -82,7 +82,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     n_iter_ : int
         Number of steps of L-BFGS, including the evaluation of the start.
     converged_ : bool
-        Whether L-BFGS converged.
+        Whether L-BFGS and the classifier converged.
     {n_features_in_}
     {feature_names_in_}
 
@@ -209,7 +209,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
                 "objective_": search.objective,
                 "gradient_": search.gradient,
                 "n_iter_": search.n_iter,
-                "converged_": search.converged,
+                "converged_": search.converged and not any(svm.fit_status_ for svm in svms),
                 "_unlabeled": self.unlabeled,
             }
         )

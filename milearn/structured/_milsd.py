@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
@@ -17,10 +16,9 @@ from .._bags.blocks import ArraySource, width_of
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, StrOptions, with_callbacks
 from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
-from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, relative_gap, warn_of_stops
+from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes, warn_of_unnamed_positive
-from .._fit.warn import warn_user
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import precision
 from .._solvers.structured.edges import Edges, edges_of
@@ -238,6 +236,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         solve = partial(_solve, SolverOptions(self.tol, self.max_iter))
         runs = MultiStart(self, self.max_iter)
         best, task = runs.best(solve, starts, X=bags, y=y)
+        for result in best:
+            if not result.stopped and not result.step_converged:
+                result.stopped = "gap"
         sign = -1 if positive == 0 else 1
         fitted = {
             **noted,
@@ -257,7 +258,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         fitted["witnesses_"] = segment_argmax(scores, bags.offsets)
         fitted["transduction_"] = model._decide(sign * segment_max(scores, bags.offsets))
         self._replace_fitted(fitted)
-        self._warn(best)
+        warn_of_stops("MILSD", best, self.max_iter)
         task.end()
         return self
 
@@ -330,17 +331,6 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             starts += [drawn_rows(problem.offsets, rng, bags) for _ in range(self.n_init - 1)]
         return starts
 
-    def _warn(self, best: list[LinkedSolution]) -> None:
-        warn_of_stops("MILSD", best, self.max_iter)
-        loose = [result for result in best if not result.step_converged]
-        if loose:
-            worst = max(relative_gap(result) for result in loose)
-            warn_user(
-                f"A convex step of MILSD was only solved to a relative duality gap of {worst:.1e}: "
-                "scale the features, or lower C and mu.",
-                ConvergenceWarning,
-            )
-
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         scores = np.asarray(bags.instances @ self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.intercept_) == 1 else scores
@@ -359,7 +349,8 @@ def _solve(
         return solve_milsd(problem, options, start)
     # Without links (and with features) it is MI-SVM, which has a solver of its own.
     loss = Hinge(problem.signs, problem.costs[0] * problem.weights)
-    gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))
+    gap_tol = precision("auto", problem.X.shape[0], width_of(problem.X))
+    gap_tol = min(options.tol, max(options.tol**2, gap_tol))
     source, first = ArraySource(problem.X, problem.offsets), "auto" if start is None else start
     found = solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
     size = max(abs(found.objective), found.objective_scale)

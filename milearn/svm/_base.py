@@ -8,7 +8,7 @@ import numpy as np
 
 from .._bags import Bags
 from .._compat import CallbackSupport, StrOptions
-from .._constraints import NOT_NEGATIVE, Constraints
+from .._constraints import AUTO_OR_POSITIVE, NOT_NEGATIVE, Constraints
 from .._kernels.bag import BAG_KERNELS
 from .._kernels.instance import KERNELS
 from ..base import _TwoLevels
@@ -30,6 +30,7 @@ class BaseMISVM(CallbackSupport, _TwoLevels):
         loss=[StrOptions(set(LOSSES))],
         coupling=[NOT_NEGATIVE],
         epsilon=[NOT_NEGATIVE],
+        tol=AUTO_OR_POSITIVE,
     )
 
     kernel: Any

@@ -20,12 +20,13 @@ from .._bags.remote import by_blocks
 from .._bags.segments import gather_rows, segment_argmax
 from .._bags.threads import working_threads
 from .._fit.components import AUTO, auto_components
-from .._fit.multi_start import MultiStart, given_rows, values_of, warn_of_gaps, warn_of_stops
+from .._fit.multi_start import MultiStart, given_rows, values_of, warn_of_stops
 from .._fit.validation import STORED_FLOATS, TrainingLabels, validate_labels, validate_sample_weight
 from .._fit.warn import warn_of_indefinite
 from .._kernels.centring import centred
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.cccp import SolverOptions
+from .._solvers.common.descent import precision
 from .._solvers.common.gram import Gram, KernelGram, LinearGram, MatrixGram, clipped_gram
 from .._solvers.svm.losses import Hinge, Tube
 from ._functions import BagFunction, InstanceFunction, LinearExpansion
@@ -209,7 +210,7 @@ class Problems:
     @property
     def options(self) -> SolverOptions:
         """The stopping rule of the estimator."""
-        return SolverOptions(self.estimator.tol, self.estimator.max_iter)
+        return SolverOptions(precision(self.estimator.tol), self.estimator.max_iter)
 
     def by_rows(self) -> bool:
         """Whether coupled problems are solved over rows, or in the dual over kernel values.
@@ -340,7 +341,9 @@ def solve_and_store(
             [(loss, start) for start in formulation.starts(loss, problems.rng)]
             for loss in problems.losses
         ]
-    results, task = problems.runs.best(formulation.solve, starts, **problems.data)
+    results, task = problems.runs.best(
+        formulation.solve, starts, gap_tol=formulation.gap_tol, **problems.data
+    )
     function, attributes = formulation.function(results, sign)
     function, attributes = about_zero(problems.centre, function, attributes)
     fitted: dict[str, Any] = {
@@ -362,9 +365,7 @@ def solve_and_store(
         witnesses = by_blocks(bags, _witnesses, function, sign, gives_rows=True)
         fitted["witnesses_"] = _with_ties(problems, witnesses, results)
     estimator._replace_fitted(fitted)
-    name = type(estimator).__name__
-    warn_of_stops(name, results, estimator.max_iter)
-    warn_of_gaps(name, results, formulation.gap_tol)
+    warn_of_stops(type(estimator).__name__, results, estimator.max_iter)
     task.end()
     return results
 

@@ -47,6 +47,7 @@ class Formulation:
     training: TrainingBags
     options: SolverOptions
     kernel: Kernel
+    tol: float | str
     init: Any = "auto"
     n_init: int = 1
     n_jobs: int = 1
@@ -60,6 +61,7 @@ class Formulation:
             "training": problems.training,
             "options": problems.options,
             "kernel": problems.kernel,
+            "tol": estimator.tol,
             "init": getattr(estimator, "init", "auto"),
             "n_init": getattr(estimator, "n_init", 1),
             "n_jobs": problems.n_threads,
@@ -81,7 +83,7 @@ class Formulation:
         width: float = n_features if self.features is None else self.features.dim
         if self.features is None and not training.is_remote:
             width = width_of(training.stored)
-        return max(self.options.tol, precision(n_instances, width))
+        return precision(self.tol, n_instances, width)
 
     def source(self) -> PassSource:
         """The instances or their explicit features."""
@@ -219,7 +221,10 @@ class Selection(Maximum):
         problem = BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
         others = self.screened(loss) if self.settings.polish else None
         rows = (self.source(), self.gap_tol) if self.over_rows else None
-        return solve_selection(problem, self.settings, options, rows, others)
+        found = solve_selection(problem, self.settings, options, rows, others)
+        if not found.stopped and (found.relaxation.error > options.tol or found.mixture_failure):
+            found.stopped = "relaxation"
+        return found
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         return super().function([each.svm for each in results], sign)

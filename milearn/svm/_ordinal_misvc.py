@@ -14,18 +14,17 @@ from .._bags import Bags
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, with_callbacks
-from .._constraints import Constraints
+from .._constraints import AUTO_OR_POSITIVE, Constraints
 from .._fit.multi_start import (
     MultiStart,
     attributes_of,
     drawn_rows,
-    warn_of_gaps,
     warn_of_stops,
 )
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
 from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import PassSolution
+from .._solvers.common.descent import PassSolution, precision
 from .._solvers.common.passes import highest, instance_scores
 from .._solvers.svm.maximum.ordinal import OrdinalProblem, solve_ordinal
 from .._solvers.svm.maximum.rows import screened_rows
@@ -70,8 +69,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         or a given row of ``X.instances``. "auto" compares the mean with the highest instances under
         a screened direction, see :class:`MISVC`, and keeps the lower objective.
     {n_init}
-    tol : float, default=1e-6
-        Relative duality gap at which to stop, at least 5e-4 for large data.
+    {step_tol}
     {max_iter}
     {class_weight: C}
     {random_state: random starts}
@@ -142,7 +140,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     True
     """
 
-    _parameter_constraints = Constraints(categories=["array-like", None])
+    _parameter_constraints = Constraints(categories=["array-like", None], tol=AUTO_OR_POSITIVE)
     _dtypes = STORED_FLOATS
 
     def __init__(
@@ -152,7 +150,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         categories: Any = None,
         init: Any = "auto",
         n_init: int = 1,
-        tol: float = 1e-6,
+        tol: float | str = "auto",
         max_iter: int = 100,
         class_weight: Any = None,
         random_state: Any = None,
@@ -199,17 +197,20 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         labels = TrainingLabels.of(self, y, bags, sample_weight)
         place = _ranks_of_classes(labels.classes, self.categories)
         training, centre = TrainingBags.of(bags, labels.used).centred()
-        runs, options = MultiStart(self, self.max_iter), SolverOptions(self.tol, self.max_iter)
+        runs = MultiStart(self, self.max_iter)
         source, costs = training.source(runs.n_threads(1)), self.C * labels.weights
         problem = OrdinalProblem(source, place[labels.codes], costs)
         starts = self._starts(training, problem)
         n_threads = runs.n_threads(len(starts))
         problem = replace(problem, source=training.source(n_threads))
         kernel = Kernel.inner_product()
-        gap_tol = Formulation(training=training, options=options, kernel=kernel).gap_tol
+        options = SolverOptions(precision(self.tol), self.max_iter)
+        gap_tol = Formulation(
+            training=training, options=options, kernel=kernel, tol=self.tol
+        ).gap_tol
         data = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
         fit = partial(_solve, problem, replace(options, tol=gap_tol))
-        results, task = runs.best(fit, [[(start,) for start in starts]], **data)
+        results, task = runs.best(fit, [[(start,) for start in starts]], gap_tol=gap_tol, **data)
         [result] = results
         witnesses, _, _ = highest(bags.source(n_jobs=n_threads), result.w[None])
         if result.witnesses is not None:
@@ -232,7 +233,6 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
             }
         )
         warn_of_stops(type(self).__name__, results, self.max_iter)
-        warn_of_gaps(type(self).__name__, results, gap_tol)
         task.end()
         return self
 

@@ -64,8 +64,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
         Maximum number of columns of a factor of the kernel matrix in the relaxation. None uses the
         whole matrix. "auto" is None for the linear kernel and for up to 6,600 instances in up to
         500 bags, and 100 otherwise. Above 6,600 instances these are landmarks for the whole fit.
-    tol : float, default=1e-6
-        Relative duality gap of the SVM.
+    {step_tol}
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
     {class_weight: C}
@@ -103,7 +102,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of steps; 1 without ``polish``.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether ``polish`` converged.
+        Whether relaxation, SVM and ``polish`` converged.
     n_passes_ : int or ndarray of shape (n_classes,)
         Number of passes over the instances.
     n_components_ : int or None
@@ -120,8 +119,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
 
     Warns
     -----
-    ConvergenceWarning
-        If the relaxation or an SVM misses its precision, or ``polish`` has not converged.
+    {ConvergenceWarning}
 
     See Also
     --------
@@ -169,7 +167,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
         kernel: Any = "rbf",
         gamma: Any = "scale",
         n_components: int | str | None = "auto",
-        tol: float = 1e-6,
+        tol: float | str = "auto",
         max_iter: int = 100,
         class_weight: Any = None,
         pos_label: Any = None,
@@ -214,11 +212,11 @@ class SDPMIL(BaseMISVM, BagClassifier):
         formulation = self._selection(problems)
         results = solve_and_store(problems, formulation, partial(_selected, formulation))
         worst = max((result.relaxation for result in results), key=lambda each: each.error)
-        if worst.error > self.tol:
+        if worst.error > problems.options.tol:
             warn_user(
                 f"The relaxation of SDPMIL was solved to a duality gap of {worst.gap:.1e} and "
                 f"residuals of {worst.primal_residual:.1e} and {worst.dual_residual:.1e} only "
-                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
+                f"(tol={problems.options.tol:.1e}): scale the features, lower C, or raise tol.",
                 ConvergenceWarning,
             )
         for failure in {result.mixture_failure for result in results} - {""}:

@@ -245,13 +245,13 @@ class WellSVC(BagClassifier):
                 f"{len(results)} problem(s): raise max_iter or tol.",
                 ConvergenceWarning,
             )
-        gaps = [each.gap / max(each.value, 1e-300) for each in results]
-        missed, failure = max(gaps), results[int(np.argmax(gaps))].failure
-        if missed > self.tol:
+        missed = [each for each in results if each.gap > self.tol * each.value]
+        if missed:
+            worst = max(missed, key=lambda each: each.gap / max(each.value, 1e-300))
             warn_user(
-                f"The mixture of WellSVC was found to a relative duality gap of {missed:.1e} only "
-                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol. "
-                f"{failure}".rstrip(),
+                "The mixture of WellSVC was found to a relative duality gap of "
+                f"{worst.gap / max(worst.value, 1e-300):.1e} only (tol={self.tol:.1e}): scale the "
+                f"features, lower C, or raise tol. {worst.failure}".rstrip(),
                 ConvergenceWarning,
             )
 

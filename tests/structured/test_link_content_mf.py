@@ -158,6 +158,7 @@ def test_a_classifier_cut_short_warns(monkeypatch):
     X = Bags(rng.normal(size=(24, 4)), np.arange(25))
     with pytest.warns(ConvergenceWarning, match="terminated early"):
         model = LinkContentMF(C=1e8).fit(X, np.arange(24) % 2)
+    assert not model.converged_
     assert np.isfinite(model.coef_).all()
 
 

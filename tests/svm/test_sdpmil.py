@@ -302,7 +302,8 @@ def test_no_convergence_and_inexact_programs_warn(monkeypatch):
         lambda *args, **options: replace(solve(*args, **options), primal_residual=0.01, error=0.01),
     )
     with pytest.warns(ConvergenceWarning, match=r"residuals of 1.0e-02 and .* raise tol"):
-        SDPMIL().fit(bags, y)
+        model = SDPMIL().fit(bags, y)
+    assert not model.converged_
 
 
 def test_wrong_parameters_are_named():

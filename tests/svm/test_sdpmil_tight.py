@@ -136,4 +136,5 @@ def test_a_mixture_that_fails_is_told(monkeypatch):
     bags, y = labelled_bags(0, n_positive=5, n_negative=8, d=4)
     with pytest.warns(ConvergenceWarning, match="lower_bound_ may be too low: The cuts are"):
         model = SDPMIL(relaxation="tight", kernel="linear", C=1.0).fit(bags, y)
+    assert not model.converged_
     assert model.lower_bound_ <= model.objective_

@@ -60,8 +60,6 @@ class BoostingSolution:
     objective: float
     # Losses of the constant and after each round.
     history: list[float]
-    # Whether no further learner lowers the loss.
-    converged: bool
 
     @property
     def n_iter(self) -> int:
@@ -128,20 +126,18 @@ def boost_noisy_or(
         total = float(np.abs(weights).sum())
         found = learn(weights / total) if total > 0 else None
         if found is None or found[1] @ weights <= tol * total:
-            converged = True
             break
         learner, values = found
         step = rate * _line_search(problem, scores, values)
         loss = problem.loss(scores + step * values)
         if not loss < history[-1]:
-            converged = True
             break
         converged = min(loss, history[-1] - loss) <= tol * history[0]
         scores = scores + step * values
         learners.append(learner)
         steps.append(step)
         history.append(loss)
-    return BoostingSolution(learners, np.array(steps), intercept, history[-1], history, converged)
+    return BoostingSolution(learners, np.array(steps), intercept, history[-1], history)
 
 
 def _line_search(problem: BoostingProblem, scores: np.ndarray, values: np.ndarray) -> float:

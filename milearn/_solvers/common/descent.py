@@ -169,15 +169,17 @@ class PassSolution(CCCPSolution):
 
 
 def precision(
-    n_instances: int,
-    width: float,
+    tol: float | str,
+    n_instances: int = 0,
+    width: float = 0.0,
     *,
     fine_numbers: int = 2**21,
-    fine: float = 1e-8,
     coarse: float = 5e-4,
 ) -> float:
-    """Relative duality gap of a convex step, by the size of the data."""
-    return fine if n_instances * width <= fine_numbers else coarse
+    """Relative duality gap of a convex step: ``tol``, or by the size of the data for "auto"."""
+    if isinstance(tol, str):
+        return 1e-6 if n_instances * width <= fine_numbers else coarse
+    return tol
 
 
 def descend(

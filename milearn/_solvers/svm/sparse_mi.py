@@ -46,7 +46,7 @@ class MarginSolution:
     objective_scale: float
     # Number of convex problems.
     n_iter: int = 1
-    converged: bool = True
+    stopped: str = ""
 
 
 def sparse_patterns(
@@ -166,4 +166,4 @@ def solve_transductive(
         # Scores that are zero up to rounding do not change a sign.
         last, signs = signs, np.where(np.abs(values) > _ZERO, np.sign(values), signs)
         n_iter, converged = n_iter + 1, bool((signs == last).all())
-    return replace(found, n_iter=n_iter, converged=converged)
+    return replace(found, n_iter=n_iter, stopped="" if converged else "max_iter")

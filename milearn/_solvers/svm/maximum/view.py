@@ -259,7 +259,7 @@ def _near_the_top(
     near = scores > np.repeat(np.maximum(top, -1.0) - limits.band, sizes)
     wider = (limits.band / RowLimits.band) ** 2
     by_numbers = most * sizes // max(1, int(sizes[np.isfinite(top)].sum()))
-    few = np.maximum(2, np.minimum(int(limits.per_bag * wider), by_numbers))
+    few = np.maximum(1, np.minimum(int(limits.per_bag * wider), by_numbers))
     over = np.flatnonzero(np.add.reduceat(near, offsets[:-1], dtype=np.intp) > few)
     if len(over):
         # If scores hardly differ, the highest rows of each bag are enough.

@@ -281,3 +281,15 @@ def test_the_working_set_of_a_bag_does_not_depend_on_the_other_bags_of_its_block
         near = own[own > max(own[0], -1.0) - NEAR.band][: NEAR.per_bag]
         kept = scores[views[0].numbers[views[0].owners == bag]]
         np.testing.assert_array_equal(np.sort(kept)[::-1], near)
+
+
+def test_rows_near_the_top_are_within_their_number():
+    bags, loss = data(0, n_bags=200)
+    costs = BagCosts(loss.signs, loss.weights, False)
+    n_negative = int((loss.signs < 0).sum())
+    limits = RowLimits(whole_rows=0, numbers=5 * n_negative)
+    source = ArraySource(bags.instances, bags.offsets)
+    # All instances are near the highest one of their bag.
+    found = view_at(source, (np.zeros(5), 0.0), costs, limits).working
+    assert found.rows.shape == (n_negative, 5)
+    assert len(np.unique(found.owners)) == n_negative
