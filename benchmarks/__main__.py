@@ -32,6 +32,8 @@ def reports_of(group: str) -> dict[str, tuple[str, object]]:
 
 
 def build_parser() -> argparse.ArgumentParser:
+    from joblib import cpu_count
+
     from .common.runner import add_options
 
     parser = argparse.ArgumentParser(
@@ -56,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             epilog="\n".join(f"{name:<22}{title}" for name, (title, _) in reports.items()),
         )
-        add_options(sub, jobs=1, fast="few repetitions")
+        add_options(sub, jobs=cpu_count(), fast="few repetitions")
         sub.add_argument("names", nargs="+", choices=list(reports), metavar="NAME")
         sub.add_argument("--repeats", type=int, metavar="N", help="default: as the paper did")
         sub.add_argument("--only", nargs="+", metavar="NAME", help="estimators, or steps of cohort")
@@ -86,9 +88,9 @@ def _page(args: argparse.Namespace, name: str, argv: list[str], function: object
     from .common.runner import recorded_page
 
     # The folder of the results does not matter for them.
-    at = argv.index("--out") if "--out" in argv else len(argv)
-    command = shlex.join([*argv[:at], *argv[at + 2 :]])
-    with recorded_page(args.out / f"{name}{SUFFIX}", command):
+    pairs = zip(["", *argv], argv, strict=False)
+    words = [word for last, word in pairs if last != "--out" and not word.startswith("--out")]
+    with recorded_page(args.out / f"{name}{SUFFIX}", shlex.join(words)):
         if getattr(args, "fast", False):
             say("--fast: a look and not a result.\n")
         function(args)

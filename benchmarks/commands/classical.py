@@ -80,7 +80,7 @@ def main(args: argparse.Namespace) -> None:
     title = f"average rank over {ranks.n_datasets} data sets (1 is best)"
     show(Table(["method", "rank", "p, Nemenyi", "p, Wilcoxon-Holm"], rows, title=title))
     say(
-        f"\n{friedman(ranks)}p: of the difference to the first row, by Nemenyi's test, and by "
+        f"\n{friedman(ranks)}\np: of the difference to the first row, by Nemenyi's test, and by "
         "Wilcoxon's with Holm's correction over\nall pairs."
     )
 

@@ -193,11 +193,11 @@ def show_ranks(
         for name, rank, wins in zip(ranks.methods, ranks.ranks, first, strict=True)
     ]
     show(Table(["method", "rank", "first"], rows, title=title.format(ranks.n_datasets)))
-    say(friedman(ranks) + note)
+    say(f"{friedman(ranks)}\n{note}".rstrip())
 
 
 def friedman(ranks: Ranks) -> str:
     return (
         f"Friedman's test: p = {ranks.p_value:.2g}; ranks that differ by less than "
-        f"{ranks.critical_difference:.2f} are not distinguished (Nemenyi, 5 %).\n"
+        f"{ranks.critical_difference:.2f} are not distinguished (Nemenyi, 5 %)."
     )

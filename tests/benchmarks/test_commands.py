@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import sklearn
 
 from benchmarks.__main__ import COMMANDS, GROUPS, build_parser, main, reports_of
 from benchmarks.commands import automatic, calibration, quick, survival
+from benchmarks.commands.goals import KEPT_PAGES
 from benchmarks.common import data
 from benchmarks.common.folds import BINS
 from benchmarks.common.output import read_page
@@ -88,7 +90,8 @@ def test_a_command_runs(command, tiny, here, small, monkeypatch, tmp_path, capsy
         monkeypatch.setattr(distributed, "LocalCluster", threads)
     pytest.importorskip({"scale cohort": "h5py", "survival": "sksurv"}.get(command, "numpy"))
     options, words = LINES[command]
-    jobs = ["--jobs", "1"] if command.split()[0] in ("quick", "classical", "stored-folds") else []
+    with_jobs = ("quick", "classical", "stored-folds", "paper", "scale")
+    jobs = ["--jobs", "1"] if command.split()[0] in with_jobs else []
     assert main([*command.split(), *options.split(), *jobs, "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert words in out
@@ -128,6 +131,12 @@ def test_help_names_every_command_and_table(capsys):
         assert ended.value.code == 0
         shown = capsys.readouterr().out
         assert all(name in shown for name in names)
+
+
+def test_every_recorded_command_can_be_typed():
+    for path in KEPT_PAGES.glob("*.tables.json"):
+        words = shlex.split(read_page(path).command.removeprefix("python -m benchmarks "))
+        assert build_parser().parse_args(words).command == words[0]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)

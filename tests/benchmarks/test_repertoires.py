@@ -28,20 +28,6 @@ def test_people_have_the_published_share_of_associated_sequences(monkeypatch):
     assert 0.02 < np.diff(shared).sum() / depth.sum() < 0.3
 
 
-def test_common_identities_are_in_most_repertoires():
-    background = repertoires._Background.make()
-    drawn = background.draw(100_000, np.random.default_rng(0))
-    assert (np.diff(drawn) > 0).all()
-    first = background.starts[background.first_common]
-    expected = -np.expm1(-1e5 * background.probabilities) * np.diff(background.starts)
-    assert (drawn < first).sum() == pytest.approx(
-        expected[: background.first_common].sum(), rel=0.02
-    )
-    assert (drawn >= first).sum() == pytest.approx(
-        expected[background.first_common :].sum(), rel=0.02
-    )
-
-
 def test_the_motif_is_implanted_near_the_middle():
     rng = np.random.default_rng(0)
     made = {implant("C" + 14 * "A" + "W", rng) for _ in range(100)}
