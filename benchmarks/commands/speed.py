@@ -225,14 +225,14 @@ def round_of(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
     parser.add_argument("--datasets", nargs="+", default=["musk2", "elephant"], metavar="NAME")
-    parser.add_argument(
-        *("--kernels",), **{"nargs": "+", "choices": KERNELS, "default": list(KERNELS)}
-    )
+    parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS))
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default: 5")
     parser.add_argument("-C", type=float, default=1.0, help="default: 1")
     parser.add_argument(
-        *("--timeout",),
-        **{"type": float, "default": 600.0, "metavar": "SECONDS"},
+        "--timeout",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
         help="most CPU time of a row in a round; one that misses it, or fails, is not tried again "
         "(default: 600)",
     )

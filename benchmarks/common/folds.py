@@ -32,8 +32,7 @@ def add_methods(
     """``--datasets`` and ``--methods``."""
     parser.add_argument("--datasets", nargs="+", default=list(datasets), metavar="NAME")
     parser.add_argument(
-        *("--methods",),
-        **{"nargs": "+", "default": list(methods), "choices": list(METHODS), "metavar": "NAME"},
+        "--methods", nargs="+", choices=list(METHODS), default=list(methods), metavar="NAME"
     )
 
 

@@ -171,14 +171,18 @@ CLASSIFIERS = {
     "all-bagsvc": Method("BagSVC, average of kernels", lambda text: BagSVC()),
     "all-graph": _scaled("miGraph kernel, SVC", KernelRows, "miGraph", "precomputed"),
     "all-set": _scaled(
-        *("set kernel, SVC", lambda: KernelRows("normalized_set", "median")),
-        *("NSK-SVM", "precomputed"),
+        "set kernel, SVC",
+        lambda: KernelRows("normalized_set", "median"),
+        "NSK-SVM",
+        "precomputed",
     ),
     "all-mind": _scaled("MInD rows, SVC", BagDissimilarity, "MInD", "linear"),
     "all-miles": _scaled("MILES", MILES, "MILES"),
     "all-bow": _scaled(
-        *("BagOfWords, chi-squared SVC", lambda: BagOfWords(random_state=0)),
-        *("BoW-SVM", chi2_kernel),
+        "BagOfWords, chi-squared SVC",
+        lambda: BagOfWords(random_state=0),
+        "BoW-SVM",
+        chi2_kernel,
     ),
     "all-vlad": _scaled("VLAD, LinearSVC", lambda: VLAD(random_state=0), "", "long"),
     "all-fisher": _scaled(
