@@ -57,4 +57,5 @@ def here(monkeypatch):
     monkeypatch.setattr(speed, "MAX_FITS", 1)
     monkeypatch.setattr(cohort, "FAST_SIZES", (30, 40, 64))
     monkeypatch.setattr(linear, "LARGE", linear.LARGE // 20)
+    monkeypatch.setattr(linear, "SLACKS", ("bag",))
     monkeypatch.setattr(estimators, "SIZES", {"A": (200, 5, 5)})
