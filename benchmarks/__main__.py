@@ -7,6 +7,8 @@ import importlib
 import os
 import shlex
 import sys
+from collections.abc import Callable
+from typing import Any
 
 # Folds run side by side and their matrices are small: threads inside BLAS would only get into
 # each other's way. It must stand before NumPy is imported; a value of the user's own counts.
@@ -25,7 +27,7 @@ GROUPS = {
 }
 
 
-def reports_of(group: str) -> dict[str, tuple[str, object]]:
+def reports_of(group: str) -> dict[str, tuple[str, Callable[..., Any]]]:
     """Title and function of the tables of a group, by name."""
     modules = (importlib.import_module(f"benchmarks.{group}s.{name}") for name in GROUPS[group])
     return {name: report for module in modules for name, report in module.REPORTS.items()}
@@ -83,7 +85,10 @@ def main(argv: list[str] | None = None) -> int:
     return int(args.failed)
 
 
-def _page(args: argparse.Namespace, name: str, argv: list[str], function: object) -> None:
+def _page(
+    args: argparse.Namespace, name: str, argv: list[str], function: Callable[..., Any]
+) -> None:
+    """Run a command, or one of the tables of a group, and keep its page."""
     from .common.output import SUFFIX, say
     from .common.runner import recorded_page
 

@@ -475,11 +475,8 @@ def protein(method: str, repeat: int, fold: int) -> dict[str, float]:
 
 
 def proteins(args: argparse.Namespace) -> None:
-    folds = [
-        (repeat, fold)
-        for repeat in range(args.repeats or 1)
-        for fold in range(2 if args.fast else 5)
-    ]
+    n_folds = 2 if args.fast else 5
+    folds = [(repeat, fold) for repeat in range(args.repeats or 1) for fold in range(n_folds)]
     tasks = [
         (method, *each)
         for method in sorted(PROTEINS, key=lambda name: name == "mi-svm")
@@ -508,7 +505,7 @@ def proteins(args: argparse.Namespace) -> None:
     columns = ["method", "accuracy %", "AUC %", "fit, CPU time", "folds", "published"]
     show(Table(columns, rows, title=title))
     say(
-        f"\n5 folds, C and mu by {PROTEIN_INNER} inner folds, instances standardised. The "
+        f"\n{n_folds} folds, C and mu by {PROTEIN_INNER} inner folds, instances standardised. The "
         "published links are sequence alignments\n(ClustalW scores above 25), which the data do "
         "not contain: the surrogate graph is made of the features, so that\nrow is a different "
         "experiment. InstanceMISVC: C fixed, one fold, given up after "
