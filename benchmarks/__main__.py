@@ -60,7 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             epilog="\n".join(f"{name:<22}{title}" for name, (title, _) in reports.items()),
         )
-        add_options(sub, jobs=cpu_count(), fast="few repetitions")
+        add_options(sub, jobs=cpu_count() * (group == "paper"), fast="few repetitions")
         sub.add_argument("names", nargs="+", choices=list(reports), metavar="NAME")
         sub.add_argument("--repeats", type=int, metavar="N", help="default: as the paper did")
         sub.add_argument("--only", nargs="+", metavar="NAME", help="estimators, or steps of cohort")

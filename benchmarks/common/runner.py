@@ -48,15 +48,21 @@ def memory(args: argparse.Namespace) -> joblib.Memory:
 
 
 def run(
-    args: argparse.Namespace, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
+    args: argparse.Namespace,
+    function: Callable[..., Any],
+    tasks: Sequence[tuple[Any, ...]],
+    jobs: int | None = None,
 ) -> list[Any]:
     """``function(*task)`` for each task, or what an earlier run found.
 
     A task that fails neither ends a long run nor vanishes: its result is None, the error is said,
-    and ``args.failed`` becomes true.
+    and ``args.failed`` becomes true. There are ``--jobs`` processes, or one where a command has no
+    such option: times of fits that run side by side say little.
     """
     cached = memory(args).cache(function)
-    parallel = joblib.Parallel(getattr(args, "jobs", 1), return_as="generator", batch_size=1)
+    parallel = joblib.Parallel(
+        jobs or getattr(args, "jobs", 1), return_as="generator", batch_size=1
+    )
     runs = parallel(joblib.delayed(_attempt)(cached, task) for task in tasks)
     found = []
     for task, (result, error) in zip(tasks, bar(runs, len(tasks)), strict=True):

@@ -335,10 +335,9 @@ def show_cost_of_links(args: argparse.Namespace) -> None:
     tasks = [("student", 1.0, share, tol, 3) for share, tol in ((1, TOL), (3, TOL), (1, 0.3 * TOL))]
     if args.fast:
         tasks = [("course", 0.3, 1.0, TOL, 1)]
-    args.jobs = 1  # times of fits that run side by side say little
     rows = []
     for (category, cost, share, tol, _), found in zip(
-        tasks, run(args, cost_of_links, tasks), strict=True
+        tasks, run(args, cost_of_links, tasks, jobs=1), strict=True
     ):
         if found is not None:
             alone, both = found

@@ -51,7 +51,6 @@ def of_set(name: str) -> dict[str, Any]:
 
 def boosting(args: argparse.Namespace) -> None:
     tasks = [(name,) for name in DATASETS[: 2 if args.fast else None]]
-    args.jobs = 1
     rows = []
     for (name,), found in zip(tasks, run(args, of_set, tasks), strict=True):
         if found is not None:

@@ -43,7 +43,6 @@ def cohort(args: argparse.Namespace) -> None:
     sizes = FAST_SIZES if args.fast else SIZES
     n_bytes = 2 * sizes[0] * sizes[1] * sizes[2]
     steps = args.only or STEPS
-    args.jobs = 1
     rows = []
     with scratch_folder(2 * n_bytes) as folder:
 

@@ -130,7 +130,6 @@ def over_workers(n_bags: int, rounds: int) -> dict[str, Any]:
 
 def dask(args: argparse.Namespace) -> None:
     """Wall times and bytes of a fit."""
-    args.jobs = 1
     (found,) = run(args, over_workers, [(FAST, 1) if args.fast else (N_BAGS, 2)])
     if found is None:
         return

@@ -123,7 +123,6 @@ def estimators(args: argparse.Namespace) -> None:
     names = args.only or [name for name, _ in all_estimators()]
     sizes = dict(list(SIZES.items())[: 1 if args.fast else None])
     tasks = [(name, size) for name in names for size in sizes.values()]
-    args.jobs = 1
     keys = [(name, letter) for name in names for letter in sizes]
     found: Found = dict(zip(keys, run(args, measure, tasks), strict=True))
     rows = []

@@ -133,7 +133,6 @@ def linear(args: argparse.Namespace) -> None:
         for slack in SLACKS
         for C in POINTS[point][3]
     ]
-    args.jobs = 1
     rows = []
     for (point, slack, C), found in zip(tasks, run(args, beside_linear_svc, tasks), strict=True):
         if found is None:
@@ -168,7 +167,6 @@ def from_map(n: int, slack: str) -> dict[str, Any]:
 
 def out_of_core(args: argparse.Namespace) -> None:
     tasks = [(LARGE // 1000 if args.fast else LARGE, slack) for slack in SLACKS]
-    args.jobs = 1
     rows = []
     for (n, slack), found in zip(tasks, run(args, from_map, tasks), strict=True):
         if found is not None:

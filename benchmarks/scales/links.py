@@ -105,7 +105,6 @@ def links(args: argparse.Namespace) -> None:
     cases = {f"generated, {size // 10:,} bags": ("generated", size, 0.1) for size in PAIRS}
     cases = dict(list(cases.items())[:2]) if args.fast else cases | REAL
     tasks = [(*case, 1 if case[1] >= 10**6 else rounds) for case in cases.values()]
-    args.jobs = 1
     rows, grown = [], []
     for title, task, found in zip(cases, tasks, run(args, of_links, tasks), strict=True):
         if found is None:

@@ -86,7 +86,7 @@ def test_a_command_runs(line, words, tiny, here, small, monkeypatch, tmp_path, c
     if name == "dask":
         # Threads of this process: tests/distributed has fits over processes.
         monkeypatch.setattr(extra, "LocalCluster", partial(extra.LocalCluster, processes=False))
-    typed += ["--jobs", "1"] if name not in ("speed", "ratios") else []
+    typed += ["--jobs", "1"] if typed[0] not in ("scale", "speed", "ratios") else []
     assert main([*typed, "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert words in out
