@@ -23,8 +23,12 @@ from scipy.stats import binomtest
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from benchmarks.commands.goals import number  # noqa: E402 (the path comes first)
-from benchmarks.common.output import SUFFIX, Table, read_page  # noqa: E402
+from benchmarks.common.output import (  # noqa: E402 (the path comes first)
+    SUFFIX,
+    Table,
+    number,
+    read_page,
+)
 
 BLUE, ORANGE, GREEN, RED, GREY = "tab:blue", "tab:orange", "tab:green", "tab:red", "0.45"
 # Legible at 390 pixels, to which a telephone scales them.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,23 +16,6 @@ def data_dir() -> Path:
     if found is None:
         pytest.skip("no real data: set MILEARN_DATA to a folder that holds musk1.npz")
     return found
-
-
-@pytest.fixture
-def full_disk() -> Callable[[int], AbstractContextManager[None]]:
-    """Within its context, files cannot grow beyond so many bytes, as on a full disk."""
-    resource = pytest.importorskip("resource", reason="Windows has no limit of file sizes")
-
-    @contextmanager
-    def limited(size: int) -> Iterator[None]:
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-    return limited
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,87 +3,127 @@
 from __future__ import annotations
 
 import argparse
-import time
 
+import numpy as np
 from joblib import cpu_count
+from sklearn.base import BaseEstimator
+from sklearn.cluster import KMeans
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.svm import SVR
 
-from ..common.data import available
-from ..common.methods import select
-from ..common.output import add_common_options, say
-from ..common.protocol import print_tables, run, summarise, tasks_for
-from ..common.records import RecordFile
-from ..common.reports import finish
-from ._quick_others import run_others
+from milearn import Bags, MIRegressor
+from milearn.cluster import BAMIC, M3IC
+from milearn.datasets import load_digit_bags, make_affinity
+from milearn.metrics import clustering_accuracy
+from milearn.model_selection import compare
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.svm import BagSVR, CoupledMISVR
+
+from ..common.data import find_data_dir
+from ..common.folds import (
+    Records,
+    Timed,
+    add_methods,
+    cross_validated,
+    mean,
+    repeated,
+    show_folds,
+    spread,
+)
+from ..common.memory import Stopwatch
+from ..common.methods import scaler
+from ..common.output import Table, duration, percent, say, show
+from ..common.runner import add_options
 
 HELP = "every family of estimators on embedded data (and Musk1 where it is), in half a minute"
 
-DATASETS = ("digits", "concept", "musk1")
 METHODS = (
-    "plain-mean",
-    "plain-minmax",
-    "all-single",
-    "default",
-    "all-bagsvc",
-    "all-misvc",
-    "all-misvc-l1",
-    "all-instancemisvc",
-    "all-sdpmil",
-    "all-milsd",
-    "all-dpboost",
-    "all-miles",
-    "all-citation",
-    "all-dd",
-    "all-milboost",
-    "all-fisher",
+    *("plain-mean", "plain-minmax", "all-single", "default", "all-bagsvc", "all-misvc"),
+    *("all-misvc-l1", "all-instancemisvc", "all-sdpmil", "all-milsd", "all-dpboost", "all-miles"),
+    *("all-citation", "all-dd", "all-milboost", "all-fisher"),
 )
+# Every third bag is of one kind: a digit that a third of its instances show, and no other bag need.
+KINDS = (0, 4, 7)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_common_options(parser)
-    parser.add_argument(
-        "--datasets", nargs="+", default=list(DATASETS), metavar="NAME", help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--methods", nargs="+", default=list(METHODS), metavar="NAME", help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=cpu_count(), metavar="N", help="processes (default: all cores)"
-    )
-    parser.add_argument(
-        "--fast",
-        action="store_true",
-        help="tiny data and no search, a few seconds: only shows that everything runs",
-    )
+    add_options(parser, jobs=cpu_count(), fast="tiny data")
+    add_methods(parser, ("digits", "concept", "musk1"), METHODS)
 
 
-def main(args: argparse.Namespace) -> int:
-    start = time.perf_counter()
-    names = [method.name for method in select(args.methods)]
+def main(args: argparse.Namespace) -> None:
     if args.fast:
-        datasets = [name if name.endswith("-tiny") else f"{name}-tiny" for name in DATASETS[:2]]
-        protocol = {"repeats": 1, "n_splits": 2, "n_inner": 2, "level": "tiny"}
-    else:
-        datasets = list(args.datasets)
-        protocol = {"repeats": 1, "n_splits": 5, "n_inner": 3, "level": "quick"}
-    if "musk1" in datasets and not available("musk1"):
-        datasets.remove("musk1")
+        args.datasets = ["digits-tiny", "concept-tiny"]
+    elif "musk1" in args.datasets and find_data_dir() is None:
+        args.datasets.remove("musk1")
         say("musk1 is left out: no data folder (set MILEARN_DATA to one that holds musk1.npz).")
-    tasks = tasks_for("quick", datasets, names, **protocol)
-    with RecordFile(args.out / "quick.jsonl", fresh=args.fresh) as file:
-        records, complete = run(tasks, file, jobs=args.jobs, label="quick")
-    summaries, wanted = summarise(tasks, records, over="fold"), len(tasks)
-    folds = protocol["n_splits"]
-    if args.fast:
-        say("\nTiny data, no search (--fast): the figures below say nothing about the methods.")
-    print_tables(summaries)
+    folds = 2 if args.fast else 5
+
+    def over_folds(records: Records) -> str:
+        return percent(mean(records, "accuracy"), spread([each["accuracy"] for each in records]))
+
+    show_folds(cross_validated(args, args.datasets, args.methods, repeated(folds)), over_folds)
     say(
         f"\n{folds}-fold cross-validation over bags, default settings; for methods that embed "
         "bags,\nC is chosen by inner folds. accuracy: mean +- standard deviation over the folds."
     )
-    if complete and list(args.methods) == list(METHODS):
-        with RecordFile(args.out / "quick.jsonl") as file:
-            others, complete, n_others = run_others(file, args.jobs, args.fast)
-        records, wanted = records | others, wanted + n_others
-    status = finish(records, complete, file, wanted)
-    print(f"time:    {time.perf_counter() - start:.0f} s")
-    return status
+    n_bags = 18 if args.fast else 60
+    show_regressors(args, n_bags, folds)
+    show_clusterers(n_bags)
+
+
+def show_regressors(args: argparse.Namespace, n_bags: int, folds: int) -> None:
+    X, y = make_affinity(n_bags, 10, n_relevant=6, random_state=0)
+    regressors: dict[str, BaseEstimator] = {
+        "mean, SVR": make_pipeline(BagStatistics("mean"), StandardScaler(), SVR()),
+        "MIRegressor": MIRegressor(random_state=0),
+        "BagSVR": BagSVR(),
+        "MISVR": make_pipeline(scaler(False), CoupledMISVR()),
+    }
+    found = compare(
+        {name: Timed(model) for name, model in regressors.items()},
+        {"": (X, y)},
+        cv=KFold(folds, shuffle=True, random_state=0),
+        scoring=squared_error,
+        n_jobs=args.jobs,
+    )
+    rows = []
+    for name in regressors:
+        records = [each for each in found.records if each["estimator"] == name]
+        error = mean(records, "squared error") / np.var(y)
+        rows.append([name, f"{error:.2f}", duration(mean(records, "cpu_seconds"))])
+    columns = ["method", "squared error / variance", "fit, CPU time"]
+    show(Table(columns, rows, title=f"molecules: regression of {n_bags} generated bags"))
+
+
+def squared_error(timed: Timed, X: Bags, y: np.ndarray) -> dict[str, float]:
+    error = float(np.mean((timed.fitted_.predict(X) - y) ** 2))
+    return {"squared error": error, "cpu_seconds": timed.cpu_seconds_}
+
+
+def show_clusterers(n_bags: int) -> None:
+    share = n_bags // len(KINDS)
+    parts = [
+        load_digit_bags(
+            share, digit=kind, positive_fraction=1.0, witness_rate=0.3, random_state=kind
+        ).data
+        for kind in KINDS
+    ]
+    rows = []
+    for name, steps in {
+        "mean, KMeans": (BagStatistics("mean"), KMeans(3, n_init=10, random_state=0)),
+        "M3IC": (M3IC(3, C=100.0, n_init=5, random_state=0),),
+        "BAMIC": (BAMIC(3, metric="mean", random_state=0),),
+    }.items():
+        model, watch = (
+            make_pipeline(scaler(False), InstanceTransformer(Normalizer()), *steps),
+            Stopwatch(),
+        )
+        found = model.fit_predict(Bags.concatenate(parts))
+        seconds = watch.seconds()["cpu_seconds"]
+        accuracy = clustering_accuracy(np.repeat(KINDS, share), found)
+        rows.append([name, percent(accuracy), duration(seconds)])
+    title = f"kinds: clustering of {n_bags} bags of digits into {len(KINDS)} kinds"
+    show(Table(["method", "accuracy %", "fit, CPU time"], rows, title=title))

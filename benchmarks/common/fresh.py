@@ -1,4 +1,8 @@
-"""Work in a fresh process: memory that earlier work left behind would hide the next one's peak."""
+"""Work in a fresh process: memory that earlier work left behind would hide the next one's peak.
+
+``python -m benchmarks.common.fresh MODULE:FUNCTION JSON`` prints what the function returns for the
+task as one line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +24,28 @@ _LOOK_EVERY = 0.2
 
 
 def in_fresh_process(
-    function: str,
-    task: dict[str, Any],
-    *,
-    timeout: float | None = None,
-    cpu_timeout: float | None = None,
+    function: str, task: dict[str, Any], cpu_timeout: float = float("inf")
 ) -> dict[str, Any]:
-    """What ``benchmarks.measure`` prints of a function and a task; one thread.
+    """What a function returns for a task; one thread.
 
     Parameters
     ----------
     function : str
-        ``"benchmarks.scales.linear:ratios"``, which takes the task.
+        ``"benchmarks.scales.linear:fit"``, which takes the task.
     task : dict
         Can be written as JSON.
-    timeout : float, default=None
-        Wall time in seconds after which the process is ended.
-    cpu_timeout : float, default=None
+    cpu_timeout : float, default=inf
         CPU time in seconds after which the process is ended.
 
     Raises
     ------
     TimeoutError
-        After either of them; whatever the process started has ended with it.
+        After ``cpu_timeout``; whatever the process started has ended with it.
     RuntimeError
         When it fails, with the last line that it wrote on stderr.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.measure", function, json.dumps(task)],
+        [sys.executable, "-m", "benchmarks.common.fresh", function, json.dumps(task)],
         cwd=Path(__file__).resolve().parents[2],
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -57,7 +55,13 @@ def in_fresh_process(
         start_new_session=True,
     )
     try:
-        out, err = _communicate(process, timeout, cpu_timeout)
+        while True:
+            try:
+                out, err = process.communicate(timeout=_LOOK_EVERY)
+                break
+            except subprocess.TimeoutExpired:
+                if _cpu_seconds(process.pid) > cpu_timeout:
+                    raise TimeoutError(f"not finished after {cpu_timeout:g} CPU s") from None
     finally:
         if process.poll() is None:
             _end(process)
@@ -67,23 +71,12 @@ def in_fresh_process(
     return json.loads(out.strip().splitlines()[-1])
 
 
-def _communicate(
-    process: subprocess.Popen[str], timeout: float | None, cpu_timeout: float | None
-) -> tuple[str, str]:
-    begin = time.perf_counter()
-    while True:
-        spent = time.perf_counter() - begin
-        left = None if timeout is None else max(0.0, timeout - spent)
-        if left == 0.0:
-            raise TimeoutError(f"not finished after {spent:.0f} s")
-        if cpu_timeout is not None:
-            if _cpu_seconds(process.pid) > cpu_timeout:
-                raise TimeoutError(f"not finished after {cpu_timeout:g} CPU s")
-            left = _LOOK_EVERY if left is None else min(left, _LOOK_EVERY)
-        try:
-            return process.communicate(timeout=left)
-        except subprocess.TimeoutExpired:
-            continue
+def within(function: str, task: dict[str, Any], cpu_timeout: float) -> dict[str, Any]:
+    """The same, or ``{"timeout": cpu_timeout}``: no error, which would be tried again."""
+    try:
+        return in_fresh_process(function, task, cpu_timeout)
+    except TimeoutError:
+        return {"timeout": cpu_timeout}
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -95,15 +88,14 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    # With its children: a virtual machine that the process started would go on without it.
+    # With its children: a worker that the process started would go on without it.
     try:
         started = psutil.Process(process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
         started = []
-    process.kill()
-    for child in started:
+    for each in (process, *started):
         try:
-            child.kill()
+            each.kill()
         except psutil.NoSuchProcess:
             continue
     process.communicate()
@@ -118,14 +110,16 @@ def scratch_folder(needed: int) -> Iterator[Path]:
     OSError
         Where the disk has too little room.
     """
-    folder = Path(tempfile.mkdtemp(prefix="milearn-scale-"))
-    try:
+    with tempfile.TemporaryDirectory(prefix="milearn-scale-") as folder:
         free = shutil.disk_usage(folder).free
         if free < 1.2 * needed:
             raise OSError(
-                f"{needed / 2**30:.1f} GiB are needed in {folder.parent} and {free / 2**30:.1f} "
-                "are free: set TMPDIR to a larger disk."
+                f"{needed / 2**30:.1f} GiB are needed in {Path(folder).parent} and "
+                f"{free / 2**30:.1f} are free: set TMPDIR to a larger disk."
             )
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        yield Path(folder)
+
+
+if __name__ == "__main__":
+    _module, _, _function = sys.argv[1].partition(":")
+    print(json.dumps(getattr(import_module(_module), _function)(json.loads(sys.argv[2]))))

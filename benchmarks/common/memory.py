@@ -30,13 +30,10 @@ def anonymous() -> float:
     return float(now.rss - getattr(now, "shared", 0))
 
 
-def _high_water_mark() -> float | None:
-    try:
-        text = Path("/proc/self/status").read_text()
-    except OSError:
-        return None
+def _high_water_mark() -> float:
+    text = Path("/proc/self/status").read_text()
     found = re.search(r"^VmHWM:\s+(\d+) kB", text, flags=re.MULTILINE)
-    return None if found is None else 1024.0 * int(found.group(1))
+    return 1024.0 * int(found[1]) if found else resident()
 
 
 def _reset_high_water_mark() -> bool:
@@ -49,59 +46,53 @@ def _reset_high_water_mark() -> bool:
 
 
 class PeakMemory:
-    """Largest memory of this process inside of a block.
+    """Largest memory of this process inside of a block, in MiB, and its CPU and wall time.
 
-    Linux keeps a mark of the resident memory and resets it on request; psutil reads none that can
-    be reset. Elsewhere, and for another reading, a thread looks every five milliseconds.
+    Linux keeps a mark of the resident memory and resets it on request. Elsewhere, and for another
+    reading, a thread looks every five milliseconds.
 
     Parameters
     ----------
     reading : callable, default=resident
         Bytes that the process holds now.
-
-    Attributes
-    ----------
-    before, peak : float
-        The reading when the block began, and the largest one inside, in bytes.
-    looks : int
-        How often the thread looked; 0 where the system kept the mark.
     """
 
     def __init__(self, reading: Callable[[], float] = resident) -> None:
         self.reading = reading
-        self.before = self.peak = 0.0
-        self.looks = 0
 
     def __enter__(self) -> PeakMemory:
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._over, self._thread = threading.Event(), None
         if self.reading is not resident or not _reset_high_water_mark():
             self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.before = self.peak = self.reading()
+        self._before = self._peak = self.reading()
         if self._thread is not None:
             self._thread.start()
+        self.watch = Stopwatch()
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.seconds = self.watch.seconds()
         if self._thread is None:
-            self.peak = _high_water_mark() or self.reading()
+            self._peak = _high_water_mark()
             return
         self._over.set()
         self._thread.join()
-        self.peak = max(self.peak, self.reading())
+        self._peak = max(self._peak, self.reading())
 
     def _watch(self) -> None:
         while not self._over.wait(_LOOK_EVERY):
-            self.peak, self.looks = max(self.peak, self.reading()), self.looks + 1
+            self._peak = max(self._peak, self.reading())
 
     @property
-    def above(self) -> float:
-        """The peak above the reading before, in bytes."""
-        return max(0.0, self.peak - self.before)
+    def found(self) -> dict[str, float]:
+        """Times, and memory before, at the peak, and of the peak above that before."""
+        above = max(0.0, self._peak - self._before)
+        named = {"before_mb": self._before, "highest_mb": self._peak, "peak_mb": above}
+        return {**self.seconds, **{name: value / 2**20 for name, value in named.items()}}
 
 
 class Stopwatch:
-    """CPU and wall time since it was made: the two that every record names."""
+    """CPU and wall time since it was made."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
@@ -117,49 +108,33 @@ class Stopwatch:
 def measured(
     work: Callable[[], Any],
     *,
-    enough: float,
-    most: int,
+    enough: float = 0.5,
+    most: int = 5,
     reading: Callable[[], float] = resident,
 ) -> tuple[dict[str, Any], Any]:
-    """Shortest CPU and wall time of some calls, peak memory of the first; and the last's result.
+    """Shortest CPU and wall time of some calls, memory of the first; and the last's result.
 
     A short call is repeated until ``enough`` seconds are spent, at most ``most`` times, and the
     shortest time counts: whatever else the computer does can only add to it.
     """
-    times: list[dict[str, float]] = []
-    spent, value = 0.0, None
-    memory = PeakMemory(reading)
-    while spent < enough and len(times) < most:
-        if times:
-            watch = Stopwatch()
-            value = work()
-            times.append(watch.seconds())
-        else:
-            with memory:
-                watch = Stopwatch()
-                value = work()
-                times.append(watch.seconds())
-        spent += times[-1]["wall_seconds"]
-    result = {
-        **{name: min(each[name] for each in times) for name in times[0]},
-        "fits": len(times),
-        "peak_mb": memory.above / 2**20,
-        "before_mb": memory.before / 2**20,
-        "highest_mb": memory.peak / 2**20,
-    }
-    return result, value
+    with PeakMemory(reading) as memory:
+        value = work()
+    times = [memory.seconds]
+    while sum(each["wall_seconds"] for each in times) < enough and len(times) < most:
+        watch = Stopwatch()
+        value = work()
+        times.append(watch.seconds())
+    return memory.found | {name: min(each[name] for each in times) for name in times[0]}, value
 
 
-def limit_cpu(seconds: float | None) -> None:
+def limit_cpu(seconds: float) -> None:
     """End this process after so many further CPU seconds, where the system can (Linux)."""
-    if seconds is not None:
-        _limit("RLIMIT_CPU", math.ceil(time.process_time() + seconds))
+    _limit("RLIMIT_CPU", math.ceil(time.process_time() + seconds))
 
 
-def limit_memory(mib: float | None) -> None:
+def limit_memory(mib: float) -> None:
     """Refuse memory of this process beyond so many MiB, where the system can (Linux)."""
-    if mib is not None:
-        _limit("RLIMIT_DATA", int(mib * 2**20))
+    _limit("RLIMIT_DATA", int(mib * 2**20))
 
 
 def _limit(name: str, value: int) -> None:

@@ -141,9 +141,6 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             ]
         return np.array(scores)
 
-    def predict(self, X: Bags) -> np.ndarray:
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
-
 
 def _made(name: str, n_features: int, width: int) -> Any:
     import torch

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction.text import CountVectorizer
 
 from milearn import Bags
 
@@ -116,24 +115,10 @@ def _bags(columns: list[np.ndarray], depths: np.ndarray, n_features: int) -> Bag
     return Bags(sparse.csr_array(parts, shape=(offsets[-1], n_features)), offsets)
 
 
-# -- motifs ----------------------------------------------------------------------------------------
+# -- a motif ---------------------------------------------------------------------------------------
 
-AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
-# Share of the sequences into which a motif is implanted, and the first of four starts: the middle
-# of the sequence, for IMGT positions 109 to 112.
-IMPLANTED, N_STARTS, START = 0.001, 4, -2
-# A "/" may be a gap of one letter.
-MOTIFS = {
-    "one": "YYG",
-    "twenty": "RRS NQV GYD RIH QHY FSR EGS YVS CRC NHE VDY KFA VLR ILT RIT CYT YII WLL FQP YLG",
-    "gap": "RN/E D/IW IV/V T/CT EF/C N/IV RE/Q I/SM RD/H M/NA TS/Y Y/YV PP/K D/ME SY/P V/NI YA/P "
-    "E/KT MY/R N/DT",
-    "replaced": "FQA ASF VPA DHE KTT RKG QIA RND YWI RVY LPH PVW PSI FND WRP SVP LDV QTR MYN HFR",
-    "both": "RK/Q M/NS LR/N V/HM TV/V S/PD IW/M P/QN YK/R M/AF TY/C R/TA PV/G I/MR FT/R N/YV PH/W "
-    "M/KC QL/S E/VI",
-}
-REPLACED = ("replaced", "both")
-NEEDLE = "SFEN"
+# The first of four starts: the middle of the sequence, for IMGT positions 109 to 112.
+MOTIF, N_STARTS, START = "SFEN", 4, -2
 
 
 @cache
@@ -155,44 +140,11 @@ def olga_pool(n_sequences: int, model: str) -> np.ndarray:
     return np.load(file)
 
 
-def implant(sequence: str, motif: str, replaced: bool, rng: np.random.Generator) -> str:
-    """A sequence with a motif near its middle; half of the motifs have a replaced letter."""
-    first, _, rest = motif.partition("/")
-    letters = [*first, *([""] if rest and rng.random() < 0.5 else []), *rest]
-    if replaced and rng.random() < 0.5:
-        at = rng.choice([i for i, letter in enumerate(letters) if letter])
-        letters[at] = rng.choice([each for each in AMINO_ACIDS if each != letters[at]])
+def implant(sequence: str, rng: np.random.Generator) -> str:
+    """A sequence with the motif near its middle."""
     start = len(sequence) // 2 + START + int(rng.integers(N_STARTS))
-    start = max(0, min(start, len(sequence) - len(letters)))
-    new = "".join(a or b for a, b in zip(letters, sequence[start:], strict=False))
-    return sequence[:start] + new + sequence[start + len(new) :]
-
-
-def draw_motifs(
-    n: int, depth: int, k: int, pool: np.ndarray, seed: int
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Relative frequencies of the k-mers of repertoires, and the five labels."""
-    rng = np.random.default_rng(seed)
-    counter = CountVectorizer(analyzer="char", ngram_range=(k, k), lowercase=False)
-    counter.fit(pool)
-    table = counter.transform(pool).T.tocsr().astype(np.float32)
-    labels = {name: rng.permutation(n) < n // 2 for name in MOTIFS}
-    frequencies = np.empty((n, table.shape[0]), dtype=np.float32)
-    for row in range(n):
-        drawn = rng.integers(len(pool), size=depth)
-        frequencies[row] = table @ np.bincount(drawn, minlength=len(pool)).astype(np.float32)
-        old = rng.choice(drawn, (len(MOTIFS), round(IMPLANTED * depth)), replace=False)
-        own = [
-            (pool[at], implant(pool[at], rng.choice(motifs.split()), name in REPLACED, rng))
-            for (name, motifs), places in zip(MOTIFS.items(), old, strict=True)
-            if labels[name][row]
-            for at in places
-        ]
-        if own:
-            before, after = (counter.transform(each).sum(axis=0) for each in zip(*own, strict=True))
-            frequencies[row] += np.asarray(after - before).ravel()
-    frequencies /= frequencies.sum(axis=1, keepdims=True)
-    return frequencies, labels
+    start = max(0, min(start, len(sequence) - len(MOTIF)))
+    return sequence[:start] + MOTIF[: len(sequence)] + sequence[start + len(MOTIF) :]
 
 
 def draw_needle(
@@ -205,6 +157,6 @@ def draw_needle(
     for label in y:
         sequences = pool[rng.integers(len(pool), size=size)].tolist()
         for at in rng.choice(size, max(1, round(share * size)), replace=False) if label else ():
-            sequences[at] = implant(sequences[at], NEEDLE, False, rng)
+            sequences[at] = implant(sequences[at], rng)
         people.append(sequences)
     return Bags.from_documents(people, split=None), y

@@ -13,9 +13,9 @@ have in common, plus noise in every feature. What makes a bag positive depends o
   The shift of the bag leaves them out.
 
 The module was committed before any method was run on it. ``GUIDE_SEEDS`` are the draws by which
-defaults may be chosen. ``KEPT_SEEDS`` are run once, when nothing is open any more, and nothing is
-changed because of what they show. Each seed draws its own tissues, directions and bags, so the two
-halves have nothing in common but the recipe.
+defaults may be chosen. Draws 100, 101 and 102 are run once, when nothing is open any more, and
+nothing is changed because of what they show. Each seed draws its own tissues, directions and bags,
+so the two halves have nothing in common but the recipe.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from sklearn.linear_model import LogisticRegression
 from milearn import Bags
 
 GUIDE_SEEDS = (0, 1, 2)
-KEPT_SEEDS = (100, 101, 102)
 
 KINDS = ("witness", "mix", "both", "shares")
 
@@ -125,35 +124,18 @@ class Cell:
         return int(np.clip(MAX_VALUES // (self.size * self.n_features), low, high))
 
 
-def _grid() -> tuple[Cell, ...]:
-    """Every kind on all sizes that are feasible and that differ from their neighbours."""
-    cells = []
-    for n_bags in N_BAGS:
-        for size, n_features in SIZES:
-            if n_bags * size * n_features > MAX_VALUES:
-                continue
-            # A positive bag has one deciding instance at least: a smaller share repeats this one.
-            for share in SHARES:
-                if share * size >= 0.3:
-                    cells.append(Cell("witness", n_bags, size, n_features, share))
-            if n_bags in FEW_N_BAGS:
-                cells.append(Cell("mix", n_bags, size, n_features, 0.0))
-                cells.append(Cell("both", n_bags, size, n_features, SHARE_OF_BOTH))
-    return tuple(cells)
-
-
-GRID = _grid()
-# Two fifths of the grid: every number of bags at one shape, and every shape at 200 bags.
-CORE = tuple(
-    cell for cell in GRID if cell.n_bags == 200 or (cell.size, cell.n_features) == (300, 128)
+# Every kind on all sizes that are feasible and that differ from their neighbours. A positive bag
+# has one deciding instance at least: a smaller share repeats this one.
+GRID = tuple(
+    Cell(kind, n_bags, size, n_features, share)
+    for n_bags in N_BAGS
+    for size, n_features in SIZES
+    if n_bags * size * n_features <= MAX_VALUES
+    for kind, share in (
+        *(("witness", share) for share in SHARES if share * size >= 0.3),
+        *((("mix", 0.0), ("both", SHARE_OF_BOTH)) if n_bags in FEW_N_BAGS else ()),
+    )
 )
-
-
-def half_of_seed(seed: int) -> str:
-    """``"guide"`` or ``"kept"``; other seeds belong to neither and are ``"other"``."""
-    if seed in GUIDE_SEEDS:
-        return "guide"
-    return "kept" if seed in KEPT_SEEDS else "other"
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""One module per method, each with its ``REPORTS``."""
+"""One module per question of size, each with its ``REPORTS``, as those of papers."""

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
 from sklearn import get_config
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GroupKFold, KFold, check_cv, cross_validate
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_memory, has_fit_parameter
 
 from .._bags.arrow import need_module
 from .._fit.validation import as_bags
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
-_EXACT = 50  # maximum number of data sets for the exact distribution of signed ranks
 _EQUAL_SCORES = 1e-12  # scores that differ by less than this fraction of the largest are equal
 
 
@@ -176,9 +172,10 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
     Notes
     -----
     Data sets on which two methods have equal scores count half for each of them in Wilcoxon's test.
-    It does not depend on which other methods are compared, as Nemenyi's does. Its p-values are
-    exact for up to 50 data sets. Scores are equal if they differ by less than about 1e-12 of the
-    largest one.
+    It does not depend on which other methods are compared, as Nemenyi's does. The test is
+    :func:`scipy.stats.wilcoxon` with ``zero_method="zsplit"``: p-values are exact for up to 50 data
+    sets without equal differences, and approximations otherwise. Scores are equal if they differ by
+    less than about 1e-12 of the largest one.
 
     References
     ----------
@@ -260,7 +257,12 @@ def _wilcoxon_holm(values: np.ndarray, tie: float) -> np.ndarray:
     pairs = (values[:, first] - values[:, second]).T
     # Equal differences have equal ranks in any unit, and those near zero are zero.
     sizes = [_levels(np.append(np.abs(each), 0.0), 2.0 * tie)[:-1] for each in pairs]
-    plain = np.array([_signed_rank(each) for each in np.sign(pairs) * sizes])
+    plain = np.array(
+        [
+            wilcoxon(each, zero_method="zsplit").pvalue if each.any() else 1.0
+            for each in np.sign(pairs) * sizes
+        ]
+    )
     order = np.argsort(plain, kind="stable")
     factors = np.arange(len(plain), 0, -1)
     corrected = np.empty_like(plain)
@@ -270,36 +272,8 @@ def _wilcoxon_holm(values: np.ndarray, tie: float) -> np.ndarray:
     return found
 
 
-def _signed_rank(differences: np.ndarray) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test; zeros count half for both signs.
-
-    It is exact for up to 50 data sets, with equal differences too, where SciPy's method depends on
-    its version and on the number of data sets.
-    """
-    if not differences.any():
-        return 1.0
-    if len(differences) > _EXACT:
-        return float(wilcoxon(differences, zero_method="zsplit").pvalue)
-    # Twice the ranks are integers. Given the sizes of the differences, each sign has probability
-    # 1/2; the sum of the ranks of positive ones is a sum of independent variables.
-    ranks = np.rint(2 * rankdata(np.abs(differences))).astype(np.intp)
-    free = ranks[differences != 0]
-    observed = ranks[differences > 0].sum()
-    weights = np.ones(1)
-    for rank in free:
-        longer = np.zeros(len(weights) + rank)
-        longer[: len(weights)] += 0.5 * weights
-        longer[rank:] += 0.5 * weights
-        weights = longer
-    tails = weights[: observed + 1].sum(), weights[observed:].sum()
-    return float(min(1.0, 2 * min(tails)))
-
-
 _KEYS = ("dataset", "estimator", "fold")
-_NO_SCORES = {*_KEYS, "fit_seconds", "score_seconds", "error", "digest"}
-_BEGIN = b'{"dataset": '  # of a line of the file
-# Addresses of objects in the text of an estimator, which change from run to run.
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_NO_SCORES = {*_KEYS, "fit_seconds", "score_seconds", "error"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,7 +407,7 @@ def compare(
     *,
     cv: Any = 5,
     scoring: Any = None,
-    file: Any = None,
+    memory: Any = None,
     n_jobs: int | None = None,
     verbose: int | bool = 0,
     error_score: Any = "raise",
@@ -461,9 +435,9 @@ def compare(
     scoring : str, callable, or list or mapping of these, default=None
         One or several scores as for :func:`~sklearn.model_selection.cross_validate`; larger is
         better. By default, the ``score`` of the estimator, with the name "score".
-    file : str or path, default=None
-        A file of JSON lines, which gets each result as soon as it is computed. If the file exists,
-        its results are not computed again, so that the same call continues an interrupted run.
+    memory : str, path or joblib.Memory, default=None
+        Folder that keeps each result as soon as it is computed. Results that it holds are not
+        computed again, so that the same call continues an interrupted run.
     n_jobs : int, default=None
         Number of fits of one data set that run in parallel. None means 1 unless in a
         :func:`joblib.parallel_config` context; -1 means using all processors.
@@ -480,8 +454,7 @@ def compare(
     Raises
     ------
     ValueError
-        If ``file`` has results of other settings, data or folds under the same names, contains a
-        damaged line that is not the last one, or for data sets or estimators that are empty.
+        For data sets or estimators that are empty, or a wrong ``memory`` or ``error_score``.
     TypeError
         For estimators or data sets that are not a mapping, or a data set of another form.
 
@@ -502,8 +475,9 @@ def compare(
     Groups are passed to the splitter, and to ``fit`` of estimators that have the argument
     ``groups``; with metadata routing, to those that request it.
 
-    Two results are taken for the same if the text of the estimator (its parameters), the data, the
-    fold and ``scoring`` are the same. Changes of the code of an estimator are not noticed.
+    Two results are taken for the same if joblib's hashes of the estimator, the data, the fold and
+    ``scoring`` are the same. Changes of the code of an estimator are not noticed. A fit that failed
+    is repeated. Folds only repeat if ``cv`` has a fixed ``random_state``.
 
     Examples
     --------
@@ -528,41 +502,32 @@ def compare(
         raise ValueError(
             f"A score cannot be named {name!r}, as another field of a record: rename it."
         )
-    path = None if file is None else Path(file)
-    known = {} if path is None else _read(path)
+    # The data are hashed once, in ``of_data``, and not for each result.
+    cached = check_memory(os.fspath(memory) if isinstance(memory, os.PathLike) else memory).cache(
+        _scored, ignore=["data"], verbose=0
+    )
     records: dict[tuple[Any, ...], dict[str, Any]] = {}
-    raises, scored = isinstance(error_score, str), _text(scoring)
     with Parallel(n_jobs=n_jobs, return_as="generator_unordered") as parallel:
         for name, given in datasets.items():
-            data, waiting = data_of(name, given), []
+            data = data_of(name, given)
             splits = splits_of(data, cv, all(is_classifier(each) for each in estimators.values()))
             warn_of_shared_groups(data[2], splits, f"datasets[{name!r}]")
-            of_data = joblib.hash(data)
+            of_data = None if memory is None else joblib.hash(data)
             # Fold by fold, so that interrupted results can be compared.
-            for (fold, split), (label, estimator) in product(enumerate(splits), estimators.items()):
-                key = name, label, fold
-                digest = joblib.hash((_text(estimator), of_data, *split, scored))
-                records[key] = stored = known.get(key, {})
-                if stored and stored["digest"] != digest:
-                    raise ValueError(
-                        f"{file} has a result of {label!r} on {name!r}, fold {fold}, that was "
-                        "computed with other parameters, data, folds or scoring: pass another "
-                        "file or other names. Folds are only repeated if cv has a fixed "
-                        "random_state."
-                    )
-                # A fit that failed is repeated.
-                if not stored or stored["error"]:
-                    record = dict(zip((*_KEYS, "digest"), (*key, digest), strict=True))
-                    waiting.append((record, estimator, split))
-            n_known = len(splits) * len(estimators) - len(waiting)
-            if verbose and n_known:
-                print(f"[compare] {name}: {n_known} results are in the file")
-            runs = parallel(delayed(_run)(*each, data, scoring, raises) for each in waiting)
+            runs = parallel(
+                delayed(_run)(
+                    cached,
+                    dict(zip(_KEYS, (name, label, fold), strict=True)),
+                    isinstance(error_score, str),
+                    (estimator, split, data, of_data, scoring),
+                )
+                for (fold, split), (label, estimator) in product(
+                    enumerate(splits), estimators.items()
+                )
+            )
             for number, record in enumerate(runs, start=1):
                 records[tuple(record[key] for key in _KEYS)] = record
-                if path is not None:
-                    _append(path, record)
-                _report(record, f"{number}/{len(waiting)}", verbose)
+                _report(record, f"{number}/{len(splits) * len(estimators)}", verbose)
     names = _score_names(records.values())
     places = list(datasets), list(estimators)
     ordered = sorted(records, key=lambda key: (*map(list.index, places, key[:2]), key[2]))
@@ -606,49 +571,46 @@ def splits_of(data: Data, cv: Any, classify: bool) -> list[tuple[np.ndarray, np.
     return list(check_cv(cv, y).split(X, y, *given))
 
 
-def _text(given: Any) -> str:
-    """All parameters of an estimator, or a scoring, without addresses of objects."""
-    with np.printoptions(threshold=10**6):  # arrays are not shortened
-        if isinstance(given, BaseEstimator):
-            return _ADDRESS.sub("", BaseEstimator.__repr__(given, N_CHAR_MAX=10**9))
-        return _ADDRESS.sub("", repr(given))
-
-
 # -- one result ------------------------------------------------------------------------------------
 
 
 def _run(
-    record: dict[str, Any],
-    estimator: Any,
-    split: tuple[np.ndarray, np.ndarray],
-    data: Data,
-    scoring: Any,
-    raises: bool,
+    cached: Any, record: dict[str, Any], raises: bool, arguments: tuple[Any, ...]
 ) -> dict[str, Any]:
-    """The record of one estimator on one fold, with its scores."""
-    X, y, groups = data
+    """The record with the scores, or with the message of the error."""
     try:
-        found = cross_validate(
-            clone(estimator),
-            X,
-            y,
-            cv=[split],
-            scoring=scoring,
-            params=fit_params(estimator, groups),
-            error_score="raise",
-        )
+        return record | cached(*arguments) | {"error": None}
     except Exception as error:
         if raises:
             raise
         return record | {"error": f"{type(error).__name__}: {error}"}
+
+
+def _scored(
+    estimator: Any,
+    split: tuple[np.ndarray, np.ndarray],
+    data: Data,
+    of_data: str | None,
+    scoring: Any,
+) -> dict[str, float]:
+    """Scores and times of one estimator on one fold."""
+    X, y, groups = data
+    found = cross_validate(
+        clone(estimator),
+        X,
+        y,
+        cv=[split],
+        scoring=scoring,
+        params=fit_params(estimator, groups),
+        error_score="raise",
+    )
     name = scoring if isinstance(scoring, str) else "score"
     scores = {
         name if key == "test_score" else key.removeprefix("test_"): float(value[0])
         for key, value in found.items()
         if key.startswith("test_")
     }
-    seconds = {f"{key}_seconds": float(found[f"{key}_time"][0]) for key in ("fit", "score")}
-    return record | scores | seconds | {"error": None}
+    return scores | {f"{key}_seconds": float(found[f"{key}_time"][0]) for key in ("fit", "score")}
 
 
 def fit_params(estimator: Any, groups: Any) -> dict[str, Any] | None:
@@ -670,11 +632,8 @@ def _score_names(records: Any) -> tuple[str, ...]:
 
 def _public(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """A record with NaN for what a failed fit lacks."""
-    shown = {key: record[key] for key in _KEYS}
-    for name in (*names, "fit_seconds", "score_seconds"):
-        value = record.get(name)
-        shown[name] = float("nan") if value is None else value
-    return shown | {"error": record["error"]}
+    missing = dict.fromkeys((*names, "fit_seconds", "score_seconds"), float("nan"))
+    return {**{key: record[key] for key in _KEYS}, **missing, **record}
 
 
 def _report(record: dict[str, Any], count: str, verbose: int | bool) -> None:
@@ -685,40 +644,3 @@ def _report(record: dict[str, Any], count: str, verbose: int | bool) -> None:
     elif verbose:
         scores = ", ".join(f"{name} {record[name]:.3f}" for name in _score_names([record]))
         print(f"[compare] {count} {where}: {scores} ({record['fit_seconds']:.2f} s)", flush=True)
-
-
-# -- the file --------------------------------------------------------------------------------------
-
-
-def _read(path: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Results by their keys; a last line without an end, of an interrupted run, is removed."""
-    if not path.exists():
-        return {}
-    content = path.read_bytes()
-    lines = content.split(b"\n")
-    # Text after the last end of a line that is not of compare is an error, not removed.
-    rest = lines.pop() if _BEGIN.startswith(lines[-1][: len(_BEGIN)]) else b""
-    found = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-            key = tuple(record[name] for name in (*_KEYS, "digest", "error"))
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{path}, line {number} is not a result of compare ({error}): remove the line, or "
-                "pass another file."
-            ) from error
-        found[key[:3]] = record
-    if rest:
-        os.truncate(path, len(content) - len(rest))
-    return found
-
-
-def _append(path: Path, record: dict[str, Any]) -> None:
-    """Append one line and wait until it is on the disk."""
-    values = {key: None if value != value else value for key, value in record.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab") as file:
-        file.write(json.dumps(values, allow_nan=False).encode("utf-8") + b"\n")
-        file.flush()
-        os.fsync(file.fileno())

@@ -31,7 +31,7 @@ from .._kernels.memory import require_memory
 from ..preprocessing import ClippedScaler
 from ..preprocessing._instance_transformer import ScaledInPlace
 
-# The default averages; benchmarks/common/halves.py has the data sets on which they were chosen.
+# The default averages; the data sets on which they were chosen: benchmarks/commands/automatic.py.
 DENSE_KERNELS = (
     "mean",
     "minmax_laplacian",

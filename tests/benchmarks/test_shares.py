@@ -1,14 +1,11 @@
-"""Worlds in which a share decides: names, draws, oracles, and nets that pool."""
+"""Worlds in which a share decides: names, draws and oracles."""
 
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.common import shares
-from benchmarks.common.nets import NETS, NetClassifier, _made
-from benchmarks.common.shares import ORACLES, SHARES, draw_cells, oracle_of_shares
+from benchmarks.common.shares import ORACLES, SHARES, oracle_of_shares
 from benchmarks.common.slides import Cell, draw_slides
-from milearn.datasets import make_bags
 
 
 def true_shares(part):
@@ -25,23 +22,6 @@ def test_names_of_shares_are_read():
             Cell.named(name)
 
 
-@pytest.mark.parametrize("world", ["shares", "cells"])
-def test_both_classes_have_changed_instances_and_positive_bags_have_more(world, monkeypatch):
-    monkeypatch.setattr(shares, "CELL_SIZES", (1000, 2000))
-    cell = Cell("shares", 100, 200, 8, 0.05, 0.01) if world == "shares" else shares.CELLS
-    slides = draw_slides(cell, 0) if world == "shares" else draw_cells(0)
-    assert len(slides.train.bags) == cell.n_bags
-    assert not np.array_equal(slides.train.bags[0], slides.test.bags[0])
-    for part in (slides.train, slides.test):
-        found = true_shares(part)
-        assert np.median(found[part.y == 1]) == pytest.approx(cell.share, rel=0.3)
-        assert np.median(found[part.y == 0]) == pytest.approx(cell.negative, rel=0.5)
-        # The centre is that of the changed instances.
-        changed = part.bags.instances[part.deciding].mean(axis=0)
-        others = part.bags.instances[~part.deciding].mean(axis=0)
-        assert np.linalg.norm(changed - slides.centre) < 0.3 * np.linalg.norm(others - changed)
-
-
 def test_oracles_of_shares():
     slides = draw_slides(Cell("shares", 60, 100, 8, 0.2, 0.05), 0)
     scores = {name: oracle_of_shares(slides, name) for name in ORACLES}
@@ -53,29 +33,3 @@ def test_oracles_of_shares():
     aucs = {name: roc_auc_score(part.y, found) for name, found in scores.items()}
     assert max(aucs, key=aucs.get) == "oracle-share"
     assert min(aucs.values()) > 0.5
-
-
-@pytest.mark.parametrize("name", list(NETS)[2:])
-def test_nets_pool_the_scores_of_instances(name):
-    # Its import takes seconds; a fit would import more.
-    torch = pytest.importorskip("torch")
-    bags, _ = make_bags(6, 3, bag_size=(60, 90), random_state=0)
-    net = NetClassifier(name)
-    net.model_ = _made(name, 3, 4)
-    net._loss(
-        torch.tensor(bags[:1].instances[None].astype(np.float32)), torch.tensor(1.0)
-    ).backward()
-    assert (net.model_.weight.grad is not None) == (name == "autopool")
-    with torch.no_grad():
-        net.model_.weight *= 2.5
-    (w1, b1), (w2, b2) = (
-        (layer.weight.detach().numpy(), layer.bias.detach().numpy())
-        for layer in (net.model_.scores[0][0], net.model_.scores[1])
-    )
-    for bag, score in zip(bags, net.decision_function(bags), strict=True):
-        values = np.sort((np.maximum(bag @ w1.T + b1, 0) @ w2.T + b2)[:, 0])
-        weights = np.exp(2.5 * values)
-        expected = {"mean-net": values.mean(), "top-net": values[-2:].mean()}.get(
-            name, weights @ values / weights.sum()
-        )
-        assert score == pytest.approx(expected, abs=1e-5)

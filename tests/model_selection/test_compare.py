@@ -1,11 +1,10 @@
-"""Comparison of estimators on data sets: folds, records, the file, and groups."""
+"""Comparison of estimators on data sets: folds, records, the memory, and groups."""
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
+from joblib import Memory
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -118,47 +117,23 @@ def test_regressors_have_folds_of_values_and_of_groups():
     assert len(compare(model, {"values": (X, y, groups)}, cv=3).records) == 3  # no warning
 
 
-# -- the file --------------------------------------------------------------------------------------
+# -- the memory ------------------------------------------------------------------------------------
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, capsys):
-    file = tmp_path / "new" / "results.jsonl"
+    memory = tmp_path / "new" / "results"
     methods = {"own": Own(fail_at=4), "ridge": LeastSquaresBags()}
     with pytest.raises(RuntimeError, match="out of paper"):
-        compare(methods, SETS, cv=2, file=file)
-    done = len(file.read_text().splitlines())
-    assert done == 6  # three fits of either
-    with open(file, "a") as stream:
-        stream.write('{"dataset": "set 1", "esti')  # a line that was cut off
-    found = compare(methods, SETS, cv=2, file=file, verbose=1)
+        compare(methods, SETS, cv=2, memory=memory)
+    found = compare(methods, SETS, cv=2, memory=str(memory), verbose=1)
     assert Own.fits == 4 + 3
-    out = capsys.readouterr().out
-    assert "set 0: 4 results are in the file" in out
-    assert "1/2 set 1, own, fold 1: score 0.500" in out
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    assert len(lines) == len(found.records) == 12
-    again = compare(methods, SETS, cv=2, file=file)
+    assert "3/4 set 1, own, fold 1: score 0.500" in capsys.readouterr().out
+    again = compare(methods, SETS, cv=2, memory=Memory(str(memory), verbose=0))
     assert Own.fits == 7
     assert again.records == found.records
-    more = compare(methods | {"other": Own()}, SETS, cv=2, file=file)
+    more = compare(methods | {"other": Own()}, SETS, cv=2, memory=memory)
     assert Own.fits == 7 + 6
     assert len(more.records) == 18
-
-
-@pytest.mark.parametrize("room", [0, 1, 11, 60])
-def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(tmp_path, full_disk, room):
-    file, methods, sets = tmp_path / "results.jsonl", {"own": Own()}, {"set 0": SETS["set 0"]}
-    whole = compare(methods, sets, cv=2, file=file)
-    first = file.read_bytes().splitlines(keepends=True)[0]
-    file.write_bytes(first)
-    with full_disk(len(first) + room), pytest.raises(OSError, match="File too large"):
-        compare(methods, sets, cv=2, file=file)
-    assert len(file.read_bytes()) == len(first) + room
-    assert Own.fits == 3
-    found = compare(methods, sets, cv=2, file=file)
-    assert Own.fits == 4
-    assert len(file.read_bytes().splitlines()) == 2
-    np.testing.assert_array_equal(found.table(), whole.table())
 
 
 @pytest.mark.parametrize(
@@ -172,30 +147,19 @@ def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(tmp_path, full_disk, 
     ids=["parameters", "data", "scoring", "folds"],
 )
 def test_results_of_something_else_are_not_taken(tmp_path, methods, seed, options):
-    file = tmp_path / "results.jsonl"
-    compare({"own": Own()}, {"a": two_level_bags(seed=0)}, cv=2, file=file)
-    with pytest.raises(ValueError, match="other parameters, data, folds or scoring"):
-        compare(methods, {"a": two_level_bags(seed=seed)}, **{"cv": 2, "file": file} | options)
-
-
-@pytest.mark.parametrize("text", ["a,b\n1,2\n", "a,b", '{"dataset": 1}\n'])
-def test_a_file_of_something_else_is_left_alone(tmp_path, text):
-    file = tmp_path / "table.csv"
-    file.write_text(text)
-    with pytest.raises(ValueError, match="line 1 is not a result of compare"):
-        compare({"own": Own()}, SETS, file=file)
-    assert file.read_text() == text
+    compare({"own": Own()}, {"a": two_level_bags(seed=0)}, cv=2, memory=tmp_path)
+    compare(methods, {"a": two_level_bags(seed=seed)}, **{"cv": 2, "memory": tmp_path} | options)
+    assert Own.fits == 4
 
 
 def test_a_failed_fit_is_a_warning_and_nan_and_is_tried_again(tmp_path):
-    file = tmp_path / "results.jsonl"
     methods = {"own": Own(fail_at=2), "ridge": LeastSquaresBags()}
     with pytest.warns(FitFailedWarning, match="set 0, own, fold 1 failed .* RuntimeError: out of"):
-        found = compare(methods, SETS, cv=2, file=file, error_score=np.nan)
+        found = compare(methods, SETS, cv=2, memory=tmp_path, error_score=np.nan)
     np.testing.assert_array_equal(np.isnan(found.table()), [[True, False], *2 * [[False] * 2]])
     assert found.ranks().n_datasets == 2
     assert [record["error"] for record in found.records[:2]] == [None, "RuntimeError: out of paper"]
-    assert not np.isnan(compare(methods, SETS, cv=2, file=file).table()).any()
+    assert not np.isnan(compare(methods, SETS, cv=2, memory=tmp_path).table()).any()
     Own.fits = 0
     with pytest.warns(FitFailedWarning):
         found = compare({"own": Own(fail_at=1)}, {"a": SETS["set 0"]}, cv=2, error_score=np.nan)
