@@ -59,7 +59,9 @@ def pages_of(category: str) -> Pages:
 
     counts, pages = _stemmed()
     n = len(pages.target)
-    direct = link_graph(pages.bag_links, n)
+    with np.load(pages.filename) as file:
+        links = file["bag_links"]
+    direct = link_graph(links, n)
     linked = np.asarray(direct.sum(axis=0) + direct.sum(axis=1)).ravel() > 0
     mine = pages.target == list(pages.target_names).index(category)
     rng = np.random.default_rng(0)
@@ -79,7 +81,7 @@ def pages_of(category: str) -> Pages:
         y=mine[chosen].astype(int),
         whole=whole,
         graphs={
-            kind: link_graph(pages.bag_links, n, kind=kind)[chosen][:, chosen]
+            kind: link_graph(links, n, kind=kind)[chosen][:, chosen]
             for kind in ("direct", "cocitation", "coupling")
         },
     )

@@ -2,7 +2,7 @@
 
 from ._errors import BagFileError, DownloadError
 from ._fetch.download import clear_data_home, get_data_home
-from ._fetch.fetchers import fetch_andrews, fetch_bags, fetch_musk
+from ._fetch.fetchers import fetch_andrews, fetch_musk
 from ._formats.airr import load_airr
 from ._formats.folder import load_bag_folder
 from ._formats.io import load_bags, save_bags
@@ -24,7 +24,6 @@ __all__ = [
     "add_irrelevant_features",
     "clear_data_home",
     "fetch_andrews",
-    "fetch_bags",
     "fetch_musk",
     "get_data_home",
     "load_airr",

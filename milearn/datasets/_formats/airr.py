@@ -21,18 +21,18 @@ from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.segments import offsets_of
 from ..._fit.warn import warn_user
-from .._errors import BagFileError, naming
+from .._errors import BagFileError, file_name_in_errors
 from .folder import (
     BagRow,
     FoundBag,
     check_readable,
     columns_of,
-    in_threads,
-    labels_of,
+    fields_of,
     read_bag_table,
+    read_in_threads,
 )
 from .record import BagRecord, make_bags_of
-from .text import listed
+from .text import quoted_names
 
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"
@@ -188,18 +188,18 @@ def load_airr(
     def read(name: str) -> _Repertoire:
         return _read(files[name], needed, optional)
 
-    found = in_threads(read, list(rows), "repertoires", 1, verbose)
+    found = read_in_threads(read, list(rows), "repertoires", 1, verbose)
     problems = [(n, r.problem) for n, r in zip(rows, found, strict=True) if r.problem is not None]
     check_readable(path, problems, rows)
     people = [FoundBag(name, row) for name, row in rows.items()]
     n_dropped = np.array([repertoire.n_dropped for repertoire in found])
     _warn_of_rows({files[name]: r for name, r in zip(rows, found, strict=True) if r.n_dropped})
-    with naming(path):
+    with file_name_in_errors(path):
         bags, known = _bags_of(found, given)
         record = BagRecord(bags)
         if further:
-            record.bags = record.bags.with_bag_data(columns_of(people, metadata, further))
-    record.fields |= labels_of(people)
+            record.bags = record.bags.with_bag_data(columns_of(people, further))
+    record.fields |= fields_of(people)
     record.target = record.fields.pop("target")
     bunch = record.to_bunch(path)
     bunch["receptors"], bunch["n_dropped"] = known, n_dropped
@@ -265,7 +265,7 @@ def _survey(
         header, problem = _header(files[name])
         missing = [column for column in needed if column not in header]
         if problem is None and missing:
-            problem = f"there is no column {missing[0]!r} among {listed(header)}"
+            problem = f"there is no column {missing[0]!r} among {quoted_names(header)}"
         if problem is None:
             counted[name] = _COUNT in header
         else:

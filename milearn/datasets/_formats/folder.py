@@ -6,9 +6,7 @@ import contextlib
 import errno
 import math
 import os
-import secrets
 import sys
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -24,19 +22,11 @@ from ..._bags.annotations import bag_columns
 from ..._bags.canonical import is_missing
 from ..._bags.segments import offsets_of
 from ..._fit.outcomes import survival_outcomes
-from .._errors import BagFileError, ContentError, naming
-from .npy_folder import read_npy_folder, write_npy_folder
-from .record import (
-    BagRecord,
-    column_of,
-    encode_labels,
-    float_type,
-    make_bags_of,
-    npz_header,
-    read_numbers,
-)
-from .table import open_parquet
-from .text import check_column, check_header, check_width, csv_rows, listed
+from .._errors import BagFileError, ContentError, file_name_in_errors
+from .npy_folder import check_new, new_folder, read_npy_folder, write_arrays
+from .record import BagRecord, column_of, encode_labels, float_type, make_bags_of, npz_header
+from .table import as_frame, read_frame
+from .text import check_column, quoted_names
 
 # Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id repertoire_id slide_id slide filename file image_id name id"
@@ -51,16 +41,16 @@ _EVENTS = dict.fromkeys(("1", "true", "yes"), True) | dict.fromkeys(("0", "false
 _INSTANCE_LABELS = ("inst_labels", "patch_labels", "instance_labels")
 
 
-class Place(NamedTuple):
-    """A file and the name of an array in it; ``sure`` if its absence is an error."""
+class ArrayInFile(NamedTuple):
+    """A file and the name of an array in it; ``required`` if its absence is an error."""
 
     path: Path
     name: str
-    sure: bool = True
+    required: bool = True
 
 
 # The possible places of each part of each bag, of which the first existing one is used.
-BagFiles = dict[str, dict[str, list[Place]]]
+BagFiles = dict[str, dict[str, list[ArrayInFile]]]
 
 
 class BagRow(NamedTuple):
@@ -88,8 +78,8 @@ def _bags_of(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
     """Bags whose positions, if there are any, are in the file of the features."""
     return {
         name: {
-            "features": [Place(file, key)],
-            "coords": [] if coords is None else [Place(file, coords, False)],
+            "features": [ArrayInFile(file, key)],
+            "coords": [] if coords is None else [ArrayInFile(file, coords, False)],
         }
         for name, file in sorted(files.items())
     }
@@ -102,7 +92,7 @@ def _clam_folders(path: Path, key: str, coords: str | None) -> BagFiles:
         raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
     bags = _bags_of({**pt, **h5}, key, coords)
     for name in h5.keys() & pt.keys():
-        bags[name]["features"] = [Place(h5[name], key, False), Place(pt[name], key)]
+        bags[name]["features"] = [ArrayInFile(h5[name], key, False), ArrayInFile(pt[name], key)]
     return bags
 
 
@@ -125,7 +115,7 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
         for name, parts in bags.items():
             # A path that does not exist, so that the error contains the missing file.
             missing = path / folder / f"{name}{files[name].suffix}"
-            parts[part] = [Place(found.get(name, missing), array)]
+            parts[part] = [ArrayInFile(found.get(name, missing), array)]
     return bags
 
 
@@ -186,8 +176,11 @@ def read_bag_table(
         The folder of the bags, for error messages if the table has no path.
     """
     is_frame = hasattr(table, "columns")
-    with naming(f"{folder}: the table" if is_frame else table):
-        columns = _frame_columns(table) if is_frame else _file_columns(Path(table))
+    frame = as_frame(table) if is_frame else _frame_of_file(Path(table), asked)
+    with file_name_in_errors(f"{folder}: the table" if is_frame else table):
+        if not frame.columns.is_unique:
+            raise ContentError("two columns have the same name; give the columns distinct names.")
+        columns = {name: frame[name].to_list() for name in frame.columns}
         chosen = {part: _chosen(columns, part, asked[part]) for part in ("label", "group", "split")}
         bags = _bag_of_each_row(columns, asked["bag"], names)
     rows: dict[str, BagRow] = {}
@@ -233,30 +226,20 @@ def _outcome(names: tuple[str, str], event: Any, time: Any) -> tuple[Any, str | 
     return (_EVENTS[word], value), None if math.isfinite(value) else wrong
 
 
-def _frame_columns(table: Any) -> dict[str, list[Any]]:
-    if hasattr(table, "reset_index") and any(name is not None for name in table.index.names):
-        table = table.reset_index()
-    check_header([str(name) for name in table.columns])
-    return {str(name): list(table[name].to_list()) for name in table.columns}
-
-
-def _file_columns(path: Path) -> dict[str, list[Any]]:
+def _frame_of_file(path: Path, asked: dict[str, Any]) -> Any:
+    kinds = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+    kind = kinds.get(path.suffix.lower())
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such table; check the path.")
-    suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        found = open_parquet(path)
-        return {name: found.column(name).to_pylist() for name in found.column_names}
-    if suffix not in (".csv", ".tsv"):
-        raise ContentError(
-            f"a table is a .csv, .tsv or .parquet file or a data frame, not {suffix!r}."
+    if kind is None:
+        raise BagFileError(
+            f"{path}: a table is a .csv, .tsv or .parquet file or a data frame, not "
+            f"{path.suffix!r}."
         )
-    lines = csv_rows(path, "\t" if suffix == ".tsv" else ",")
-    header, *rows = ([cell.strip() for cell in cells] for _, cells in lines)
-    check_header(header)
-    for row, cells in enumerate(rows, start=1):
-        check_width(cells, len(header), f"row {row}", "columns but the header has")
-    return {name: [cells[at] for cells in rows] for at, name in enumerate(header)}
+    # The names of files and groups are texts, such as "007", which is not the number 7.
+    names = {*_COLUMNS["bag"], *_COLUMNS["group"], asked["bag"], asked["group"]}
+    with file_name_in_errors(path, kind):
+        return read_frame(path, kind, "\t" if kind == "tsv" else ",", [*filter(None, names)])
 
 
 def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
@@ -281,7 +264,8 @@ def _bag_of_each_row(
     candidates = [name for name in _COLUMNS["bag"] if name in columns] if asked is None else [asked]
     if not candidates:
         raise ContentError(
-            f"no column among {listed(list(columns))} is known to name the bags; name it with bag=."
+            f"no column among {quoted_names(list(columns))} is known to name the bags; name it "
+            "with bag=."
         )
     known = set(names)
     found = [[_bag_name(value, known) for value in columns[name]] for name in candidates]
@@ -319,22 +303,23 @@ class ArrayHeader(NamedTuple):
 
 
 def read_array(
-    path: Path, name: str, out: np.ndarray | None = None, *, sure: bool = True
+    path: Path, name: str, out: np.ndarray | None = None, *, required: bool = True
 ) -> ArrayHeader | None:
     """Shape and type of an array of a file, whose values are copied to ``out`` if it is given.
 
-    ``out`` has as many values. If the array is missing, this is an error if ``sure``, else None.
+    ``out`` has as many values. If the array is missing, the result is None, or an error if it is
+    ``required``.
     The message of the library of the file becomes a ContentError that names the file.
     """
     place = f"{path.parent.name}/{path.name}"
     try:
         with contextlib.ExitStack() as stack:
             find, names = SUFFIXES[path.suffix.lower()](path, stack)
-            found = None if names is None and not sure else find(name)
+            found = None if names is None and not required else find(name)
             if found is None or found.shape is None:
-                if not sure:
+                if not required:
                     return None
-                raise ContentError(f"no array {name!r} among {listed(names or ()) or 'none'}")
+                raise ContentError(f"no array {name!r} among {quoted_names(names or ()) or 'none'}")
             if out is not None:
                 out[...] = np.asarray(found).reshape(out.shape)
             return ArrayHeader(found.shape, found.dtype)
@@ -390,9 +375,7 @@ class _Member:
 
 
 def _open_npz(path: Path, stack: contextlib.ExitStack) -> Any:
-    if not zipfile.is_zipfile(path):
-        raise ContentError("not an .npz archive, or a truncated one")
-    # Open the file explicitly, because NumPy does not close a file that it cannot read.
+    # NumPy does not close a file that it cannot read.
     file = stack.enter_context(path.open("rb"))
     archive = stack.enter_context(np.load(file, allow_pickle=False))
     names = archive.files
@@ -564,36 +547,32 @@ def load_bag_folder(
     mapped = _place_of_map(mmap)
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
-    bags, kept_dtype, dropped = survey(
+    bags, kept_dtype, dropped = read_headers(
         path, table, columns, arrays=(key, coords), dtype=dtype, empty=empty, progress=progress
     )
-    # Next to the folder of the map, of which it becomes a part.
-    scratch = mapped and mapped.with_name(f".{mapped.name}.{secrets.token_hex(8)}.part.npy")
-    try:
-        record = _filled(path, bags, kept_dtype, scratch, *progress)
+    with contextlib.ExitStack() as stack:
+        folder = None if mapped is None else stack.enter_context(new_folder(mapped))
+        record = _filled(path, bags, kept_dtype, folder, *progress)
         if further:
-            with naming(path):
-                record.bags = record.bags.with_bag_data(columns_of(bags, table, further))
-        record.fields |= labels_of(bags)
+            with file_name_in_errors(path):
+                record.bags = record.bags.with_bag_data(columns_of(bags, further))
+        record.fields |= fields_of(bags)
         record.target = record.fields.pop("target")
         if len(dropped):
             names = ", ".join(dropped)
             record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
-        if mapped is None or scratch is None:
-            bunch = record.to_bunch(path)
-        else:
-            with naming(mapped):
-                write_npy_folder(mapped, record, {"instances": scratch})
-                del record  # Windows cannot remove a mapped file
-                bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
-    finally:
-        if scratch is not None:
-            scratch.unlink(missing_ok=True)
+        if folder is not None:
+            write_arrays(folder, record)
+            del record  # Windows cannot move a mapped file
+    if mapped is None:
+        bunch = record.to_bunch(path)
+    else:
+        bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
     bunch["dropped"] = dropped
     return bunch
 
 
-def survey(
+def read_headers(
     path: Path,
     table: Any,
     columns: dict[str, Any],
@@ -625,7 +604,7 @@ def survey(
     elif asked:
         raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
     given = [(name, files[name], row) for name, row in rows.items()]
-    found = in_threads(_found_bag, given, "sizes", *progress)
+    found = read_in_threads(_found_bag, given, "sizes", *progress)
     problems += _problems(found, empty)
     check_readable(path, problems, {*rows, *(name for name, _ in problems)})
     bags = [bag for bag in found if bag.size]
@@ -638,7 +617,7 @@ def survey(
 
 
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
-    """Some of the bags found by :func:`survey`, in memory."""
+    """Some of the bags found by :func:`read_headers`, in memory."""
     return _filled(path, bags, dtype, None, 1, False).bags
 
 
@@ -650,22 +629,15 @@ def _place_of_map(mmap: Any) -> Path | None:
             "mmap=True does not define where to write the instances: pass the path of a "
             "folder, mmap='folder', which stays and can be opened again."
         )
-    place = Path(mmap)
-    if place.exists():
-        raise FileExistsError(
-            f"{place}: this exists already; remove it, or open it by load_bags(path, mmap=True) if "
-            "it holds the bags."
-        )
-    if not place.parent.is_dir():
-        raise FileNotFoundError(f"{place.parent}: there is no such folder; create it first.")
-    return place
+    check_new(Path(mmap))
+    return Path(mmap)
 
 
 # -- first pass: the headers of the files --------------------------------------------------------
 
 
 class _Part(NamedTuple):
-    place: Place
+    place: ArrayInFile
     dtype: np.dtype
     width: int  # values per instance
 
@@ -686,12 +658,12 @@ class FoundBag:
         return self.parts["features"].width
 
 
-def _found_bag(given: tuple[str, dict[str, list[Place]], BagRow]) -> FoundBag:
+def _found_bag(given: tuple[str, dict[str, list[ArrayInFile]], BagRow]) -> FoundBag:
     name, parts, row = given
     bag = FoundBag(name, row)
     try:
         for part, places in parts.items():
-            found = ((p, read_array(p.path, p.name, sure=p.sure)) for p in places)
+            found = ((p, read_array(p.path, p.name, required=p.required)) for p in places)
             place, header = next((each for each in found if each[1] is not None), (None, None))
             if place is None or header is None:
                 continue
@@ -789,27 +761,27 @@ def _filled(
     path: Path,
     bags: Sequence[FoundBag],
     dtype: np.dtype,
-    scratch: Path | None,
+    folder: Path | None,
     n_jobs: int | None,
     verbose: bool,
 ) -> BagRecord:
     """All instances, in memory or in a new file."""
     offsets = offsets_of([bag.size for bag in bags])
     shape: Any = (int(offsets[-1]), bags[0].width)
-    features = (
-        np.empty(shape, dtype)
-        if scratch is None
-        else np.lib.format.open_memmap(scratch, mode="w+", dtype=dtype, shape=shape)
-    )
-    if scratch is not None and hasattr(os, "posix_fallocate"):
-        # Otherwise a disk that becomes full would end the process, without an exception.
-        with open(scratch, "rb+") as file:
-            try:
-                os.posix_fallocate(file.fileno(), 0, scratch.stat().st_size)
-            except OSError as error:
-                # Some file systems cannot reserve room.
-                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-                    raise
+    if folder is None:
+        features = np.empty(shape, dtype)
+    else:
+        place = folder / "instances.npy"
+        features = np.lib.format.open_memmap(place, mode="w+", dtype=dtype, shape=shape)
+        if hasattr(os, "posix_fallocate"):
+            # Otherwise a disk that becomes full would end the process, without an exception.
+            with open(place, "rb+") as file:
+                try:
+                    os.posix_fallocate(file.fileno(), 0, place.stat().st_size)
+                except OSError as error:
+                    # Some file systems cannot reserve room.
+                    if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                        raise
     arrays = {"features": features}
     for part, (_, _, width) in list(bags[0].parts.items())[1:]:
         types = {bag.parts[part].dtype.newbyteorder("=") for bag in bags}
@@ -825,11 +797,11 @@ def _filled(
             return str(error)
         return None
 
-    found = in_threads(fill, range(len(bags)), "bags", n_jobs, verbose)
+    found = read_in_threads(fill, range(len(bags)), "bags", n_jobs, verbose)
     problems = [(bag.name, what) for bag, what in zip(bags, found, strict=True) if what is not None]
     check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else None
-    with naming(path):
+    with file_name_in_errors(path):
         record = BagRecord(make_bags_of(Bags, arrays["features"], offsets, instance_data=data))
     if "instance_labels" in arrays:
         record.fields["instance_labels"] = arrays["instance_labels"]
@@ -843,8 +815,8 @@ def _kept(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.kind in "biu" and dtype.itemsize <= 2 else np.float64)
 
 
-def labels_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
-    """Labels, names, groups and splits of the bags found by :func:`survey`, for a Bunch."""
+def fields_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
+    """Labels, names, groups and splits of the bags found by :func:`read_headers`, for a Bunch."""
     parts = {part: [bag.row.parts[part] for bag in bags] for part in bags[0].row.parts}
     label, group, split = (parts.get(part) for part in ("label", "group", "split"))
     if label is None and all(bag.label is not None for bag in bags):
@@ -871,21 +843,19 @@ def labels_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
     return fields
 
 
-def columns_of(bags: Sequence[FoundBag], table: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+def columns_of(bags: Sequence[FoundBag], names: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns of the table for the bags that are kept."""
     known = bags[0].row.columns
     if not known:
         raise ContentError("bag_data= without a table: pass the table that has the columns.")
-    typed = hasattr(table, "columns") or Path(table or "").suffix.lower() in (".parquet", ".pq")
     chosen = {}
     for name in names:
         check_column(name, "bag_data", list(known))
-        cells = [bag.row.columns[name] for bag in bags]
-        chosen[name] = column_of(cells if typed else read_numbers(cells))
+        chosen[name] = column_of([bag.row.columns[name] for bag in bags])
     return chosen
 
 
-def in_threads(
+def read_in_threads(
     function: Callable[[Any], Any],
     items: Collection[Any],
     label: str,

@@ -254,6 +254,36 @@ def test_every_kind_of_table(tmp_path, make, mmap):
     assert bunch.split.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("form", ["csv", "tsv", "parquet"])
+def test_a_path_and_a_frame_of_one_table(tmp_path, form):
+    for name in ("007", "7", "008"):
+        np.save(tmp_path / f"{name}.npy", np.full((1, 2), float(name)))
+    frame = pd.DataFrame(
+        {
+            "bag": ["7", "008", "007"],
+            "label": [True, False, True],
+            "group": ["01", "1", "NA"],
+            "site": ["None", "x", None],
+            "age": [1.5, None, 3],
+        }
+    )
+    path = tmp_path / f"t.{form}"
+    if form == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if form == "tsv" else ",")
+    one, other = (load_bag_folder(tmp_path, t, bag_data=["site", "age"]) for t in (path, frame))
+    assert one.bag_names.tolist() == ["7", "008", "007"]
+    assert one.group_names.tolist() == ["01", "1", "NA"]
+    for name in ("bag_names", "target", "groups", "group_names"):
+        np.testing.assert_array_equal(one[name], other[name])
+    assert one.target.dtype == other.target.dtype
+    for name in ("site", "age"):
+        values = [bunch.data.bag_data[name] for bunch in (one, other)]
+        np.testing.assert_array_equal(*values)
+    np.testing.assert_array_equal(one.data.instances, other.data.instances)
+
+
 def test_the_column_that_names_most_files_is_the_bag(tmp_path):
     # In some tables slide_id is the accession number and filename the name of the file.
     for name in ("1", "2"):
@@ -275,17 +305,17 @@ def test_the_column_that_names_most_files_is_the_bag(tmp_path):
         ({"bag": ["a"]}, {"label": "y"}, BagFileError, "no column 'y' for label= among 'bag'"),
         ({"bag": ["a"]}, {"bag": "y"}, BagFileError, "no column 'y' for bag= among 'bag'"),
         ({"bag": ["a"]}, {"bag_data": ["y"]}, BagFileError, "no column 'y' for bag_data= among"),
-        ({"bag": ["a"], 1: 2, "1": 3}, {}, BagFileError, "two columns have the name"),
+        ({"bag": ["a"], 1: 2, "1": 3}, {}, BagFileError, "two columns have the same name"),
         ("none.csv", {}, FileNotFoundError, "there is no such table"),
         ("a.npy", {}, BagFileError, "not '.npy'"),
-        ("short.csv", {}, BagFileError, "row 2 has 1 columns but the header has 2"),
+        ("cut.csv", {}, BagFileError, r"cannot be read as csv \(ParserError: "),
         (None, {"label": "y"}, ValueError, "label= without a table"),
         (None, {"bag_data": ["age"]}, BagFileError, "bag_data= without a table"),
     ],
 )
 def test_tables_that_do_not_fit(tmp_path, table, options, error, match):
     np.save(tmp_path / "a.npy", np.ones((1, 2)))
-    (tmp_path / "short.csv").write_text("bag,label\na,1\nb\n")
+    (tmp_path / "cut.csv").write_text('bag,label\na,1\n"b')
     table = tmp_path / table if isinstance(table, str) else table
     with pytest.raises(error, match=match):
         load_bag_folder(
@@ -418,7 +448,7 @@ def test_all_that_is_wrong_with_a_folder_stands_in_one_error(tmp_path):
         "broken": "cannot be read",
         "cut": "cannot be read",
         "pickle": "cannot be read",
-        "zip": "not an .npz archive",
+        "zip": "cannot be read",
     }
     assert set(found) == set(expected)
     for name, said in expected.items():
@@ -604,36 +634,17 @@ def test_a_failure_leaves_no_map_behind(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     # The room for the map is asked for before a page of it is written.
-    for name in ("posix_fallocate", "fsync"):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, name, full, raising=False)
-            with pytest.raises(OSError, match="No space left"):
-                load_bag_folder(slides, mmap=tmp_path / "mapped")
-        assert listing(tmp_path) == ["slides"]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full, raising=False)
+        with pytest.raises(OSError, match="No space left"):
+            load_bag_folder(slides, mmap=tmp_path / "mapped")
+    assert listing(tmp_path) == ["slides"]
 
     def unsupported(*descriptor_and_size):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
     monkeypatch.setattr(os, "posix_fallocate", unsupported, raising=False)
     assert load_bag_folder(slides, mmap=tmp_path / "mapped").data.n_instances == 50
-
-
-def test_a_map_that_cannot_be_moved_is_copied(tmp_path, monkeypatch):
-    slides = tmp_path / "slides"
-    slides.mkdir()
-    np.save(slides / "a.npy", np.arange(6.0).reshape(3, 2))
-    move = os.replace
-
-    def held(source, target):
-        if str(source).endswith(".part.npy"):
-            raise PermissionError(13, "in use")
-        move(source, target)
-
-    monkeypatch.setattr(os, "replace", held)
-    load_bag_folder(slides, mmap=tmp_path / "mapped")
-    bags = load_bags(tmp_path / "mapped").data
-    np.testing.assert_array_equal(bags.instances, np.arange(6.0).reshape(3, 2))
-    assert listing(tmp_path) == ["mapped", "slides"]
 
 
 def test_memory_is_that_of_the_bags_and_of_one_file(tmp_path):
