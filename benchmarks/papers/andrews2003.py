@@ -10,11 +10,11 @@ import numpy as np
 
 from milearn import Bags
 from milearn._solvers.ensemble.column_generation import BoostingOptions
-from milearn.datasets import make_ambiguous_plane, plane_side
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.model_selection import StratifiedBagKFold
 
 from ..common.data import load
+from ..common.generators import make_ambiguous_plane, plane_side
 from ..common.memory import PeakMemory, Stopwatch
 from ..common.output import Table, duration, percent, say, show
 from ..common.protocol import run

@@ -18,12 +18,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, NuSVR
 
 from milearn import Bags
-from milearn.datasets import add_irrelevant_features
 from milearn.metrics import bag_kernel
 from milearn.model_selection import BagShuffleSplit
 from milearn.svm import CoupledMISVC, CoupledMISVR
 
 from ..common.data import load_file
+from ..common.generators import add_irrelevant_features
 from ..common.output import Table, percent, say, show
 from ..common.protocol import run
 from ..common.records import RecordFile, digest, record_of
