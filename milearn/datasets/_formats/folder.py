@@ -87,7 +87,7 @@ def _bags_of(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
 
 def _clam_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     """CLAM: features in both folders or only in pt_files, and coordinates in h5_files."""
-    h5, pt = _files(path / "h5_files"), _files(path / "pt_files")
+    h5, pt = files_of(path / "h5_files", SUFFIXES), files_of(path / "pt_files", SUFFIXES)
     if not h5 and not pt:
         raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
     bags = _bags_of({**pt, **h5}, key, coords)
@@ -100,7 +100,7 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     """torchmil: one folder per part of the bags."""
     features = path / "features"
     inside = _folders_of_bags(features)
-    nested = len(inside) == 1 and not _files(features)
+    nested = len(inside) == 1 and not files_of(features, SUFFIXES)
     files = _some_files(inside[0] if nested else features)
     bags = _bags_of(files, key, coords)
     inner = next((name for name in _INSTANCE_LABELS if (path / name).is_dir()), None)
@@ -111,7 +111,7 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     ):
         if folder is None or array is None or not (path / folder).is_dir():
             continue
-        found = _files(path / folder)
+        found = files_of(path / folder, SUFFIXES)
         for name, parts in bags.items():
             # A path that does not exist, so that the error contains the missing file.
             missing = path / folder / f"{name}{files[name].suffix}"
@@ -120,7 +120,7 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
 
 
 def _some_files(path: Path) -> dict[str, Path]:
-    found = _files(path)
+    found = files_of(path, SUFFIXES)
     if not found:
         inside = ", ".join(folder.name for folder in _folders_of_bags(path)[:8])
         remedy = f"pass one of its folders: {inside}." if inside else "check it."
@@ -133,48 +133,58 @@ def _some_files(path: Path) -> dict[str, Path]:
     return found
 
 
-def _files(folder: Path) -> dict[str, Path]:
-    """Files of bags in a folder, by the name of the bag."""
+def files_of(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
+    """Files with one of the suffixes in a folder, by the name of the bag."""
     found: dict[str, Path] = {}
     if not folder.is_dir():
         return found
     with os.scandir(folder) as entries:
         names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_file())
     for file in map(folder.joinpath, names):
-        if file.suffix.lower() not in SUFFIXES:
+        suffix = next((end for end in suffixes if file.name.lower().endswith(end)), None)
+        if suffix is None:
             continue
-        if file.stem in found:
+        name = file.name[: -len(suffix)]
+        if name in found:
             raise BagFileError(
-                f"{folder}: {found[file.stem].name!r} and {file.name!r} are two files for one bag; "
-                "keep the files of one format in a folder."
+                f"{folder}: {found[name].name!r} and {file.name!r} are two files for one bag; keep "
+                "the files of one format in a folder."
             )
-        found[file.stem] = file
+        found[name] = file
     return found
 
 
 def _folders_of_bags(path: Path) -> list[Path]:
-    return sorted(entry for entry in path.iterdir() if entry.is_dir() and _files(entry))
+    return sorted(entry for entry in path.iterdir() if entry.is_dir() and files_of(entry, SUFFIXES))
 
 
 # -- the table ---------------------------------------------------------------------------------
 
 
-def read_bag_table(
+def rows_of_bags(
     table: Any, names: Sequence[str], asked: dict[str, Any], folder: Path
 ) -> tuple[dict[str, BagRow], list[tuple[str, str]]]:
     """The rows of a table for the bags ``names``, in their order, and problems of bags.
 
     Parameters
     ----------
-    table : path-like or data frame
+    table : path-like, data frame or None
+        Without a table the bags are in the order of ``names``.
     names : sequence of str
-        Stems of the files.
+        Names of the files without suffix.
     asked : dict
         The column for each of "bag", "label", "group" and "split", None to recognise it; for
         "label" also two columns, the event and the time of an outcome.
     folder : Path
         The folder of the bags, for error messages if the table has no path.
     """
+    if table is None:
+        given = [f"{part}=" for part, column in asked.items() if column is not None]
+        if given:
+            raise ValueError(
+                f"{', '.join(given)} without a table: pass the table that has the column."
+            )
+        return {name: BagRow({}, {}) for name in names}, []
     is_frame = hasattr(table, "columns")
     frame = as_frame(table) if is_frame else _frame_of_file(Path(table), asked)
     with file_name_in_errors(f"{folder}: the table" if is_frame else table):
@@ -596,16 +606,13 @@ def read_headers(
     wanted = None if dtype is None else float_type(dtype)
     files, splits = find_bags(path, *arrays)
     table = splits if table is None else table
-    asked = [f"{part}=" for part, column in columns.items() if column is not None]
-    rows = {name: BagRow({}, {}) for name in files}
-    problems: list[tuple[str, str]] = []
-    if table is not None:
-        rows, problems = read_bag_table(table, [*rows], columns, path)
-    elif asked:
-        raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
-    given = [(name, files[name], row) for name, row in rows.items()]
-    found = read_in_threads(_found_bag, given, "sizes", *progress)
-    problems += _problems(found, empty)
+    rows, problems = rows_of_bags(table, [*files], columns, path)
+
+    def header(name: str) -> FoundBag:
+        return _found_bag(name, files[name], rows[name])
+
+    found, wrong = for_each_bag(header, [*rows], "sizes", *progress)
+    problems += wrong + _unlike(found, empty)
     check_readable(path, problems, {*rows, *(name for name, _ in problems)})
     bags = [bag for bag in found if bag.size]
     if not bags:
@@ -644,45 +651,37 @@ class _Part(NamedTuple):
 
 @dataclass
 class FoundBag:
-    """The headers of a bag's files, or the problem with them, and its row in the table."""
+    """The headers of a bag's files, and its row in the table."""
 
     name: str
     row: BagRow
     size: int = 0
     parts: dict[str, _Part] = field(default_factory=dict)
     label: Any = None
-    problem: str | None = None
 
     @property
     def width(self) -> int:
         return self.parts["features"].width
 
 
-def _found_bag(given: tuple[str, dict[str, list[ArrayInFile]], BagRow]) -> FoundBag:
-    name, parts, row = given
+def _found_bag(name: str, files: dict[str, list[ArrayInFile]], row: BagRow) -> FoundBag:
     bag = FoundBag(name, row)
-    try:
-        for part, places in parts.items():
-            found = ((p, read_array(p.path, p.name, required=p.required)) for p in places)
-            place, header = next((each for each in found if each[1] is not None), (None, None))
-            if place is None or header is None:
-                continue
-            if part == "label":
-                label = np.empty(header.shape, header.dtype)
-                read_array(place.path, place.name, label)
-                if label.size != 1:
-                    raise ContentError(
-                        f"the label has the shape {label.shape} instead of one number"
-                    )
-                bag.label = label.item()
-            elif part == "features":
-                bag.size, width = _instances(header)
-                bag.parts[part] = _Part(place, header.dtype, width)
-            elif bag.size:
-                width = _row_width(part, header, bag.size)
-                bag.parts[part] = _Part(place, header.dtype, width)
-    except ContentError as error:
-        bag.problem = str(error)
+    for part, places in files.items():
+        found = ((p, read_array(p.path, p.name, required=p.required)) for p in places)
+        place, header = next((each for each in found if each[1] is not None), (None, None))
+        if place is None or header is None:
+            continue
+        if part == "label":
+            label = np.empty(header.shape, header.dtype)
+            read_array(place.path, place.name, label)
+            if label.size != 1:
+                raise ContentError(f"the label has the shape {label.shape} instead of one number")
+            bag.label = label.item()
+        elif part == "features":
+            bag.size, width = _instances(header)
+            bag.parts[part] = _Part(place, header.dtype, width)
+        elif bag.size:
+            bag.parts[part] = _Part(place, header.dtype, _row_width(part, header, bag.size))
     return bag
 
 
@@ -716,16 +715,14 @@ def _without_first(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
 
 
-def _problems(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
-    """All problems of the files, first of single files, then between files."""
-    found = [(bag.name, bag.problem) for bag in bags if bag.problem is not None]
-    full = [bag for bag in bags if bag.problem is None and bag.size]
-    if empty == "raise":
-        found += [
-            (bag.name, "it has no instances (empty='drop' leaves such files out)")
-            for bag in bags
-            if not bag.size and bag.problem is None
-        ]
+def _unlike(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
+    """Bags without instances, and those with other parts than most."""
+    full = [bag for bag in bags if bag.size]
+    found = [
+        (bag.name, "it has no instances (empty='drop' leaves such files out)")
+        for bag in bags
+        if not bag.size and empty == "raise"
+    ]
     for part in ("features", "coords", "instance_labels") if full else ():
         widths = [bag.parts[part].width if part in bag.parts else None for bag in full]
         usual, times = Counter(widths).most_common(1)[0]
@@ -788,17 +785,15 @@ def _filled(
         shape = (len(features), width) if part == "coords" else len(features)
         arrays[part] = np.empty(shape, np.result_type(*types))
 
-    def fill(at: int) -> str | None:
-        try:
-            for part, array in arrays.items():
-                place = bags[at].parts[part].place
-                read_array(place.path, place.name, array[offsets[at] : offsets[at + 1]])
-        except ContentError as error:
-            return str(error)
-        return None
+    places = {bag.name: (bag, slice(*offsets[at : at + 2])) for at, bag in enumerate(bags)}
 
-    found = read_in_threads(fill, range(len(bags)), "bags", n_jobs, verbose)
-    problems = [(bag.name, what) for bag, what in zip(bags, found, strict=True) if what is not None]
+    def fill(name: str) -> None:
+        bag, rows = places[name]
+        for part, array in arrays.items():
+            place = bag.parts[part].place
+            read_array(place.path, place.name, array[rows])
+
+    _, problems = for_each_bag(fill, [*places], "bags", n_jobs, verbose)
     check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else None
     with file_name_in_errors(path):
@@ -855,18 +850,23 @@ def columns_of(bags: Sequence[FoundBag], names: Sequence[str]) -> dict[str, np.n
     return chosen
 
 
-def read_in_threads(
-    function: Callable[[Any], Any],
-    items: Collection[Any],
-    label: str,
-    n_jobs: int | None,
-    verbose: bool,
-) -> list[Any]:
-    """``function(item)`` for every item, with a progress bar."""
+def for_each_bag(
+    function: Callable[[str], Any], names: Sequence[str], label: str, n_jobs: Any, verbose: bool
+) -> tuple[list[Any], list[tuple[str, str]]]:
+    """``function(name)`` for the bags that can be read, and the problems of the others."""
+
+    def attempt(name: str) -> tuple[Any, str | None]:
+        try:
+            return function(name), None
+        except ContentError as error:
+            return None, str(error)
+
     parallel = Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")
-    results = parallel(delayed(function)(item) for item in items)
+    results = parallel(delayed(attempt)(name) for name in names)
     if verbose:
         from tqdm import tqdm
 
-        results = tqdm(results, total=len(items), desc=label, file=sys.stderr)
-    return list(results)
+        results = tqdm(results, total=len(names), desc=label, file=sys.stderr)
+    found = list(results)
+    problems = [(name, what) for name, (_, what) in zip(names, found, strict=True) if what]
+    return [value for value, what in found if what is None], problems

@@ -158,7 +158,7 @@ def test_other_refusals(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="no such folder"):
         load_airr(tmp_path / "nowhere")
     write(tmp_path, packed=())
-    with pytest.raises(ValueError, match="label= without metadata"):
+    with pytest.raises(ValueError, match="label= without a table"):
         load_airr(tmp_path, label="label")
     write(tmp_path, packed=("p1",))
     with pytest.raises(BagFileError, match=r"'p1.tsv' and 'p1.tsv.gz' are two files"):
