@@ -19,6 +19,7 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
+from ..._bags.arrow import need_module
 from ..._bags.segments import offsets_of
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
@@ -33,7 +34,6 @@ from .folder import (
     rows_of_bags,
 )
 from .record import BagRecord, make_bags_of
-from .table import import_pandas
 from .text import quoted_names
 
 _SUFFIXES = (".tsv", ".tsv.gz")
@@ -179,7 +179,7 @@ def load_airr(
            [2, 0]], dtype=int32)
     """
     path = Path(path)
-    pandas = import_pandas(path, "tsv")
+    pandas = need_module("pandas", "load_airr")
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     needed = [_SEQUENCE, *(_GENES if genes else ())]
     files, rows, optional = _read_headers(path, metadata, columns, needed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import math
 import os
 import sys
@@ -312,16 +313,13 @@ class ArrayHeader(NamedTuple):
     dtype: np.dtype
 
 
-def read_array(
-    path: Path, name: str, out: np.ndarray | None = None, *, required: bool = True
-) -> ArrayHeader | None:
+def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader | None:
     """Shape and type of an array of a file, whose values are copied to ``out`` if it is given.
 
-    ``out`` has as many values. If the array is missing, the result is None, or an error if it is
-    ``required``.
+    ``out`` has as many values. If an array that is not required is missing, the result is None.
     The message of the library of the file becomes a ContentError that names the file.
     """
-    place = f"{path.parent.name}/{path.name}"
+    path, name, required = place
     try:
         with contextlib.ExitStack() as stack:
             find, names = SUFFIXES[path.suffix.lower()](path, stack)
@@ -333,16 +331,25 @@ def read_array(
             if out is not None:
                 out[...] = np.asarray(found).reshape(out.shape)
             return ArrayHeader(found.shape, found.dtype)
-    except ContentError as error:
-        raise ContentError(f"{place}: {error}") from error.__cause__
     except (ImportError, MemoryError):
         raise
     except Exception as error:
         # The libraries raise exceptions of any kind for damaged files: OSError, KeyError,
         # UnpicklingError, zlib.error, EOFError.
-        text = str(error).strip().splitlines()
-        said = text[0] if text else type(error).__name__
-        raise ContentError(f"{place}: cannot be read ({said[:160]})") from error
+        said = str(error)
+        if not isinstance(error, ContentError):
+            text = said.strip().splitlines()
+            said = f"cannot be read ({text[0][:160] if text else type(error).__name__})"
+        raise ContentError(f"{path.parent.name}/{path.name}: {said}") from error
+
+
+def _library(name: str, path: Path, remedy: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: this file needs {name}; {remedy}, or save the bags as .npy."
+        ) from error
 
 
 # Each of the functions returns a function that finds the array of a name, or None, and the names
@@ -350,13 +357,7 @@ def read_array(
 
 
 def _open_hdf5(path: Path, stack: contextlib.ExitStack) -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(
-            f"{path}: HDF5 files need h5py; install it with pip install 'milearn[hdf5]', or save "
-            "the bags as .npy."
-        ) from error
+    h5py = _library("h5py", path, "install it with pip install 'milearn[hdf5]'")
     file = stack.enter_context(h5py.File(path, "r"))
 
     def find(name: str) -> Any:  # which may be a path, such as "20x/features"
@@ -393,13 +394,8 @@ def _open_npz(path: Path, stack: contextlib.ExitStack) -> Any:
 
 
 def _open_torch(path: Path, stack: contextlib.ExitStack) -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(
-            f"{path}: .pt files need torch, which is not installed; install it, or save the bags "
-            "as .npy or .h5. They are pickles, which nothing but torch reads without running them."
-        ) from error
+    # A pickle, which nothing but torch reads without running it.
+    torch = _library("torch", path, "install it")
     try:
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError:
@@ -597,10 +593,8 @@ def read_headers(
     Only headers of files are read. The parameters are those of :func:`load_bag_folder`: ``arrays``
     contains ``key`` and ``coords``, and ``progress`` contains ``n_jobs`` and ``verbose``.
     """
-    if path.is_file():
-        raise FileNotFoundError(f"{path}: this is a file; read it by load_bags.")
     if not path.is_dir():
-        raise FileNotFoundError(f"{path}: there is no such folder.")
+        raise FileNotFoundError(f"{path}: there is no such folder; load_bags reads a file.")
     if empty not in ("raise", "drop"):
         raise ValueError(f"empty={empty!r} is unknown; choose 'raise' or 'drop'.")
     wanted = None if dtype is None else float_type(dtype)
@@ -667,52 +661,42 @@ class FoundBag:
 def _found_bag(name: str, files: dict[str, list[ArrayInFile]], row: BagRow) -> FoundBag:
     bag = FoundBag(name, row)
     for part, places in files.items():
-        found = ((p, read_array(p.path, p.name, required=p.required)) for p in places)
+        found = ((place, read_array(place)) for place in places)
         place, header = next((each for each in found if each[1] is not None), (None, None))
         if place is None or header is None:
             continue
         if part == "label":
             label = np.empty(header.shape, header.dtype)
-            read_array(place.path, place.name, label)
+            read_array(place, label)
             if label.size != 1:
                 raise ContentError(f"the label has the shape {label.shape} instead of one number")
             bag.label = label.item()
         elif part == "features":
-            bag.size, width = _instances(header)
+            bag.size, width = _size_and_width(part, header)
             bag.parts[part] = _Part(place, header.dtype, width)
         elif bag.size:
-            bag.parts[part] = _Part(place, header.dtype, _row_width(part, header, bag.size))
+            _, width = _size_and_width(part, header, bag.size)
+            bag.parts[part] = _Part(place, header.dtype, width)
     return bag
 
 
-def _instances(header: ArrayHeader) -> tuple[int, int]:
-    """Numbers of instances and of features."""
-    shape = _without_first(header.shape)
-    if header.dtype.kind not in "biuf":
-        raise ContentError(f"it holds {header.dtype} values, which are not numbers")
-    if shape == (0,):
-        return 0, 0
-    if len(shape) != 2 or shape[1] == 0:
-        raise ContentError(
-            f"the instances have the shape {header.shape} instead of (n, d) or (1, n, d)"
-        )
-    return int(shape[0]), int(shape[1])
-
-
-def _row_width(part: str, header: ArrayHeader, size: int) -> int:
-    """Values per instance of an array (n,), (n, k) or (1, n, k)."""
-    n, *rest = _without_first(header.shape) or (0,)
+def _size_and_width(part: str, header: ArrayHeader, size: int | None = None) -> tuple[int, int]:
+    """Numbers of instances and of values per instance of an array (n,), (n, k) or (1, n, k)."""
+    shape = header.shape
+    n, *rest = (shape[1:] if len(shape) == 3 and shape[0] == 1 else shape) or (0,)
     width = rest[0] if rest else 1
-    wrong_width = part == "instance_labels" and width != 1
-    if n != size or len(rest) > 1 or header.dtype.kind not in "biuf" or wrong_width:
+    wrong = header.dtype.kind not in "biuf" or len(rest) > 1
+    if part == "features":
+        wrong |= n > 0 and (not rest or width == 0)
+        wanted = "(n, d) or (1, n, d)"
+    else:
+        wrong |= n != size or (part == "instance_labels" and width != 1)
+        wanted = f"that of {size} instances"
+    if wrong:
         raise ContentError(
-            f"{part} have the shape {header.shape} for {size} instances, type {header.dtype}"
+            f"{part} have the type {header.dtype} and the shape {shape} instead of {wanted}"
         )
-    return width
-
-
-def _without_first(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+    return int(n), int(width)
 
 
 def _unlike(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
@@ -790,8 +774,7 @@ def _filled(
     def fill(name: str) -> None:
         bag, rows = places[name]
         for part, array in arrays.items():
-            place = bag.parts[part].place
-            read_array(place.path, place.name, array[rows])
+            read_array(bag.parts[part].place, array[rows])
 
     _, problems = for_each_bag(fill, [*places], "bags", n_jobs, verbose)
     check_readable(path, problems, bags)

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..._bags.arrow import need_module
 from ..._bags.constructors import bags_of_texts
 from .._errors import ContentError
 from .record import BagRecord, column_of, group_rows
@@ -23,27 +24,14 @@ _PARTS = {
 _OF_BAGS = "bag_data:"
 
 
-def import_pandas(path: Path, kind: str) -> Any:
-    """pandas, or an error with the extra that installs it and the engine of Parquet files."""
-    try:
-        if kind == "parquet":
-            import pyarrow  # noqa: F401
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            f"{path}: a {kind} file needs {error.name}; install it with pip install "
-            "'milearn[frames]', or use .npz."
-        ) from error
-    return pandas
-
-
 # -- reading -------------------------------------------------------------------------------------
 
 
 def read_frame(path: Path, kind: str, delimiter: str, names: Sequence[str]) -> Any:
     """A table as a frame of pandas; in CSV the columns ``names`` are texts, such as "007"."""
-    pandas = import_pandas(path, kind)
+    pandas = need_module("pandas", str(path))
     if kind == "parquet":
+        need_module("pyarrow", str(path))
         return as_frame(pandas.read_parquet(path))
     version = tuple(map(int, pandas.__version__.split(".")[:2]))
     frame = pandas.read_csv(
@@ -68,8 +56,7 @@ def read_frame(path: Path, kind: str, delimiter: str, names: Sequence[str]) -> A
 
 def as_frame(table: Any) -> Any:
     """A frame of pandas or polars as one of pandas, whose columns have texts as names."""
-    import pandas
-
+    pandas = need_module("pandas", "A table")
     if not isinstance(table, pandas.DataFrame):
         return pandas.DataFrame({name: table[name].to_list() for name in table.columns})
     if any(name is not None for name in table.index.names):
@@ -147,7 +134,7 @@ def _numbers(column: Any) -> np.ndarray:
 
 def write_csv(path: Path, record: BagRecord, file: BinaryIO, *, delimiter: str = ",") -> None:
     """Write one row per instance, features last."""
-    pandas = import_pandas(path, "csv")
+    pandas = need_module("pandas", str(path))
     features = record.bags.instances.astype(np.float64)
     _frame_of(pandas, record, features).to_csv(
         file, sep=delimiter, index=False, lineterminator="\n"
@@ -156,7 +143,8 @@ def write_csv(path: Path, record: BagRecord, file: BinaryIO, *, delimiter: str =
 
 def write_parquet(path: Path, record: BagRecord, file: BinaryIO) -> None:
     """Write the table of :func:`write_csv` as Parquet, feature columns in their own type."""
-    pandas = import_pandas(path, "parquet")
+    pandas = need_module("pandas", str(path))
+    need_module("pyarrow", str(path))
     _frame_of(pandas, record, record.bags.instances).to_parquet(file, index=False)
 
 
