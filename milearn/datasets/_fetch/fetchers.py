@@ -118,23 +118,20 @@ def fetch_musk(
     """
     if version not in _MUSK:
         raise ValueError(f"version={version!r} is unknown; choose 1 or 2.")
-    data = _published(
+    return _published(
         data_home,
         f"musk{version}.npz",
         f"{_UCI}/{73 + version}/musk+version+{version}.zip",
         member=f"clean{version}.data",
         content=_MUSK[version],
-        as_sparse=False,
+        target_names=["non-musk", "musk"],
+        descr=f"Musk{version} (Dietterich, Lathrop & Lozano-Perez 1997): bags are molecules, "
+        "instances their conformations; label 1 is a musk.",
+        return_X_y=return_X_y,
         download_if_missing=download_if_missing,
         n_retries=n_retries,
         delay=delay,
     )
-    data["target_names"] = np.array(["non-musk", "musk"])
-    data["DESCR"] = (
-        f"Musk{version} (Dietterich, Lathrop & Lozano-Perez 1997): bags are molecules, instances "
-        "their conformations; label 1 is a musk."
-    )
-    return (data["data"], data["target"]) if return_X_y else data
 
 
 def fetch_andrews(
@@ -212,26 +209,24 @@ def fetch_andrews(
     if name not in _ANDREWS:
         raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(_ANDREWS)}.")
     stored, file = f"{name}.npz", f"{name}_100x100"
-    is_text = name.startswith("trec")
-    if is_text:
+    if name.startswith("trec"):
         number = name.removeprefix("trec")
         stored, file = f"trec9/tst{number}.npz", f"trec_{number}_200x200"
     elif name == "musk1norm":
         file = name
-    data = _published(
+    return _published(
         data_home,
         stored,
         _ANDREWS_URL,
         member=f"{file}_matlab.mat",
         content=_ANDREWS[name],
-        as_sparse=is_text,
+        target_names=["negative", "positive"],
+        descr=f"{name} (Andrews, Tsochantaridis & Hofmann 2003).",
+        return_X_y=return_X_y,
         download_if_missing=download_if_missing,
         n_retries=n_retries,
         delay=delay,
     )
-    data["target_names"] = np.array(["negative", "positive"])
-    data["DESCR"] = f"{name} (Andrews, Tsochantaridis & Hofmann 2003)."
-    return (data["data"], data["target"]) if return_X_y else data
 
 
 def _published(
@@ -241,11 +236,13 @@ def _published(
     *,
     member: str,
     content: str,
-    as_sparse: bool,
+    target_names: list[str],
+    descr: str,
+    return_X_y: bool,
     **options: Any,
-) -> Bunch:
+) -> Any:
     """The data of the file ``stored`` in the data home, or else of the published archive."""
-    path = get_data_home(data_home) / stored
+    path, as_sparse = get_data_home(data_home) / stored, stored.startswith("trec9")
     if path.is_file():
         data = load_bags(path, dtype=np.float64, as_sparse=as_sparse)
     else:
@@ -264,7 +261,8 @@ def _published(
             f"expected {content}); remove the file and fetch {url} again."
         )
     data["target"] = (data["target"] > 0).astype(np.int64)
-    return data
+    data["target_names"], data["DESCR"] = np.array(target_names), descr
+    return (data["data"], data["target"]) if return_X_y else data
 
 
 def content_sha256(bags: Bags, y: Any) -> str:

@@ -812,12 +812,8 @@ def fields_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
         fields["group_names"], fields["groups"] = named
     if split is not None:
         words = [str(value).strip().lower() for value in split]
-        if all(word in _SPLITS for word in words):
-            fields["split"] = np.array([_SPLITS[word] for word in words])
-        else:
-            codes, classes = encode_labels(split)
-            texts = np.array([str(value) for value in split])
-            fields["split"] = codes if classes is None else texts
+        known = all(word in _SPLITS for word in words)
+        fields["split"] = np.array([_SPLITS[w] for w in words]) if known else column_of(split)
     return fields
 
 
