@@ -98,6 +98,7 @@ def _special(record: BagRecord) -> list[str]:
         **{name: getattr(bags, name) is not None for name in GRAPHS},
         "instance_data": bags.instance_data,
         "bag_data": bags.bag_data,
+        "bag_data of several dimensions": any(v.ndim > 1 for v in bags.bag_data.values()),
         "sparse instances": bags.is_sparse,
         "texts": text,
         "infinite values": not text and np.isinf(values).any(),

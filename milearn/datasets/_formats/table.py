@@ -11,15 +11,11 @@ import numpy as np
 from ..._bags.arrow import need_module
 from ..._bags.constructors import bags_of_texts
 from .._errors import ContentError
-from .record import BagRecord, column_of, group_rows
+from .record import BagRecord, column_of, group_rows, make_bags_of
 from .text import check_column, check_values, quoted_names
 
-_PARTS = {
-    "bag": "bag_names",
-    "label": "target",
-    "instance": "instance_names",
-    "instance_label": "instance_labels",
-}
+# Columns of instances that are no features, and their fields.
+_PARTS = {"instance": "instance_names", "instance_label": "instance_labels"}
 # Start of the names of columns of bag_data in files of save_bags.
 _OF_BAGS = "bag_data:"
 
@@ -69,7 +65,7 @@ def read_table(
 ) -> BagRecord:
     """Read a table of instances; ``options`` name the columns that are no features."""
     of_bags = options.pop("bag_data", ())
-    names = {part: options.get(part, part) for part in _PARTS}
+    names = {part: options.get(part, part) for part in ("bag", "label", *_PARTS)}
     frame = read_frame(path, kind, delimiter, [names["bag"], names["instance"]])
     columns = list(frame.columns)
     check_column(names["bag"], "bag", columns, "; name the column that holds it with bag=")
@@ -96,6 +92,8 @@ def read_table(
         return f"row {frame.index[row] + 1}, column {features[column]!r}"
 
     check_values(values, missing, place)
+    for row in np.flatnonzero(parts["bag"].isna())[:1]:
+        raise ContentError(f"row {frame.index[row] + 1} names no bag; fill the bag column.")
     row_fields = {}
     if "instance" in parts:
         row_fields["instance_names"] = np.array([str(name) for name in parts["instance"]])
@@ -133,45 +131,29 @@ def _numbers(column: Any) -> np.ndarray:
 
 
 def write_csv(path: Path, record: BagRecord, file: BinaryIO, *, delimiter: str = ",") -> None:
-    """Write one row per instance, features last."""
-    pandas = need_module("pandas", str(path))
-    features = record.bags.instances.astype(np.float64)
-    _frame_of(pandas, record, features).to_csv(
-        file, sep=delimiter, index=False, lineterminator="\n"
-    )
+    """Write one row per instance."""
+    frame = _frame_of(path, record, record.bags.instances.astype(np.float64))
+    frame.to_csv(file, sep=delimiter, index=False, lineterminator="\n")
 
 
 def write_parquet(path: Path, record: BagRecord, file: BinaryIO) -> None:
     """Write the table of :func:`write_csv` as Parquet, feature columns in their own type."""
-    pandas = need_module("pandas", str(path))
     need_module("pyarrow", str(path))
-    _frame_of(pandas, record, record.bags.instances).to_parquet(file, index=False)
+    _frame_of(path, record, record.bags.instances).to_parquet(file, index=False)
 
 
-def _frame_of(pandas: Any, record: BagRecord, features: np.ndarray) -> Any:
-    of_row = record.bags.bag_index
-    columns: dict[str, Any] = {"bag": np.array(record.bag_names())[of_row]}
-    if record.target is not None:
-        labels: Any = record.target
-        if "target_names" in record.fields:
-            texts = [None if text == "?" else text for text in record.label_texts()]
-            labels = np.array(texts, dtype=object)
-        columns["label"] = labels[of_row]
-    for name, values in record.bags.bag_data.items():
-        if values.ndim > 1:
-            raise ContentError(
-                f"bag_data[{name!r}] has {values.ndim} dimensions, but a table holds one; save as "
-                ".npz."
-            )
-        columns[_OF_BAGS + name] = values[of_row]
-    for part in ("instance", "instance_label"):
-        if _PARTS[part] in record.fields:
-            columns[part] = record.fields[_PARTS[part]]
-    for name, values in zip(record.feature_names(), features.T, strict=True):
-        if name in columns:
-            raise ContentError(
-                f"a feature has the name {name!r}, which this format uses for its own column; "
-                "rename the feature or save as .npz."
-            )
-        columns[name] = values
-    return pandas.DataFrame(columns)
+def _frame_of(path: Path, record: BagRecord, features: np.ndarray) -> Any:
+    need_module("pandas", str(path))
+    labels: Any = record.target
+    if "target_names" in record.fields:
+        texts = [None if text == "?" else text for text in record.label_texts()]
+        labels = np.array(texts, dtype=object)
+    bags = record.bags._changed(
+        instances=features,
+        feature_names=np.array(record.feature_names()),
+        instance_data={
+            part: record.fields[field] for part, field in _PARTS.items() if field in record.fields
+        },
+        bag_data={_OF_BAGS + name: values for name, values in record.bags.bag_data.items()},
+    )
+    return make_bags_of(bags.to_frame, ids=record.bag_names(), y=labels)
