@@ -671,16 +671,13 @@ def _found_bag(name: str, files: dict[str, list[ArrayInFile]], row: BagRow) -> F
             if label.size != 1:
                 raise ContentError(f"the label has the shape {label.shape} instead of one number")
             bag.label = label.item()
-        elif part == "features":
-            bag.size, width = _size_and_width(part, header)
-            bag.parts[part] = _Part(place, header.dtype, width)
-        elif bag.size:
-            _, width = _size_and_width(part, header, bag.size)
+        elif part == "features" or bag.size:
+            bag.size, width = _size_and_width(part, header, bag.size)
             bag.parts[part] = _Part(place, header.dtype, width)
     return bag
 
 
-def _size_and_width(part: str, header: ArrayHeader, size: int | None = None) -> tuple[int, int]:
+def _size_and_width(part: str, header: ArrayHeader, size: int) -> tuple[int, int]:
     """Numbers of instances and of values per instance of an array (n,), (n, k) or (1, n, k)."""
     shape = header.shape
     n, *rest = (shape[1:] if len(shape) == 3 and shape[0] == 1 else shape) or (0,)

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._bags.arrow import need_module
+from ..._bags.canonical import frame_column
 from ..._bags.constructors import bags_of_texts
 from .._errors import ContentError
 from .record import BagRecord, column_of, group_rows, make_bags_of
@@ -85,7 +86,7 @@ def read_table(
         # The numbers of the rows show in which order the texts are in the bags.
         values = np.arange(float(len(texts)))[:, np.newaxis]
     else:
-        values = np.column_stack([_numbers(frame[name]) for name in features])
+        values = np.column_stack([_numbers(frame, name) for name in features])
 
     def place(at: int) -> str:
         row, column = divmod(at, len(features))
@@ -115,16 +116,15 @@ def read_table(
     return record
 
 
-def _numbers(column: Any) -> np.ndarray:
-    import pandas
-
-    numbers = pandas.to_numeric(column, errors="coerce")
+def _numbers(frame: Any, name: str) -> np.ndarray:
+    column = frame[name]
+    numbers = need_module("pandas", "A table").to_numeric(column, errors="coerce")
     for row in np.flatnonzero(numbers.isna() & column.notna())[:1]:
         raise ContentError(
-            f"row {column.index[row] + 1}, column {column.name!r}: {column.iloc[row]!r} is not a "
-            "number; correct it, or encode the column before reading."
+            f"row {column.index[row] + 1}, column {name!r}: {column.iloc[row]!r} is not a number; "
+            "correct it, or encode the column before reading."
         )
-    return numbers.to_numpy(np.result_type(numbers.dtype, np.float32), na_value=np.nan)
+    return np.asarray(make_bags_of(frame_column, frame, name))
 
 
 # -- writing -------------------------------------------------------------------------------------

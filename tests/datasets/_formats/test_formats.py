@@ -183,19 +183,24 @@ def test_what_is_saved_can_be_read(tmp_path, form, value):
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_path_and_a_frame_give_the_same_bags(tmp_path, form):
-    frame = pd.DataFrame(
-        {
-            "bag": ["02", "1", "02", "1"],
-            "label": ["None", "NA", "None", "NA"],
-            "x": [0.1, 1e-9, -1 / 3, 1e300],
-            "seen": [True, False, True, True],
-        }
-    )
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"x": [0.1, 1e-9, -1 / 3, 1e300], "seen": [True, False, True, True]},
+        {"seen": [True, False, True, True]},
+        {"count": pd.array([1, 2, 3, None], dtype="Int64")},
+        {"half": np.arange(4, dtype=np.float32), "whole": np.arange(4, dtype=np.float32)},
+    ],
+)
+def test_a_path_and_a_frame_give_the_same_bags(tmp_path, form, features):
+    labels = {"bag": ["02", "1", "02", "1"], "label": ["None", "NA", "None", "NA"]}
+    frame = pd.DataFrame(labels | features)
     path = tmp_path / f"x.{form}"
     frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
-    read = load_bags(path)
+    read = load_bags(path, missing="nan")
     bags, y, ids = Bags.from_frame(frame, "bag", label="label", return_ids=True)
+    if form == "csv":  # which has no types
+        bags = bags.with_instances(bags.instances.astype(float), feature_names=bags.feature_names)
     assert_same(read.data, bags)
     assert read.bag_names.tolist() == ids.tolist()
     assert read.target_names[read.target].tolist() == y.tolist()
