@@ -184,7 +184,7 @@ def load_airr(
     needed = [_SEQUENCE, *(_GENES if genes else ())]
     files, rows, optional = _read_headers(path, metadata, columns, needed)
     further = list(bag_columns(bag_data))
-    given = None if receptors is None else _checked(np.asarray(receptors, dtype=bytes))
+    given = None if receptors is None else _known_receptors(np.asarray(receptors, dtype=bytes))
 
     def read(name: str) -> _Repertoire:
         return _read(pandas, files[name], needed, optional)
@@ -195,7 +195,7 @@ def load_airr(
     n_dropped = np.array([repertoire.n_dropped for repertoire in found])
     _warn_of_rows({files[name]: r for name, r in zip(rows, found, strict=True) if r.n_dropped})
     with file_name_in_errors(path):
-        bags, known = _bags_of(found, given)
+        bags, known = _one_hot_bags(found, given)
         record = BagRecord(bags)
         if further:
             record.bags = record.bags.with_bag_data(columns_of(people, further))
@@ -206,7 +206,7 @@ def load_airr(
     return bunch
 
 
-def _checked(receptors: np.ndarray) -> dict[int, np.ndarray]:
+def _known_receptors(receptors: np.ndarray) -> dict[int, np.ndarray]:
     longer = np.diff(np.char.str_len(receptors))
     ordered = (longer > 0) | ((longer == 0) & (receptors[1:] > receptors[:-1]))
     if not (len(receptors) and ordered.all()):
@@ -336,7 +336,7 @@ def _distinct(parts: list[np.ndarray]) -> np.ndarray:
     return np.asarray(names[first])
 
 
-def _bags_of(
+def _one_hot_bags(
     found: list[_Repertoire], given: dict[int, np.ndarray] | None
 ) -> tuple[Bags, np.ndarray]:
     """A row per receptor with a 1 in its column, and the names of the columns.

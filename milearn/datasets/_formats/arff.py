@@ -78,7 +78,7 @@ def read_arff(path: Path, *, missing: str = "error") -> BagRecord:
         )
     columns = [list(cells) for cells in zip(*outer["data"], strict=True)]
     bags = [str(name) for name in columns[0] if at] or [*map(str, range(len(lines)))]
-    record = BagRecord(_bags_of(columns[at], parts[0], missing, bags))
+    record = BagRecord(_decoded_bags(columns[at], parts[0], missing, bags))
     if at:
         record.fields["bag_names"] = np.array(bags)
     if set(weights) != {1.0}:
@@ -89,7 +89,7 @@ def read_arff(path: Path, *, missing: str = "error") -> BagRecord:
     return record
 
 
-def _bags_of(texts: list[str], declarations: str, missing: str, bags: list[str]) -> Bags:
+def _decoded_bags(texts: list[str], declarations: str, missing: str, bags: list[str]) -> Bags:
     """The bags of the texts of the relational attribute.
 
     A numeric attribute is a column, and so is a nominal attribute whose values are numbers. Any

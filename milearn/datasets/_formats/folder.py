@@ -72,10 +72,10 @@ def find_bags(path: Path, key: str, coords: str | None) -> tuple[BagFiles, Path 
         return bags, next((table for table in tables if table.is_file()), None)
     if (path / "h5_files").is_dir() or (path / "pt_files").is_dir():
         return _clam_folders(path, key, coords), None
-    return _bags_of(_some_files(path), key, coords), None
+    return _files_of_bags(_some_files(path), key, coords), None
 
 
-def _bags_of(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
+def _files_of_bags(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
     """Bags whose positions, if there are any, are in the file of the features."""
     return {
         name: {
@@ -91,7 +91,7 @@ def _clam_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     h5, pt = files_of(path / "h5_files", SUFFIXES), files_of(path / "pt_files", SUFFIXES)
     if not h5 and not pt:
         raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
-    bags = _bags_of({**pt, **h5}, key, coords)
+    bags = _files_of_bags({**pt, **h5}, key, coords)
     for name in h5.keys() & pt.keys():
         bags[name]["features"] = [ArrayInFile(h5[name], key, False), ArrayInFile(pt[name], key)]
     return bags
@@ -103,7 +103,7 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     inside = _folders_of_bags(features)
     nested = len(inside) == 1 and not files_of(features, SUFFIXES)
     files = _some_files(inside[0] if nested else features)
-    bags = _bags_of(files, key, coords)
+    bags = _files_of_bags(files, key, coords)
     inner = next((name for name in _INSTANCE_LABELS if (path / name).is_dir()), None)
     for part, folder, array in (
         ("label", "labels", "labels"),
@@ -524,8 +524,9 @@ def load_bag_folder(
         A ValueError with every file that is missing, without a row, unreadable, empty, of the wrong
         shape, or of a different width than most files.
     ImportError
-        For a file whose library (h5py, torch, pyarrow) is not installed. A .pt file is a pickle;
-        torch reads it with ``weights_only=True``, which does not execute code in the file.
+        For a file whose library (h5py, torch) is not installed, a table without pandas, or a
+        .parquet table without pyarrow. A .pt file is a pickle; torch reads it with
+        ``weights_only=True``, which does not execute code in the file.
 
     See Also
     --------

@@ -86,7 +86,7 @@ def read_table(
         # The numbers of the rows show in which order the texts are in the bags.
         values = np.arange(float(len(texts)))[:, np.newaxis]
     else:
-        values = np.column_stack([_numbers(frame, name) for name in features])
+        values = np.column_stack([_feature(frame, name) for name in features])
 
     def place(at: int) -> str:
         row, column = divmod(at, len(features))
@@ -116,7 +116,7 @@ def read_table(
     return record
 
 
-def _numbers(frame: Any, name: str) -> np.ndarray:
+def _feature(frame: Any, name: str) -> np.ndarray:
     column = frame[name]
     numbers = need_module("pandas", "A table").to_numeric(column, errors="coerce")
     for row in np.flatnonzero(numbers.isna() & column.notna())[:1]:

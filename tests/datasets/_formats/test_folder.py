@@ -90,27 +90,22 @@ def test_hdf5_as_trident_writes_it(tmp_path, lead, compression, n_jobs):
     assert bunch.filename == str(tmp_path)
 
 
-def test_npy_without_a_table_in_the_order_of_the_names(tmp_path):
+@pytest.mark.parametrize("kind", ["npy", "npz", "compressed"])
+def test_arrays_without_a_table_are_in_the_order_of_the_names(tmp_path, kind):
     made = blocks(np.float64)
-    for name, (features, _) in made.items():
-        # Fortran's order and a leading axis are what other programs leave behind.
-        np.save(tmp_path / f"{name}.npy", np.asfortranarray(features)[np.newaxis])
-    bunch = load_bag_folder(tmp_path)
-    assert_blocks(bunch, made, sorted(SIZES), coords=False)
-    assert bunch.target is None
-    assert "groups" not in bunch
-    assert "split" not in bunch
-
-
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_npz(tmp_path, save):
-    made = blocks()
     for name, (features, coords) in made.items():
-        save(tmp_path / f"{name}.npz", x=features, coords=coords, other=np.ones(99))
-    assert_blocks(load_bag_folder(tmp_path, key="x"), made, sorted(SIZES))
-    assert_blocks(
-        load_bag_folder(tmp_path, key="x", coords=None), made, sorted(SIZES), coords=False
-    )
+        if kind == "npy":
+            # Fortran's order and a leading axis are what other programs leave behind.
+            np.save(tmp_path / f"{name}.npy", np.asfortranarray(features)[np.newaxis])
+        else:
+            save = np.savez if kind == "npz" else np.savez_compressed
+            save(tmp_path / f"{name}.npz", x=features, coords=coords, other=np.ones(99))
+    bunch = load_bag_folder(tmp_path, key="x")
+    assert_blocks(bunch, made, sorted(SIZES), coords=kind != "npy")
+    assert bunch.target is None
+    assert not {"groups", "split"} & {*bunch}
+    plain = load_bag_folder(tmp_path, key="x", coords=None)
+    assert_blocks(plain, made, sorted(SIZES), coords=False)
 
 
 def test_clam_keeps_coordinates_in_h5_and_features_in_pt_or_in_both(tmp_path):
@@ -296,34 +291,32 @@ def test_two_columns_are_outcomes(tmp_path, events):
     table = outcome_folder(tmp_path, events, [3.5, 2.0, 9.0])
     table.to_csv(tmp_path / "t.csv", index=False)
     expected = survival_outcomes([True, False, True], [3.5, 2.0, 9.0])
-    for given in (table, tmp_path / "t.csv"):
-        bunch = load_bag_folder(tmp_path, given, label=("died", "days"))
+    for given, mmap in ((table, False), (tmp_path / "t.csv", False), (table, tmp_path / "map")):
+        bunch = load_bag_folder(tmp_path, given, label=("died", "days"), mmap=mmap)
         np.testing.assert_array_equal(bunch.target, expected)
+        assert bunch.target.dtype == expected.dtype
         assert "target_names" not in bunch
-    mapped = load_bag_folder(tmp_path, table, label=("died", "days"), mmap=tmp_path / "mapped")
-    np.testing.assert_array_equal(mapped.target, expected)
-    assert mapped.target.dtype == expected.dtype
 
 
-def test_columns_that_are_no_outcomes(tmp_path):
-    table = outcome_folder(tmp_path, [1, 2, None], [3.5, np.nan, 9.0])
-    with pytest.raises(BagFileError) as error:
-        load_bag_folder(tmp_path, table, label=("died", "days"))
-    assert listed(error) == {
-        "a": "the column 'died' holds 2.0 instead of 0 or 1",
-        "b": "the column 'died' holds nan instead of 0 or 1",
-    }
-    table = outcome_folder(tmp_path, [1, 0, 1], [3.5, np.nan, "soon"])
-    with pytest.raises(BagFileError) as error:
-        load_bag_folder(tmp_path, table, label=("died", "days"))
-    assert listed(error) == {
-        "a": "the column 'days' holds nan, which is not a time",
-        "b": "the column 'days' holds 'soon', which is not a time",
-    }
-    with pytest.raises(BagFileError, match="no column 'hours' for label= among 'bag', 'died'"):
-        load_bag_folder(tmp_path, table, label=("died", "hours"))
-    with pytest.raises(BagFileError, match="has 3 columns; pass one column, or two of them"):
-        load_bag_folder(tmp_path, table, label=("died", "days", "bag"))
+@pytest.mark.parametrize(
+    ("label", "sentence"),
+    [
+        (
+            ("died", "days"),
+            "a: the column 'died' holds 2.0 instead of 0 or 1\n  b: the column 'died' h",
+        ),
+        (
+            ("ill", "days"),
+            "a: the column 'days' holds nan, which is not a time\n  b: the column 'days'",
+        ),
+        (("died", "hours"), "no column 'hours' for label= among 'bag', 'died'"),
+        (("died", "days", "bag"), "has 3 columns; pass one column, or two of them"),
+    ],
+)
+def test_columns_that_are_no_outcomes(tmp_path, label, sentence):
+    table = outcome_folder(tmp_path, [1, 2, None], [3.5, np.nan, "soon"])
+    with pytest.raises(BagFileError, match=sentence):
+        load_bag_folder(tmp_path, table.assign(ill=[1, 0, 1]), label=label)
 
 
 # -- types ---------------------------------------------------------------------------------------
