@@ -39,9 +39,12 @@ _RELATION = re.compile(
     r"^\s*@attribute\s[^\n]*\srelational\s*$(.*?)^\s*@end\b[^\n]*$",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
+# liac-arff would cut the decimals off.
+_INTEGER = re.compile(r"\s+integer\s*$", re.IGNORECASE | re.MULTILINE)
 _WEIGHT = re.compile(r",\s*\{\s*([0-9.eE+-]+)\s*\}\s*$")
 # The name of the relational attribute, which liac-arff reads as text.
 _INSTANCES = "milearn:instances"
+_ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"})
 _NEEDS_QUOTES = re.compile(r"""[\s,{}%'"\\]|^\??$""")
 
@@ -52,7 +55,7 @@ def read_arff(path: Path, *, missing: str = "error") -> BagRecord:
     An attribute before it is the name of the bag, and one after it the label.
     """
     head, data = _DATA.split(path.read_text(encoding="utf-8-sig"), maxsplit=1)
-    before, *parts = _RELATION.split(head.replace("\t", " "))
+    before, *parts = _RELATION.split(_INTEGER.sub(" numeric", head.replace("\t", " ")))
     if len(parts) != 2:
         raise ContentError(
             f"the header declares {len(parts) // 2} relational attributes but bags need exactly "
@@ -107,8 +110,9 @@ def _decoded_bags(texts: list[str], declarations: str, missing: str, bags: list[
     starts: list[int] = []
     one_hot: dict[int, list[str]] = {}
     defaults: dict[int, str] = {}  # of attributes that are not in a sparse row
-    for at, (name, kind) in enumerate(content["attributes"]):
+    for at, (quoted, kind) in enumerate(content["attributes"]):
         starts.append(len(names))
+        name = _ESCAPE.sub(r"\1", quoted)
         if not isinstance(kind, str):
             defaults[at] = kind[0]
             if as_numbers(kind) is None:

@@ -258,7 +258,7 @@ def test_arff_quoting_nominal_features_and_weights(tmp_path):
         "% a comment\n@RELATION 'two words'\n\n"
         "@Attribute 'bag id' {'it\\'s', \"b 2\"}\n"
         "@attribute bag RELATIONAL\n"
-        "  @attribute x real\n"
+        "  @attribute x\tInteger\n"
         "  @attribute 'k i' {red, 'dark blue'}\n"
         "  @attribute n {0,1,2}\n"
         "@end bag\n"
@@ -292,7 +292,7 @@ def test_arff_sparse_rows_mean_the_first_nominal_value(tmp_path):
 
 
 def test_arff_writer_quotes_and_weighs(tmp_path):
-    X = Bags.from_list([[[1.0, 0.5]], [[2.0, -3.0], [0.0, 1e-9]]], feature_names=["a%", "b,c"])
+    X = Bags.from_list([[[1.0, 0.5]], [[2.0, -3.0], [0.0, 1e-9]]], feature_names=["a%", "b'c"])
     save_bags(
         tmp_path / "x y.arff", X, ["it's", "?"], bag_names=["b\\1", "ü, {2}"],
         target_names=["it's", "?"], sample_weight=[1.0, 2.5],
@@ -300,7 +300,7 @@ def test_arff_writer_quotes_and_weighs(tmp_path):
     text = (tmp_path / "x y.arff").read_text(encoding="utf-8")
     assert text == (
         "@relation 'x y'\n\n@attribute bag_id {'b\\\\1','ü, {2}'}\n@attribute bag relational\n"
-        "  @attribute 'a%' numeric\n  @attribute 'b,c' numeric\n@end bag\n"
+        "  @attribute 'a%' numeric\n  @attribute 'b\\'c' numeric\n@end bag\n"
         "@attribute class {'it\\'s','?'}\n\n@data\n"
         "'b\\\\1',\"1,0.5\",'it\\'s',{1}\n'ü, {2}',\"2,-3\\n0,1e-09\",?,{2.5}\n"
     )
