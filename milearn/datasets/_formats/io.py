@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from ..._fit.outcomes import has_outcomes
 from .._errors import ContentError, file_name_in_errors
 from .arff import read_arff, write_arff
 from .mat import read_mat
-from .npy_folder import is_npy_folder, read_npy_folder, write_npy_folder
+from .npy_folder import check_parent, is_npy_folder, read_npy_folder, write_npy_folder
 from .record import (
     FIELDS,
     GRAPHS,
@@ -47,43 +47,32 @@ class Format:
     options: tuple[str, ...] = ()  # of load_bags
     start: bytes | None = None  # of the files; of an npy-folder, which is none, None
     inside: bytes | None = None  # of text, somewhere in the first kilobytes
-    holds: frozenset[str] | None = None  # of what _special names; None for everything
+    holds: Set[str] | None = None  # of what _special names; None for everything
 
 
-_IN_TABLES = {"target_names", "instance_names", "instance_labels", "bag_data", "no labels"}
 _COLUMNS = ("bag", "label", "instance", "instance_label", "bag_data", "missing")
-_csv = partial(Format, holds=frozenset(_IN_TABLES))
+_IN_TABLES = {"target_names", "instance_names", "instance_labels", "bag_data", "no labels"}
+_IN_ARFF = {"target_names", "sample_weight", "sparse instances"}
+_read_tsv, _write_tsv = partial(read_table, delimiter="\t"), partial(write_csv, delimiter="\t")
+_read_parquet = partial(read_table, kind="parquet")
+_SPARSE_TEXT = (".svmlight", ".libsvm", ".svm")
 FORMATS = {
     "npz": Format(read_npz, write_npz, (".npz",), start=b"PK"),
     "npy-folder": Format(read_npy_folder, options=("mmap",)),
-    "csv": _csv(read_table, write_csv, (".csv",), (*_COLUMNS, "delimiter")),
-    "tsv": _csv(
-        partial(read_table, delimiter="\t"), partial(write_csv, delimiter="\t"), (".tsv",), _COLUMNS
-    ),
+    "csv": Format(read_table, write_csv, (".csv",), (*_COLUMNS, "delimiter"), holds=_IN_TABLES),
+    "tsv": Format(_read_tsv, _write_tsv, (".tsv",), _COLUMNS, holds=_IN_TABLES),
     "parquet": Format(
-        partial(read_table, kind="parquet"),
-        write_parquet,
-        (".parquet", ".pq"),
-        _COLUMNS,
-        start=b"PAR1",
-        holds=frozenset({*_IN_TABLES, "texts"}),
+        _read_parquet, write_parquet, (".parquet", ".pq"), _COLUMNS, b"PAR1",
+        holds=_IN_TABLES | {"texts"},
     ),
     "arff": Format(
-        read_arff,
-        write_arff,
-        (".arff",),
-        ("missing",),
-        inside=b"@relation",
-        holds=frozenset({"target_names", "sample_weight", "sparse instances"}),
+        read_arff, write_arff, (".arff",), ("missing",), inside=b"@relation", holds=_IN_ARFF
     ),
     "mat": Format(read_mat, suffixes=(".mat",), start=b"MATLAB 5.0"),
     "svmlight": Format(
-        read_svmlight,
-        suffixes=(".svmlight", ".libsvm", ".svm"),
-        options=("n_features", "zero_based"),
-        inside=b" qid:",
+        read_svmlight, None, _SPARSE_TEXT, ("n_features", "zero_based"), inside=b" qid:"
     ),
-}
+}  # fmt: skip
 
 
 def _special(record: BagRecord) -> list[str]:
@@ -432,8 +421,7 @@ def save_bags(
     with file_name_in_errors(path):
         name = format_of(path, format, reading=False)
         form, record = FORMATS[name], _record_of(X, y, given, descr)
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"{path.parent}: there is no such folder; create it first.")
+        check_parent(path)
         if name == "npy-folder":
             write_npy_folder(path, record)
             return

@@ -39,13 +39,17 @@ def read_npy_folder(path: Path, *, mmap: bool = False) -> BagRecord:
     return record_of(arrays)
 
 
+def check_parent(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent}: there is no such folder; create it first.")
+
+
 def check_new(path: Path) -> None:
     if path.exists():
         raise FileExistsError(
             f"{path}: this exists already; choose another name, or remove it first."
         )
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path.parent}: there is no such folder; create it first.")
+    check_parent(path)
 
 
 @contextlib.contextmanager
