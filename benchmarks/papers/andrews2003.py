@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from milearn._solvers.ensemble.column_generation import BoostingOptions
-from milearn.datasets import make_ambiguous_plane, plane_side
 from milearn.ensemble import DPBoost, LPBoost
 
+from ..common.generators import make_ambiguous_plane, plane_side
 from ..common.output import Table, say, show
 
 # Accuracy in percent in the paper's Figure 2: lambda = 3, 20 ambiguous bags.

@@ -126,7 +126,9 @@ def pages_of(category: str) -> Pages:
     """Linked pages of the category, as many linked others (seed 0), tf-idf passages, graphs."""
     counts, pages = _stemmed(), load_file("webkb")
     n = len(pages.target)
-    direct = link_graph(pages.bag_links, n)
+    with np.load(pages.filename) as file:
+        links = file["bag_links"]
+    direct = link_graph(links, n)
     linked = np.asarray(direct.sum(axis=0) + direct.sum(axis=1)).ravel() > 0
     mine = pages.target == list(pages.target_names).index(category)
     rng = np.random.default_rng(0)
@@ -144,7 +146,7 @@ def pages_of(category: str) -> Pages:
         mine[chosen].astype(int),
         TfidfTransformer().fit_transform(sparse.csr_matrix(pool @ bags.instances)),
         {
-            kind: link_graph(pages.bag_links, n, kind=kind)[chosen][:, chosen]
+            kind: link_graph(links, n, kind=kind)[chosen][:, chosen]
             for kind in ("direct", "cocitation", "coupling")
         },
     )

@@ -98,7 +98,7 @@ class Parallel(joblib.Parallel):
     """
 
     def __call__(self, iterable: Iterable[Any]) -> Any:
-        """The results, see :class:`joblib.Parallel`."""
+        """The results in the order of the tasks."""
         config = get_config()  # here, because tasks may be drawn in another thread
         return super().__call__((_Configured(f, config), *given) for f, *given in iterable)
 

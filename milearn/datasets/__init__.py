@@ -2,29 +2,17 @@
 
 from ._errors import BagFileError, DownloadError
 from ._fetch.download import clear_data_home, get_data_home
-from ._fetch.fetchers import fetch_andrews, fetch_bags, fetch_musk
+from ._fetch.fetchers import fetch_andrews, fetch_musk
 from ._formats.airr import load_airr
 from ._formats.folder import load_bag_folder
 from ._formats.io import load_bags, save_bags
-from ._generate.make import (
-    add_irrelevant_features,
-    load_digit_bags,
-    make_affinity,
-    make_ambiguous_plane,
-    make_bags,
-    make_false_frequency,
-    make_single_concept,
-    make_threshold_concepts,
-    plane_side,
-)
+from ._generate.make import load_digit_bags, make_affinity, make_bags
 
 __all__ = [
     "BagFileError",
     "DownloadError",
-    "add_irrelevant_features",
     "clear_data_home",
     "fetch_andrews",
-    "fetch_bags",
     "fetch_musk",
     "get_data_home",
     "load_airr",
@@ -32,11 +20,6 @@ __all__ = [
     "load_bags",
     "load_digit_bags",
     "make_affinity",
-    "make_ambiguous_plane",
     "make_bags",
-    "make_false_frequency",
-    "make_single_concept",
-    "make_threshold_concepts",
-    "plane_side",
     "save_bags",
 ]

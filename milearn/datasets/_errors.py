@@ -47,7 +47,7 @@ class DownloadError(OSError):
 
     See Also
     --------
-    fetch_bags : Downloads a file of bags.
+    fetch_musk : Downloads a data set.
 
     Examples
     --------
@@ -64,9 +64,20 @@ class ContentError(ValueError):
 
 
 @contextlib.contextmanager
-def naming(path: Any) -> Iterator[None]:
-    """Convert a ``ContentError`` to the public error, whose message begins with the file name."""
+def file_name_in_errors(path: Any, kind: str | None = None) -> Iterator[None]:
+    """Raise errors about a file as the public error, whose message begins with the file name.
+
+    With a ``kind`` of file these are all exceptions, because libraries raise exceptions of any kind
+    for damaged files.
+    """
     try:
         yield
     except ContentError as error:
         raise BagFileError(f"{path}: {error}") from error.__cause__
+    except Exception as error:
+        if kind is None or isinstance(error, (ImportError, MemoryError)):
+            raise
+        raise BagFileError(
+            f"{path}: it cannot be read as {kind} ({type(error).__name__}: {error}); check the "
+            "format, or fetch or save the file again."
+        ) from error

@@ -30,7 +30,7 @@ from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
 from ..datasets import load_bags
 from ..datasets._errors import BagFileError
-from ..datasets._formats.folder import FoundBag, labels_of, read_found, survey
+from ..datasets._formats.folder import FoundBag, fields_of, read_found, read_headers
 from ..datasets._formats.npy_folder import is_npy_folder
 
 try:
@@ -1000,7 +1000,7 @@ def scan_bag_folder(
     client = current_client(client)
     columns = {"bag": bag, "label": label, "group": group, "split": split}
     folder = Path(path).absolute()
-    bags, kept_dtype, dropped = survey(
+    bags, kept_dtype, dropped = read_headers(
         folder,
         table,
         columns,
@@ -1028,7 +1028,7 @@ def scan_bag_folder(
     }
     made = Partitions(client, futures, sizes, local_bytes)
     bunch = Bunch(data=DistributedBags(made, description))
-    bunch.update(labels_of(bags))
+    bunch.update(fields_of(bags))
     bunch["dropped"] = dropped
     return bunch
 

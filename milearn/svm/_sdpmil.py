@@ -54,8 +54,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
     selection : {"one", "at_least_one"}, default="one"
         Whether the relaxed :math:`\eta` of a bag sum to one, or to at least one.
     relaxation : {"guo", "tight"}, default="guo"
-        "tight" also optimises over a mixture of selections [2]_, which gives a lower bound of the
-        problem.
+        "tight" also optimises over a mixture of selections [2]_, which gives a lower bound.
     polish : bool, default=False
         Whether to continue with the concave-convex procedure.
     {kernel}
@@ -88,7 +87,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
-        Value of the problem above; without ``polish``, for the witnesses ``selected_``.
+        Value of the problem; without ``polish``, for the witnesses ``selected_``.
     objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
         The value after each step.
     relaxation_value_ : float or ndarray of shape (n_classes,)
@@ -106,7 +105,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
     n_passes_ : int or ndarray of shape (n_classes,)
         Number of passes over the instances.
     n_components_ : int or None
-        Number of columns or landmarks; None if the relaxation is not restricted.
+        Number of columns or landmarks; None if not restricted.
     {n_features_in_}
     {feature_names_in_}
 

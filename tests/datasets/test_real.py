@@ -70,8 +70,6 @@ def test_what_else_the_files_know(data_dir):
     assert webkb.target_names[5] == "staff"
     assert (webkb.target == 5).sum() == 137
     assert webkb.group_names[webkb.groups[0]] in ("cornell", "misc", "texas", "washington")
-    assert webkb.bag_links.shape == (2, 16027)
-    assert_array_equal(webkb.data.bag_index[webkb.bag_links_instance], webkb.bag_links[0])
     lj = load_bags(real(data_dir, "lj_16_30_2.npz"))
     assert_array_equal(np.bincount(lj.split), [60, 60])
     news = load_bags(real(data_dir, "newsgroups/sci_med.npz"))

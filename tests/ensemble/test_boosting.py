@@ -16,10 +16,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.common.generators import make_ambiguous_plane
 from milearn import Bags
 from milearn._compat import HAS_CALLBACKS
 from milearn._solvers.common.lp import LPModel
-from milearn.datasets import make_ambiguous_plane, make_bags
+from milearn.datasets import make_bags
 from milearn.ensemble import Ball, DPBoost, FittedClassifier, LPBoost, Stump
 from milearn.exceptions import SolverError
 from tests._solvers.ensemble.oracles import solved

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
+from benchmarks.common.generators import make_ambiguous_plane
 from milearn import MISVC, DPBoost
-from milearn.datasets import make_ambiguous_plane
 from milearn.inspection import ObjectiveDisplay
 from milearn.preprocessing import InstanceTransformer
 from tests.toys import two_level_bags

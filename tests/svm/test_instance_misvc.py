@@ -12,10 +12,11 @@ from sklearn.svm import SVC
 from milearn import Bags
 from milearn._bags.segments import segment_argmax
 from milearn._solvers.svm.maximum.labels import best_labels
-from milearn.datasets import make_bags, make_false_frequency
+from milearn.datasets import make_bags
 from milearn.svm import InstanceMISVC
 from milearn.svm._fit import class_problems
 from milearn.svm._formulations import maximum
+from tests.bags import false_frequency
 from tests.oracles import norm_and_scores
 
 
@@ -100,7 +101,7 @@ def test_every_positive_bag_keeps_a_positive_label_under_random_starts():
 
 def test_the_published_start_can_be_stuck_and_the_default_is_not():
     # With all instances of positive bags positive the model is w = 0, and stays there.
-    bags, y, _, _ = make_false_frequency(40, random_state=0)
+    bags, y, _, _ = false_frequency(40)
     published = InstanceMISVC(kernel="linear", init="bag").fit(bags, y)
     default = InstanceMISVC(kernel="linear").fit(bags, y)
     assert default.objective_ < 0.5 * published.objective_

@@ -14,9 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from milearn.datasets import make_false_frequency, make_single_concept, make_threshold_concepts
 from milearn.preprocessing import BagStatistics
 from milearn.svm import MISVC, InstanceMISVC
+from tests.bags import false_frequency, single_concept, threshold_concepts
 
 MODELS = [
     MISVC(kernel="linear", C=1.0),
@@ -33,13 +33,13 @@ def auc(model, data):
     return roc_auc_score(y_test, model.fit(X_train, y_train).decision_function(X_test))
 
 
-@pytest.mark.parametrize("make", [make_single_concept, make_false_frequency])
+@pytest.mark.parametrize("make", [single_concept, false_frequency])
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_models_of_the_maximum_pass(model, make):
     assert auc(model, make(random_state=0)) > 0.97
 
 
-@pytest.mark.parametrize("make", [make_single_concept, make_false_frequency])
+@pytest.mark.parametrize("make", [single_concept, false_frequency])
 def test_a_mean_of_the_bag_fails(make):
     # The test above would be empty if this passed.
     assert auc(CHEAT, make(random_state=0)) < 0.8
@@ -47,5 +47,5 @@ def test_a_mean_of_the_bag_fails(make):
 
 def test_two_concepts_are_beyond_a_maximum():
     """Recorded, not promised: the score of one instance cannot say that two kinds are there."""
-    value = auc(MISVC(kernel="linear", C=1.0), make_threshold_concepts(random_state=0))
+    value = auc(MISVC(kernel="linear", C=1.0), threshold_concepts(random_state=0))
     assert value < 0.97

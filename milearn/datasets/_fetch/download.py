@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
+import contextlib
 import os
 import shutil
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pooch
 import requests
 
 from .._errors import BagFileError, DownloadError
-from .._formats.io import SUFFIXES, writing
+from .._formats.io import writing
 
-_TAR = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 # Errors of the server after which a retry may succeed.
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
@@ -29,45 +25,28 @@ def fetched(
     url: str,
     data_home: Any,
     *,
+    member: str,
     download_if_missing: bool,
     n_retries: int,
     delay: float,
-    sha256: str | None = None,
-    member: str | None = None,
-    filename: str | None = None,
 ) -> Path:
-    """The path of the stored file, which is downloaded and unpacked if it is missing.
-
-    The parameters are those of :func:`milearn.datasets.fetch_bags`.
-    """
-    name = filename or unquote(PurePosixPath(urlsplit(url).path).name)
-    if not name or PurePosixPath(name).name != name or name in (".", ".."):
-        raise DownloadError(f"{url}: the address does not end in a file name; pass filename=.")
-    # A folder for each address, because many addresses end in the same name.
-    folder = hashlib.sha256(url.encode()).hexdigest()[:12]
-    path = get_data_home(data_home) / FETCHED / folder / name
-    if not path.is_file() or (sha256 and sha256.lower() != pooch.file_hash(str(path))):
+    """The path of a file of the archive at ``url``, which is downloaded if it is missing."""
+    path = get_data_home(data_home) / FETCHED / url.rpartition("/")[2]
+    if not path.is_file():
         if not download_if_missing:
             raise FileNotFoundError(
                 f"{path}: the file is missing and download_if_missing=False; allow the download, "
                 f"or fetch {url} by hand."
             )
-        _download(url, path, sha256, n_retries, delay)
+        _download(url, path, n_retries, delay)
     return _unpacked(path, member)
 
 
-def _download(url: str, path: Path, sha256: str | None, n_retries: int, delay: float) -> None:
-    """Download ``url`` to ``path``, which is created when the file is complete and verified."""
-    secure = ("https",) if sha256 is None else ("http", "https")
-    if urlsplit(url).scheme not in secure:
-        raise DownloadError(
-            f"{url}: only https addresses are downloaded, or http addresses with sha256=; read "
-            "local files with load_bags."
-        )
+def _download(url: str, path: Path, n_retries: int, delay: float) -> None:
+    """Download ``url`` to ``path``, which is created when the file is complete."""
 
     def as_sent(response: Any, **_: Any) -> None:
-        # requests would decode the encoding that the server declares, such as that of a .tgz file,
-        # but the checksum is that of the encoded file.
+        # requests would decode the encoding that the server declares, such as that of a .tgz file.
         response.raw.headers.pop("Content-Encoding", None)
         response.raw.enforce_content_length = True
 
@@ -77,10 +56,8 @@ def _download(url: str, path: Path, sha256: str | None, n_retries: int, delay: f
     )
     for left in range(n_retries, -1, -1):
         try:
-            pooch.retrieve(url, sha256, path.name, path.parent, downloader=fetch)
+            pooch.retrieve(url, None, path.name, path.parent, downloader=fetch)
             return
-        except ValueError as error:  # a wrong checksum
-            raise DownloadError(f"{url}: {error}") from error
         except requests.RequestException as error:
             status = getattr(error.response, "status_code", None)
             if left and status in (None, *_TRANSIENT_STATUS):
@@ -92,20 +69,25 @@ def _download(url: str, path: Path, sha256: str | None, n_retries: int, delay: f
             ) from error
 
 
-def _unpacked(path: Path, member: str | None) -> Path:
-    """A data file, extracted into the folder of its archive; a damaged archive is removed."""
+def _unpacked(path: Path, member: str) -> Path:
+    """A file of an archive, extracted next to it; a damaged archive is removed."""
+    target = path.parent / member
+    if target.exists() and target.stat().st_mtime >= path.stat().st_mtime:
+        return target
     try:
-        if path.suffix.lower() == ".zip":
-            with zipfile.ZipFile(path) as zipped:
-                return _extracted(path, member, zipped.namelist(), zipped.open)
-        if path.name.lower().endswith(_TAR):
-            with tarfile.open(path) as tarred:
-                files = [info.name for info in tarred if info.isfile()]
-                return _extracted(path, member, files, tarred.extractfile)
-        if path.suffix in (".gz", ".Z"):
-            return _extracted(path, path.name, [path.name], lambda _: open(path, "rb"))
-        return path
-    except (BagFileError, ImportError, MemoryError):
+        with contextlib.ExitStack() as stack:
+            archive: Any
+            if path.suffix == ".zip":
+                archive = stack.enter_context(zipfile.ZipFile(path))
+                names, opened = archive.namelist(), archive.open
+            else:
+                archive = stack.enter_context(tarfile.open(path))
+                names, opened = archive.getnames(), archive.extractfile
+            (name,) = (n for n in names if PurePosixPath(n).name.removesuffix(".Z") == member)
+            packed = _decompressed(opened(name)) if name.endswith(".Z") else opened(name)
+            shutil.copyfileobj(packed, stack.enter_context(writing(target)))
+        return target
+    except (ImportError, MemoryError):
         raise
     except Exception as error:  # these libraries raise exceptions of any kind for damaged archives
         path.unlink(missing_ok=True)
@@ -114,46 +96,14 @@ def _unpacked(path: Path, member: str | None) -> Path:
         ) from error
 
 
-def _extracted(
-    path: Path, member: str | None, names: list[str], opened: Callable[[str], Any]
-) -> Path:
-    """The file with the name or path ``member``, or the only data file."""
-    fitting = [
-        name
-        for name in names
-        if member in (name, PurePosixPath(name).name, _plain_name(name))
-        or (member is None and _plain_name(name).lower().endswith(tuple(SUFFIXES)))
-    ]
-    if len(fitting) != 1:
-        listed = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
-        raise BagFileError(
-            f"{path}: the archive holds {len(fitting)} files that fit; name one with member= "
-            f"({listed})."
-        )
-    target = path.parent / _plain_name(fitting[0])
-    if not target.exists() or target.stat().st_mtime < path.stat().st_mtime:
-        with opened(fitting[0]) as packed, writing(target) as file:
-            shutil.copyfileobj(_decompressed(fitting[0], packed), file)
-    return target
-
-
-def _plain_name(name: str) -> str:
-    """The name without folders and without the suffix of a compressed file."""
-    return PurePosixPath(name.replace("\\", "/")).name.removesuffix(".gz").removesuffix(".Z")
-
-
-def _decompressed(name: str, source: Any) -> Any:
-    if name.endswith(".gz"):
-        return gzip.GzipFile(fileobj=source)
-    if not name.endswith(".Z"):
-        return source
+def _decompressed(packed: Any) -> Any:
     try:
         import uncompresspy
     except ImportError as error:
         raise ImportError(
-            f"{name}: .Z files need uncompresspy; install it with pip install 'milearn[musk]'."
+            ".Z files need uncompresspy; install it with pip install 'milearn[musk]'."
         ) from error
-    return uncompresspy.LZWFile(source)
+    return uncompresspy.LZWFile(packed)
 
 
 FETCHED = "fetched"

@@ -12,10 +12,9 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from .._errors import BagFileError, naming
+from .._errors import BagFileError, file_name_in_errors
 from .._formats.io import load_bags
 from .._formats.record import group_rows
-from .._formats.text import csv_rows, parse_row
 from .download import fetched, get_data_home
 
 _UCI = "https://archive.ics.uci.edu/static/public"
@@ -38,93 +37,6 @@ _ANDREWS = {
     "trec7": "4cd5eef784963d99e87ee04f1a7f8465c0419102697a111b5dcd499cc66954e4",
     "trec10": "17e013746a4ade4ed58cc9419738695217207f588999420208fd198bdd9f996d",
 }
-
-
-def fetch_bags(
-    url: str,
-    *,
-    sha256: str | None = None,
-    member: str | None = None,
-    filename: str | None = None,
-    data_home: str | os.PathLike[str] | None = None,
-    download_if_missing: bool = True,
-    n_retries: int = 3,
-    delay: float = 1.0,
-    **load_options: Any,
-) -> Any:
-    """Download a file of bags, store it, and read it.
-
-    The file is created only when it is complete and has the right checksum, so that interrupted and
-    concurrent calls are safe. Further calls read the stored file and do not use the network.
-
-    Read more in the :ref:`User Guide <guide_data>`.
-
-    .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    url : str
-        An http or https address of a file that :func:`load_bags` reads, or of a zip, tar, ``.gz``
-        or ``.Z`` file of one. ``.Z`` files need uncompresspy.
-    sha256 : str, default=None
-        Hexadecimal SHA-256 checksum of the file at ``url``, which is checked before reading the
-        file. Pass it whenever it is known: without it the file must come by https and is not
-        verified. A stored file with another checksum is fetched again.
-    member : str, default=None
-        The file in an archive, if the archive contains several.
-    filename : str, default=None
-        Name of the stored file, for addresses that do not end in a file name.
-    data_home : path-like, default=None
-        See :func:`get_data_home`.
-    download_if_missing : bool, default=True
-        Whether to download a file that is missing.
-    n_retries : int, default=3
-        Number of retries after a temporary error: no connection, an incomplete body, an overloaded
-        server.
-    delay : float, default=1.0
-        Seconds before a retry.
-    **load_options
-        Passed to :func:`load_bags`: ``format``, ``return_X_y``, and so on.
-
-    Returns
-    -------
-    data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
-        The result of :func:`load_bags`.
-
-    Raises
-    ------
-    DownloadError
-        An OSError: no connection, an HTTP error, an incomplete body, a wrong checksum, or plain
-        http without a checksum. No file is stored.
-    FileNotFoundError
-        With ``download_if_missing=False``, if the file is missing.
-    BagFileError
-        A ValueError: if an archive is damaged or the file cannot be read.
-
-    See Also
-    --------
-    load_bags : The options that you can pass as ``load_options``.
-    clear_data_home : Remove all fetched files.
-
-    Examples
-    --------
-    >>> from milearn.datasets import fetch_bags
-    >>> corel = fetch_bags(url)  # doctest: +SKIP
-    """
-    path = fetched(
-        url,
-        data_home,
-        download_if_missing=download_if_missing,
-        n_retries=n_retries,
-        delay=delay,
-        sha256=sha256,
-        member=member,
-        filename=filename,
-    )
-    data = load_bags(path, **load_options)
-    if isinstance(data, Bunch):
-        data["url"] = url
-    return data
 
 
 def fetch_musk(
@@ -164,8 +76,11 @@ def fetch_musk(
         Whether to download missing files.
     return_X_y : bool, default=False
         Return ``(data, target)``.
-    n_retries, delay : int and float
-        See :func:`fetch_bags`.
+    n_retries : int, default=3
+        Number of retries after a temporary error: no connection, an incomplete body, an overloaded
+        server.
+    delay : float, default=1.0
+        Seconds before a retry.
 
     Returns
     -------
@@ -178,7 +93,7 @@ def fetch_musk(
     ValueError
         For another version.
     DownloadError
-        An OSError, see :func:`fetch_bags`.
+        An OSError: no connection, an HTTP error, or an incomplete body. No file is stored.
     FileNotFoundError
         With ``download_if_missing=False``, if the file is missing.
     BagFileError
@@ -187,7 +102,6 @@ def fetch_musk(
     See Also
     --------
     fetch_andrews : Fetch Elephant, Fox, Tiger and texts.
-    fetch_bags : Download any file of bags.
 
     References
     ----------
@@ -204,23 +118,20 @@ def fetch_musk(
     """
     if version not in _MUSK:
         raise ValueError(f"version={version!r} is unknown; choose 1 or 2.")
-    data = _published(
+    return _published(
         data_home,
         f"musk{version}.npz",
         f"{_UCI}/{73 + version}/musk+version+{version}.zip",
         member=f"clean{version}.data",
         content=_MUSK[version],
-        as_sparse=False,
+        target_names=["non-musk", "musk"],
+        descr=f"Musk{version} (Dietterich, Lathrop & Lozano-Perez 1997): bags are molecules, "
+        "instances their conformations; label 1 is a musk.",
+        return_X_y=return_X_y,
         download_if_missing=download_if_missing,
         n_retries=n_retries,
         delay=delay,
     )
-    data["target_names"] = np.array(["non-musk", "musk"])
-    data["DESCR"] = (
-        f"Musk{version} (Dietterich, Lathrop & Lozano-Perez 1997): bags are molecules, instances "
-        "their conformations; label 1 is a musk."
-    )
-    return (data["data"], data["target"]) if return_X_y else data
 
 
 def fetch_andrews(
@@ -268,7 +179,7 @@ def fetch_andrews(
     ValueError
         For an unknown name.
     DownloadError
-        An OSError, see :func:`fetch_bags`.
+        An OSError: no connection, an HTTP error, or an incomplete body. No file is stored.
     FileNotFoundError
         With ``download_if_missing=False``, if the file is missing.
     BagFileError
@@ -277,7 +188,6 @@ def fetch_andrews(
     See Also
     --------
     fetch_musk : Fetch Musk1 or Musk2.
-    fetch_bags : Download any file of bags.
 
     Notes
     -----
@@ -299,26 +209,24 @@ def fetch_andrews(
     if name not in _ANDREWS:
         raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(_ANDREWS)}.")
     stored, file = f"{name}.npz", f"{name}_100x100"
-    is_text = name.startswith("trec")
-    if is_text:
+    if name.startswith("trec"):
         number = name.removeprefix("trec")
         stored, file = f"trec9/tst{number}.npz", f"trec_{number}_200x200"
     elif name == "musk1norm":
         file = name
-    data = _published(
+    return _published(
         data_home,
         stored,
         _ANDREWS_URL,
         member=f"{file}_matlab.mat",
         content=_ANDREWS[name],
-        as_sparse=is_text,
+        target_names=["negative", "positive"],
+        descr=f"{name} (Andrews, Tsochantaridis & Hofmann 2003).",
+        return_X_y=return_X_y,
         download_if_missing=download_if_missing,
         n_retries=n_retries,
         delay=delay,
     )
-    data["target_names"] = np.array(["negative", "positive"])
-    data["DESCR"] = f"{name} (Andrews, Tsochantaridis & Hofmann 2003)."
-    return (data["data"], data["target"]) if return_X_y else data
 
 
 def _published(
@@ -328,11 +236,13 @@ def _published(
     *,
     member: str,
     content: str,
-    as_sparse: bool,
+    target_names: list[str],
+    descr: str,
+    return_X_y: bool,
     **options: Any,
-) -> Bunch:
+) -> Any:
     """The data of the file ``stored`` in the data home, or else of the published archive."""
-    path = get_data_home(data_home) / stored
+    path, as_sparse = get_data_home(data_home) / stored, stored.startswith("trec9")
     if path.is_file():
         data = load_bags(path, dtype=np.float64, as_sparse=as_sparse)
     else:
@@ -351,7 +261,8 @@ def _published(
             f"expected {content}); remove the file and fetch {url} again."
         )
     data["target"] = (data["target"] > 0).astype(np.int64)
-    return data
+    data["target_names"], data["DESCR"] = np.array(target_names), descr
+    return (data["data"], data["target"]) if return_X_y else data
 
 
 def content_sha256(bags: Bags, y: Any) -> str:
@@ -379,17 +290,14 @@ def content_sha256(bags: Bags, y: Any) -> str:
 
 def _read_musk(path: Path) -> Bunch:
     """The C4.5 file of the archive: molecule, conformation, features, class and a period."""
-    with naming(path):
-        rows = [cells for _, cells in csv_rows(path, ",")]
-        names = [f"f{column}" for column in range(1, len(rows[0]) - 2)]
-        values = [
-            parse_row(cells[2:-1], names, "error", line) for line, cells in enumerate(rows, start=1)
-        ]
+    with file_name_in_errors(path, "C4.5"):
+        cells = np.loadtxt(path, dtype=str, delimiter=",", ndmin=2)
+        values = cells[:, 2:-1].astype(np.float64)
         record = group_rows(
-            np.array(values),
-            [cells[0] for cells in rows],
-            [cells[-1].removesuffix(".") for cells in rows],
-            row_fields={"instance_names": np.array([cells[1] for cells in rows])},
-            feature_names=names,
+            values,
+            cells[:, 0].tolist(),
+            np.char.rstrip(cells[:, -1], "."),
+            row_fields={"instance_names": cells[:, 1]},
+            feature_names=[f"f{column + 1}" for column in range(values.shape[1])],
         )
     return record.to_bunch(path)

@@ -19,20 +19,22 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
+from ..._bags.arrow import need_module
 from ..._bags.segments import offsets_of
 from ..._fit.warn import warn_user
-from .._errors import BagFileError, naming
+from .._errors import BagFileError, ContentError, file_name_in_errors
 from .folder import (
     BagRow,
     FoundBag,
     check_readable,
     columns_of,
-    in_threads,
-    labels_of,
-    read_bag_table,
+    fields_of,
+    files_of,
+    for_each_bag,
+    rows_of_bags,
 )
 from .record import BagRecord, make_bags_of
-from .text import listed
+from .text import quoted_names
 
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"
@@ -58,7 +60,6 @@ class _Repertoire:
     # Number of damaged rows, and the first lines.
     n_dropped: int
     lines: list[int]
-    problem: str | None = None
 
 
 def load_airr(
@@ -177,36 +178,35 @@ def load_airr(
     array([[3, 1],
            [2, 0]], dtype=int32)
     """
-    _import_pandas()
     path = Path(path)
+    pandas = need_module("pandas", "load_airr")
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     needed = [_SEQUENCE, *(_GENES if genes else ())]
-    files, rows, optional = _survey(path, metadata, columns, needed)
+    files, rows, optional = _read_headers(path, metadata, columns, needed)
     further = list(bag_columns(bag_data))
-    given = None if receptors is None else _checked(np.asarray(receptors, dtype=bytes))
+    given = None if receptors is None else _known_receptors(np.asarray(receptors, dtype=bytes))
 
     def read(name: str) -> _Repertoire:
-        return _read(files[name], needed, optional)
+        return _read(pandas, files[name], needed, optional)
 
-    found = in_threads(read, list(rows), "repertoires", 1, verbose)
-    problems = [(n, r.problem) for n, r in zip(rows, found, strict=True) if r.problem is not None]
+    found, problems = for_each_bag(read, [*rows], "repertoires", 1, verbose)
     check_readable(path, problems, rows)
     people = [FoundBag(name, row) for name, row in rows.items()]
     n_dropped = np.array([repertoire.n_dropped for repertoire in found])
     _warn_of_rows({files[name]: r for name, r in zip(rows, found, strict=True) if r.n_dropped})
-    with naming(path):
-        bags, known = _bags_of(found, given)
+    with file_name_in_errors(path):
+        bags, known = _one_hot_bags(found, given)
         record = BagRecord(bags)
         if further:
-            record.bags = record.bags.with_bag_data(columns_of(people, metadata, further))
-    record.fields |= labels_of(people)
+            record.bags = record.bags.with_bag_data(columns_of(people, further))
+    record.fields |= fields_of(people)
     record.target = record.fields.pop("target")
     bunch = record.to_bunch(path)
     bunch["receptors"], bunch["n_dropped"] = known, n_dropped
     return bunch
 
 
-def _checked(receptors: np.ndarray) -> dict[int, np.ndarray]:
+def _known_receptors(receptors: np.ndarray) -> dict[int, np.ndarray]:
     longer = np.diff(np.char.str_len(receptors))
     ordered = (longer > 0) | ((longer == 0) & (receptors[1:] > receptors[:-1]))
     if not (len(receptors) and ordered.all()):
@@ -214,89 +214,57 @@ def _checked(receptors: np.ndarray) -> dict[int, np.ndarray]:
     return _by_length(receptors)
 
 
-def _import_pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "load_airr needs pandas; install it with pip install 'milearn[frames]'."
-        ) from error
-    return pandas
-
-
 # -- names and headers ---------------------------------------------------------------------------
 
 
-def _survey(
+def _read_headers(
     path: Path, metadata: Any, columns: dict[str, Any], needed: list[str]
 ) -> tuple[dict[str, Path], dict[str, BagRow], list[str]]:
     """The file and the row of each person, and the optional columns to read."""
     if not path.is_dir():
         raise FileNotFoundError(f"{path}: there is no such folder.")
-    is_file = metadata is not None and not hasattr(metadata, "columns")
-    files: dict[str, Path] = {}
-    for file in sorted(path.iterdir()):
-        name = file.name.removesuffix(".gz").removesuffix(".tsv")
-        if not file.name.endswith(_SUFFIXES) or file.name.startswith("."):
-            continue
-        if is_file and file.resolve() == Path(metadata).resolve():
-            continue
-        if name in files:
-            raise BagFileError(
-                f"{path}: {files[name].name!r} and {file.name!r} are two files for one person; "
-                "remove one of them."
-            )
-        files[name] = file
+    files = files_of(path, _SUFFIXES)
+    if metadata is not None and not hasattr(metadata, "columns"):
+        place = Path(metadata).resolve()
+        files = {name: file for name, file in files.items() if file.resolve() != place}
     if not files:
         raise BagFileError(
             f"{path}: there is no repertoire ({', '.join(_SUFFIXES)}) in this folder; check it."
         )
-    rows = {name: BagRow({}, {}) for name in files}
-    problems: list[tuple[str, str]] = []
-    asked = [f"{part}=" for part, column in columns.items() if column is not None]
-    if metadata is not None:
-        rows, problems = read_bag_table(metadata, [*files], columns, path)
-    elif asked:
-        raise ValueError(
-            f"{', '.join(asked)} without metadata: pass the table that has the column."
-        )
-    counted = {}
-    for name in rows:
-        header, problem = _header(files[name])
-        missing = [column for column in needed if column not in header]
-        if problem is None and missing:
-            problem = f"there is no column {missing[0]!r} among {listed(header)}"
-        if problem is None:
-            counted[name] = _COUNT in header
-        else:
-            problems.append((name, problem))
-    without = [name for name, has in counted.items() if not has]
-    if 0 < len(without) < len(counted):
-        problems += [
-            (name, f"there is no column {_COUNT!r}, which other files have") for name in without
-        ]
+    rows, problems = rows_of_bags(metadata, [*files], columns, path)
+
+    def has_counts(name: str) -> tuple[str, bool]:
+        header = _header(files[name])
+        for column in needed:
+            if column not in header:
+                raise ContentError(f"there is no column {column!r} among {quoted_names(header)}")
+        return name, _COUNT in header
+
+    counted, wrong = for_each_bag(has_counts, [*rows], "headers", 1, False)
+    without = [name for name, has in counted if not has]
+    problems += wrong
+    if len(without) < len(counted):
+        problems += [(n, f"there is no column {_COUNT!r}, which other files have") for n in without]
     check_readable(path, problems, {*rows, *(name for name, _ in problems)})
     return files, rows, [] if without else [_COUNT]
 
 
-def _header(file: Path) -> tuple[list[str], str | None]:
-    """The names of the columns, and why they cannot be read."""
+def _header(file: Path) -> list[str]:
     try:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as opened:
-            return opened.readline().decode("utf-8-sig").rstrip("\r\n").split("\t"), None
+            return opened.readline().decode("utf-8-sig").rstrip("\r\n").split("\t")
     except _FILE_ERRORS as error:
-        return [], f"it cannot be read ({error})"
+        raise ContentError(f"it cannot be read ({error})") from error
 
 
 # -- repertoires ---------------------------------------------------------------------------------
 
 
-def _read(file: Path, needed: list[str], optional: list[str]) -> _Repertoire:
-    pandas = _import_pandas()
+def _read(pandas: Any, file: Path, needed: list[str], optional: list[str]) -> _Repertoire:
     names: list[np.ndarray] = []
     counts: list[np.ndarray] = []
     lines: list[int] = []
-    n_dropped, problem = 0, None
+    n_dropped = 0
     try:
         blocks = pandas.read_csv(
             file,
@@ -325,12 +293,12 @@ def _read(file: Path, needed: list[str], optional: list[str]) -> _Repertoire:
                 lines += [int(block.index[at]) + 2 for at in bad[: _SHOWN_LINES - len(lines)]]
                 names.append(_names(block[valid], needed))
     except (*_FILE_ERRORS, pandas.errors.ParserError) as error:
-        problem = f"it cannot be read ({error})"
-    if problem is None and not any(map(len, names)):
+        raise ContentError(f"it cannot be read ({error})") from error
+    if not any(map(len, names)):
         with_count = " and a whole number of copies" if optional else ""
-        problem = f"it has no receptor: a row needs a sequence of the 20 amino acids{with_count}"
-    if problem is not None:
-        return _Repertoire({}, None, 0, [], problem)
+        raise ContentError(
+            f"it has no receptor: a row needs a sequence of the 20 amino acids{with_count}"
+        )
     distinct, places = np.unique(np.concatenate(names), return_inverse=True)
     sums = np.bincount(places, np.concatenate(counts)) if optional else None
     if sums is not None:
@@ -368,7 +336,7 @@ def _distinct(parts: list[np.ndarray]) -> np.ndarray:
     return np.asarray(names[first])
 
 
-def _bags_of(
+def _one_hot_bags(
     found: list[_Repertoire], given: dict[int, np.ndarray] | None
 ) -> tuple[Bags, np.ndarray]:
     """A row per receptor with a 1 in its column, and the names of the columns.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import math
 import os
-import secrets
 import sys
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -25,19 +24,11 @@ from ..._bags.canonical import is_missing
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
 from ..._fit.outcomes import survival_outcomes
-from .._errors import BagFileError, ContentError, naming
-from .npy_folder import read_npy_folder, write_npy_folder
-from .record import (
-    BagRecord,
-    column_of,
-    encode_labels,
-    float_type,
-    make_bags_of,
-    npz_header,
-    read_numbers,
-)
-from .table import open_parquet
-from .text import check_column, check_header, check_width, csv_rows, listed
+from .._errors import BagFileError, ContentError, file_name_in_errors
+from .npy_folder import check_new, new_folder, read_npy_folder, write_arrays
+from .record import BagRecord, column_of, encode_labels, float_type, make_bags_of, npz_header
+from .table import as_frame, read_frame
+from .text import check_column, quoted_names
 
 # Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id repertoire_id slide_id slide filename file image_id name id"
@@ -52,16 +43,16 @@ _EVENTS = dict.fromkeys(("1", "true", "yes"), True) | dict.fromkeys(("0", "false
 _INSTANCE_LABELS = ("inst_labels", "patch_labels", "instance_labels")
 
 
-class Place(NamedTuple):
-    """A file and the name of an array in it; ``sure`` if its absence is an error."""
+class ArrayInFile(NamedTuple):
+    """A file and the name of an array in it; ``required`` if its absence is an error."""
 
     path: Path
     name: str
-    sure: bool = True
+    required: bool = True
 
 
 # The possible places of each part of each bag, of which the first existing one is used.
-BagFiles = dict[str, dict[str, list[Place]]]
+BagFiles = dict[str, dict[str, list[ArrayInFile]]]
 
 
 class BagRow(NamedTuple):
@@ -82,15 +73,15 @@ def find_bags(path: Path, key: str, coords: str | None) -> tuple[BagFiles, Path 
         return bags, next((table for table in tables if table.is_file()), None)
     if (path / "h5_files").is_dir() or (path / "pt_files").is_dir():
         return _clam_folders(path, key, coords), None
-    return _bags_of(_some_files(path), key, coords), None
+    return _files_of_bags(_some_files(path), key, coords), None
 
 
-def _bags_of(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
+def _files_of_bags(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
     """Bags whose positions, if there are any, are in the file of the features."""
     return {
         name: {
-            "features": [Place(file, key)],
-            "coords": [] if coords is None else [Place(file, coords, False)],
+            "features": [ArrayInFile(file, key)],
+            "coords": [] if coords is None else [ArrayInFile(file, coords, False)],
         }
         for name, file in sorted(files.items())
     }
@@ -98,12 +89,12 @@ def _bags_of(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
 
 def _clam_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     """CLAM: features in both folders or only in pt_files, and coordinates in h5_files."""
-    h5, pt = _files(path / "h5_files"), _files(path / "pt_files")
+    h5, pt = files_of(path / "h5_files", SUFFIXES), files_of(path / "pt_files", SUFFIXES)
     if not h5 and not pt:
         raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
-    bags = _bags_of({**pt, **h5}, key, coords)
+    bags = _files_of_bags({**pt, **h5}, key, coords)
     for name in h5.keys() & pt.keys():
-        bags[name]["features"] = [Place(h5[name], key, False), Place(pt[name], key)]
+        bags[name]["features"] = [ArrayInFile(h5[name], key, False), ArrayInFile(pt[name], key)]
     return bags
 
 
@@ -111,9 +102,9 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     """torchmil: one folder per part of the bags."""
     features = path / "features"
     inside = _folders_of_bags(features)
-    nested = len(inside) == 1 and not _files(features)
+    nested = len(inside) == 1 and not files_of(features, SUFFIXES)
     files = _some_files(inside[0] if nested else features)
-    bags = _bags_of(files, key, coords)
+    bags = _files_of_bags(files, key, coords)
     inner = next((name for name in _INSTANCE_LABELS if (path / name).is_dir()), None)
     for part, folder, array in (
         ("label", "labels", "labels"),
@@ -122,16 +113,16 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
     ):
         if folder is None or array is None or not (path / folder).is_dir():
             continue
-        found = _files(path / folder)
+        found = files_of(path / folder, SUFFIXES)
         for name, parts in bags.items():
             # A path that does not exist, so that the error contains the missing file.
             missing = path / folder / f"{name}{files[name].suffix}"
-            parts[part] = [Place(found.get(name, missing), array)]
+            parts[part] = [ArrayInFile(found.get(name, missing), array)]
     return bags
 
 
 def _some_files(path: Path) -> dict[str, Path]:
-    found = _files(path)
+    found = files_of(path, SUFFIXES)
     if not found:
         inside = ", ".join(folder.name for folder in _folders_of_bags(path)[:8])
         remedy = f"pass one of its folders: {inside}." if inside else "check it."
@@ -144,51 +135,64 @@ def _some_files(path: Path) -> dict[str, Path]:
     return found
 
 
-def _files(folder: Path) -> dict[str, Path]:
-    """Files of bags in a folder, by the name of the bag."""
+def files_of(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
+    """Files with one of the suffixes in a folder, by the name of the bag."""
     found: dict[str, Path] = {}
     if not folder.is_dir():
         return found
     with os.scandir(folder) as entries:
         names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_file())
     for file in map(folder.joinpath, names):
-        if file.suffix.lower() not in SUFFIXES:
+        suffix = next((end for end in suffixes if file.name.lower().endswith(end)), None)
+        if suffix is None:
             continue
-        if file.stem in found:
+        name = file.name[: -len(suffix)]
+        if name in found:
             raise BagFileError(
-                f"{folder}: {found[file.stem].name!r} and {file.name!r} are two files for one bag; "
-                "keep the files of one format in a folder."
+                f"{folder}: {found[name].name!r} and {file.name!r} are two files for one bag; keep "
+                "the files of one format in a folder."
             )
-        found[file.stem] = file
+        found[name] = file
     return found
 
 
 def _folders_of_bags(path: Path) -> list[Path]:
-    return sorted(entry for entry in path.iterdir() if entry.is_dir() and _files(entry))
+    return sorted(entry for entry in path.iterdir() if entry.is_dir() and files_of(entry, SUFFIXES))
 
 
 # -- the table ---------------------------------------------------------------------------------
 
 
-def read_bag_table(
+def rows_of_bags(
     table: Any, names: Sequence[str], asked: dict[str, Any], folder: Path
 ) -> tuple[dict[str, BagRow], list[tuple[str, str]]]:
     """The rows of a table for the bags ``names``, in their order, and problems of bags.
 
     Parameters
     ----------
-    table : path-like or data frame
+    table : path-like, data frame or None
+        Without a table the bags are in the order of ``names``.
     names : sequence of str
-        Stems of the files.
+        Names of the files without suffix.
     asked : dict
         The column for each of "bag", "label", "group" and "split", None to recognise it; for
         "label" also two columns, the event and the time of an outcome.
     folder : Path
         The folder of the bags, for error messages if the table has no path.
     """
+    if table is None:
+        given = [f"{part}=" for part, column in asked.items() if column is not None]
+        if given:
+            raise ValueError(
+                f"{', '.join(given)} without a table: pass the table that has the column."
+            )
+        return {name: BagRow({}, {}) for name in names}, []
     is_frame = hasattr(table, "columns")
-    with naming(f"{folder}: the table" if is_frame else table):
-        columns = _frame_columns(table) if is_frame else _file_columns(Path(table))
+    frame = as_frame(table) if is_frame else _frame_of_file(Path(table), asked)
+    with file_name_in_errors(f"{folder}: the table" if is_frame else table):
+        if not frame.columns.is_unique:
+            raise ContentError("two columns have the same name; give the columns distinct names.")
+        columns = {name: frame[name].to_list() for name in frame.columns}
         chosen = {part: _chosen(columns, part, asked[part]) for part in ("label", "group", "split")}
         bags = _bag_of_each_row(columns, asked["bag"], names)
     rows: dict[str, BagRow] = {}
@@ -234,30 +238,20 @@ def _outcome(names: tuple[str, str], event: Any, time: Any) -> tuple[Any, str | 
     return (_EVENTS[word], value), None if math.isfinite(value) else wrong
 
 
-def _frame_columns(table: Any) -> dict[str, list[Any]]:
-    if hasattr(table, "reset_index") and any(name is not None for name in table.index.names):
-        table = table.reset_index()
-    check_header([str(name) for name in table.columns])
-    return {str(name): list(table[name].to_list()) for name in table.columns}
-
-
-def _file_columns(path: Path) -> dict[str, list[Any]]:
+def _frame_of_file(path: Path, asked: dict[str, Any]) -> Any:
+    kinds = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+    kind = kinds.get(path.suffix.lower())
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such table; check the path.")
-    suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        found = open_parquet(path)
-        return {name: found.column(name).to_pylist() for name in found.column_names}
-    if suffix not in (".csv", ".tsv"):
-        raise ContentError(
-            f"a table is a .csv, .tsv or .parquet file or a data frame, not {suffix!r}."
+    if kind is None:
+        raise BagFileError(
+            f"{path}: a table is a .csv, .tsv or .parquet file or a data frame, not "
+            f"{path.suffix!r}."
         )
-    lines = csv_rows(path, "\t" if suffix == ".tsv" else ",")
-    header, *rows = ([cell.strip() for cell in cells] for _, cells in lines)
-    check_header(header)
-    for row, cells in enumerate(rows, start=1):
-        check_width(cells, len(header), f"row {row}", "columns but the header has")
-    return {name: [cells[at] for cells in rows] for at, name in enumerate(header)}
+    # The names of files and groups are texts, such as "007", which is not the number 7.
+    names = {*_COLUMNS["bag"], *_COLUMNS["group"], asked["bag"], asked["group"]}
+    with file_name_in_errors(path, kind):
+        return read_frame(path, kind, "\t" if kind == "tsv" else ",", [*filter(None, names)])
 
 
 def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
@@ -282,7 +276,8 @@ def _bag_of_each_row(
     candidates = [name for name in _COLUMNS["bag"] if name in columns] if asked is None else [asked]
     if not candidates:
         raise ContentError(
-            f"no column among {listed(list(columns))} is known to name the bags; name it with bag=."
+            f"no column among {quoted_names(list(columns))} is known to name the bags; name it "
+            "with bag=."
         )
     known = set(names)
     found = [[_bag_name(value, known) for value in columns[name]] for name in candidates]
@@ -319,36 +314,43 @@ class ArrayHeader(NamedTuple):
     dtype: np.dtype
 
 
-def read_array(
-    path: Path, name: str, out: np.ndarray | None = None, *, sure: bool = True
-) -> ArrayHeader | None:
+def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader | None:
     """Shape and type of an array of a file, whose values are copied to ``out`` if it is given.
 
-    ``out`` has as many values. If the array is missing, this is an error if ``sure``, else None.
+    ``out`` has as many values. If an array that is not required is missing, the result is None.
     The message of the library of the file becomes a ContentError that names the file.
     """
-    place = f"{path.parent.name}/{path.name}"
+    path, name, required = place
     try:
         with contextlib.ExitStack() as stack:
             find, names = SUFFIXES[path.suffix.lower()](path, stack)
-            found = None if names is None and not sure else find(name)
+            found = None if names is None and not required else find(name)
             if found is None or found.shape is None:
-                if not sure:
+                if not required:
                     return None
-                raise ContentError(f"no array {name!r} among {listed(names or ()) or 'none'}")
+                raise ContentError(f"no array {name!r} among {quoted_names(names or ()) or 'none'}")
             if out is not None:
                 out[...] = np.asarray(found).reshape(out.shape)
             return ArrayHeader(found.shape, found.dtype)
-    except ContentError as error:
-        raise ContentError(f"{place}: {error}") from error.__cause__
     except (ImportError, MemoryError):
         raise
     except Exception as error:
         # The libraries raise exceptions of any kind for damaged files: OSError, KeyError,
         # UnpicklingError, zlib.error, EOFError.
-        text = str(error).strip().splitlines()
-        said = text[0] if text else type(error).__name__
-        raise ContentError(f"{place}: cannot be read ({said[:160]})") from error
+        said = str(error)
+        if not isinstance(error, ContentError):
+            text = said.strip().splitlines()
+            said = f"cannot be read ({text[0][:160] if text else type(error).__name__})"
+        raise ContentError(f"{path.parent.name}/{path.name}: {said}") from error
+
+
+def _library(name: str, path: Path, remedy: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: this file needs {name}; {remedy}, or save the bags as .npy."
+        ) from error
 
 
 # Each of the functions returns a function that finds the array of a name, or None, and the names
@@ -356,13 +358,7 @@ def read_array(
 
 
 def _open_hdf5(path: Path, stack: contextlib.ExitStack) -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(
-            f"{path}: HDF5 files need h5py; install it with pip install 'milearn[hdf5]', or save "
-            "the bags as .npy."
-        ) from error
+    h5py = _library("h5py", path, "install it with pip install 'milearn[hdf5]'")
     file = stack.enter_context(h5py.File(path, "r"))
 
     def find(name: str) -> Any:  # which may be a path, such as "20x/features"
@@ -391,9 +387,7 @@ class _Member:
 
 
 def _open_npz(path: Path, stack: contextlib.ExitStack) -> Any:
-    if not zipfile.is_zipfile(path):
-        raise ContentError("not an .npz archive, or a truncated one")
-    # Open the file explicitly, because NumPy does not close a file that it cannot read.
+    # NumPy does not close a file that it cannot read.
     file = stack.enter_context(path.open("rb"))
     archive = stack.enter_context(np.load(file, allow_pickle=False))
     names = archive.files
@@ -401,13 +395,8 @@ def _open_npz(path: Path, stack: contextlib.ExitStack) -> Any:
 
 
 def _open_torch(path: Path, stack: contextlib.ExitStack) -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(
-            f"{path}: .pt files need torch, which is not installed; install it, or save the bags "
-            "as .npy or .h5. They are pickles, which nothing but torch reads without running them."
-        ) from error
+    # A pickle, which nothing but torch reads without running it.
+    torch = _library("torch", path, "install it")
     try:
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError:
@@ -536,8 +525,9 @@ def load_bag_folder(
         A ValueError with every file that is missing, without a row, unreadable, empty, of the wrong
         shape, or of a different width than most files.
     ImportError
-        For a file whose library (h5py, torch, pyarrow) is not installed. A .pt file is a pickle;
-        torch reads it with ``weights_only=True``, which does not execute code in the file.
+        For a file whose library (h5py, torch) is not installed, a table without pandas, or a
+        .parquet table without pyarrow. A .pt file is a pickle; torch reads it with
+        ``weights_only=True``, which does not execute code in the file.
 
     See Also
     --------
@@ -565,36 +555,32 @@ def load_bag_folder(
     mapped = _place_of_map(mmap)
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
-    bags, kept_dtype, dropped = survey(
+    bags, kept_dtype, dropped = read_headers(
         path, table, columns, arrays=(key, coords), dtype=dtype, empty=empty, progress=progress
     )
-    # Next to the folder of the map, of which it becomes a part.
-    scratch = mapped and mapped.with_name(f".{mapped.name}.{secrets.token_hex(8)}.part.npy")
-    try:
-        record = _filled(path, bags, kept_dtype, scratch, *progress)
+    with contextlib.ExitStack() as stack:
+        folder = None if mapped is None else stack.enter_context(new_folder(mapped))
+        record = _filled(path, bags, kept_dtype, folder, *progress)
         if further:
-            with naming(path):
-                record.bags = record.bags.with_bag_data(columns_of(bags, table, further))
-        record.fields |= labels_of(bags)
+            with file_name_in_errors(path):
+                record.bags = record.bags.with_bag_data(columns_of(bags, further))
+        record.fields |= fields_of(bags)
         record.target = record.fields.pop("target")
         if len(dropped):
             names = ", ".join(dropped)
             record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
-        if mapped is None or scratch is None:
-            bunch = record.to_bunch(path)
-        else:
-            with naming(mapped):
-                write_npy_folder(mapped, record, {"instances": scratch})
-                del record  # Windows cannot remove a mapped file
-                bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
-    finally:
-        if scratch is not None:
-            scratch.unlink(missing_ok=True)
+        if folder is not None:
+            write_arrays(folder, record)
+            del record  # Windows cannot move a mapped file
+    if mapped is None:
+        bunch = record.to_bunch(path)
+    else:
+        bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
     bunch["dropped"] = dropped
     return bunch
 
 
-def survey(
+def read_headers(
     path: Path,
     table: Any,
     columns: dict[str, Any],
@@ -609,25 +595,20 @@ def survey(
     Only headers of files are read. The parameters are those of :func:`load_bag_folder`: ``arrays``
     contains ``key`` and ``coords``, and ``progress`` contains ``n_jobs`` and ``verbose``.
     """
-    if path.is_file():
-        raise FileNotFoundError(f"{path}: this is a file; read it by load_bags.")
     if not path.is_dir():
-        raise FileNotFoundError(f"{path}: there is no such folder.")
+        raise FileNotFoundError(f"{path}: there is no such folder; load_bags reads a file.")
     if empty not in ("raise", "drop"):
         raise ValueError(f"empty={empty!r} is unknown; choose 'raise' or 'drop'.")
     wanted = None if dtype is None else float_type(dtype)
     files, splits = find_bags(path, *arrays)
     table = splits if table is None else table
-    asked = [f"{part}=" for part, column in columns.items() if column is not None]
-    rows = {name: BagRow({}, {}) for name in files}
-    problems: list[tuple[str, str]] = []
-    if table is not None:
-        rows, problems = read_bag_table(table, [*rows], columns, path)
-    elif asked:
-        raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
-    given = [(name, files[name], row) for name, row in rows.items()]
-    found = in_threads(_found_bag, given, "sizes", *progress)
-    problems += _problems(found, empty)
+    rows, problems = rows_of_bags(table, [*files], columns, path)
+
+    def header(name: str) -> FoundBag:
+        return _found_bag(name, files[name], rows[name])
+
+    found, wrong = for_each_bag(header, [*rows], "sizes", *progress)
+    problems += wrong + _unlike(found, empty)
     check_readable(path, problems, {*rows, *(name for name, _ in problems)})
     bags = [bag for bag in found if bag.size]
     if not bags:
@@ -639,7 +620,7 @@ def survey(
 
 
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
-    """Some of the bags found by :func:`survey`, in memory."""
+    """Some of the bags found by :func:`read_headers`, in memory."""
     return _filled(path, bags, dtype, None, 1, False).bags
 
 
@@ -651,110 +632,80 @@ def _place_of_map(mmap: Any) -> Path | None:
             "mmap=True does not define where to write the instances: pass the path of a "
             "folder, mmap='folder', which stays and can be opened again."
         )
-    place = Path(mmap)
-    if place.exists():
-        raise FileExistsError(
-            f"{place}: this exists already; remove it, or open it by load_bags(path, mmap=True) if "
-            "it holds the bags."
-        )
-    if not place.parent.is_dir():
-        raise FileNotFoundError(f"{place.parent}: there is no such folder; create it first.")
-    return place
+    check_new(Path(mmap))
+    return Path(mmap)
 
 
 # -- first pass: the headers of the files --------------------------------------------------------
 
 
 class _Part(NamedTuple):
-    place: Place
+    place: ArrayInFile
     dtype: np.dtype
     width: int  # values per instance
 
 
 @dataclass
 class FoundBag:
-    """The headers of a bag's files, or the problem with them, and its row in the table."""
+    """The headers of a bag's files, and its row in the table."""
 
     name: str
     row: BagRow
     size: int = 0
     parts: dict[str, _Part] = field(default_factory=dict)
     label: Any = None
-    problem: str | None = None
 
     @property
     def width(self) -> int:
         return self.parts["features"].width
 
 
-def _found_bag(given: tuple[str, dict[str, list[Place]], BagRow]) -> FoundBag:
-    name, parts, row = given
+def _found_bag(name: str, files: dict[str, list[ArrayInFile]], row: BagRow) -> FoundBag:
     bag = FoundBag(name, row)
-    try:
-        for part, places in parts.items():
-            found = ((p, read_array(p.path, p.name, sure=p.sure)) for p in places)
-            place, header = next((each for each in found if each[1] is not None), (None, None))
-            if place is None or header is None:
-                continue
-            if part == "label":
-                label = np.empty(header.shape, header.dtype)
-                read_array(place.path, place.name, label)
-                if label.size != 1:
-                    raise ContentError(
-                        f"the label has the shape {label.shape} instead of one number"
-                    )
-                bag.label = label.item()
-            elif part == "features":
-                bag.size, width = _instances(header)
-                bag.parts[part] = _Part(place, header.dtype, width)
-            elif bag.size:
-                width = _row_width(part, header, bag.size)
-                bag.parts[part] = _Part(place, header.dtype, width)
-    except ContentError as error:
-        bag.problem = str(error)
+    for part, places in files.items():
+        found = ((place, read_array(place)) for place in places)
+        place, header = next((each for each in found if each[1] is not None), (None, None))
+        if place is None or header is None:
+            continue
+        if part == "label":
+            label = np.empty(header.shape, header.dtype)
+            read_array(place, label)
+            if label.size != 1:
+                raise ContentError(f"the label has the shape {label.shape} instead of one number")
+            bag.label = label.item()
+        elif part == "features" or bag.size:
+            bag.size, width = _size_and_width(part, header, bag.size)
+            bag.parts[part] = _Part(place, header.dtype, width)
     return bag
 
 
-def _instances(header: ArrayHeader) -> tuple[int, int]:
-    """Numbers of instances and of features."""
-    shape = _without_first(header.shape)
-    if header.dtype.kind not in "biuf":
-        raise ContentError(f"it holds {header.dtype} values, which are not numbers")
-    if shape == (0,):
-        return 0, 0
-    if len(shape) != 2 or shape[1] == 0:
-        raise ContentError(
-            f"the instances have the shape {header.shape} instead of (n, d) or (1, n, d)"
-        )
-    return int(shape[0]), int(shape[1])
-
-
-def _row_width(part: str, header: ArrayHeader, size: int) -> int:
-    """Values per instance of an array (n,), (n, k) or (1, n, k)."""
-    n, *rest = _without_first(header.shape) or (0,)
+def _size_and_width(part: str, header: ArrayHeader, size: int) -> tuple[int, int]:
+    """Numbers of instances and of values per instance of an array (n,), (n, k) or (1, n, k)."""
+    shape = header.shape
+    n, *rest = (shape[1:] if len(shape) == 3 and shape[0] == 1 else shape) or (0,)
     width = rest[0] if rest else 1
-    wrong_width = part == "instance_labels" and width != 1
-    if n != size or len(rest) > 1 or header.dtype.kind not in "biuf" or wrong_width:
+    wrong = header.dtype.kind not in "biuf" or len(rest) > 1
+    if part == "features":
+        wrong |= n > 0 and (not rest or width == 0)
+        wanted = "(n, d) or (1, n, d)"
+    else:
+        wrong |= n != size or (part == "instance_labels" and width != 1)
+        wanted = f"that of {size} instances"
+    if wrong:
         raise ContentError(
-            f"{part} have the shape {header.shape} for {size} instances, type {header.dtype}"
+            f"{part} have the type {header.dtype} and the shape {shape} instead of {wanted}"
         )
-    return width
+    return int(n), int(width)
 
 
-def _without_first(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
-
-
-def _problems(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
-    """All problems of the files, first of single files, then between files."""
-    found = [(bag.name, bag.problem) for bag in bags if bag.problem is not None]
-    full = [bag for bag in bags if bag.problem is None and bag.size]
-    if empty == "raise":
-        found += [
-            (bag.name, "it has no instances (empty='drop' leaves such files out)")
-            for bag in bags
-            if not bag.size and bag.problem is None
-        ]
+def _unlike(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
+    """Bags without instances, and those with other parts than most."""
+    full = [bag for bag in bags if bag.size]
+    found = [
+        (bag.name, "it has no instances (empty='drop' leaves such files out)")
+        for bag in bags
+        if not bag.size and empty == "raise"
+    ]
     for part in ("features", "coords", "instance_labels") if full else ():
         widths = [bag.parts[part].width if part in bag.parts else None for bag in full]
         usual, times = Counter(widths).most_common(1)[0]
@@ -790,47 +741,44 @@ def _filled(
     path: Path,
     bags: Sequence[FoundBag],
     dtype: np.dtype,
-    scratch: Path | None,
+    folder: Path | None,
     n_jobs: int | None,
     verbose: bool,
 ) -> BagRecord:
     """All instances, in memory or in a new file."""
     offsets = offsets_of([bag.size for bag in bags])
     shape: Any = (int(offsets[-1]), bags[0].width)
-    features = (
-        np.empty(shape, dtype)
-        if scratch is None
-        else np.lib.format.open_memmap(scratch, mode="w+", dtype=dtype, shape=shape)
-    )
-    if scratch is not None and hasattr(os, "posix_fallocate"):
-        # Otherwise a disk that becomes full would end the process, without an exception.
-        with open(scratch, "rb+") as file:
-            try:
-                os.posix_fallocate(file.fileno(), 0, scratch.stat().st_size)
-            except OSError as error:
-                # Some file systems cannot reserve room.
-                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-                    raise
+    if folder is None:
+        features = np.empty(shape, dtype)
+    else:
+        place = folder / "instances.npy"
+        features = np.lib.format.open_memmap(place, mode="w+", dtype=dtype, shape=shape)
+        if hasattr(os, "posix_fallocate"):
+            # Otherwise a disk that becomes full would end the process, without an exception.
+            with open(place, "rb+") as file:
+                try:
+                    os.posix_fallocate(file.fileno(), 0, place.stat().st_size)
+                except OSError as error:
+                    # Some file systems cannot reserve room.
+                    if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                        raise
     arrays = {"features": features}
     for part, (_, _, width) in list(bags[0].parts.items())[1:]:
         types = {bag.parts[part].dtype.newbyteorder("=") for bag in bags}
         shape = (len(features), width) if part == "coords" else len(features)
         arrays[part] = np.empty(shape, np.result_type(*types))
 
-    def fill(at: int) -> str | None:
-        try:
-            for part, array in arrays.items():
-                place = bags[at].parts[part].place
-                read_array(place.path, place.name, array[offsets[at] : offsets[at + 1]])
-        except ContentError as error:
-            return str(error)
-        return None
+    places = {bag.name: (bag, slice(*offsets[at : at + 2])) for at, bag in enumerate(bags)}
 
-    found = in_threads(fill, range(len(bags)), "bags", n_jobs, verbose)
-    problems = [(bag.name, what) for bag, what in zip(bags, found, strict=True) if what is not None]
+    def fill(name: str) -> None:
+        bag, rows = places[name]
+        for part, array in arrays.items():
+            read_array(bag.parts[part].place, array[rows])
+
+    _, problems = for_each_bag(fill, [*places], "bags", n_jobs, verbose)
     check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else None
-    with naming(path):
+    with file_name_in_errors(path):
         record = BagRecord(make_bags_of(Bags, arrays["features"], offsets, instance_data=data))
     if "instance_labels" in arrays:
         record.fields["instance_labels"] = arrays["instance_labels"]
@@ -844,8 +792,8 @@ def _kept(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.kind in "biu" and dtype.itemsize <= 2 else np.float64)
 
 
-def labels_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
-    """Labels, names, groups and splits of the bags found by :func:`survey`, for a Bunch."""
+def fields_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
+    """Labels, names, groups and splits of the bags found by :func:`read_headers`, for a Bunch."""
     parts = {part: [bag.row.parts[part] for bag in bags] for part in bags[0].row.parts}
     label, group, split = (parts.get(part) for part in ("label", "group", "split"))
     if label is None and all(bag.label is not None for bag in bags):
@@ -863,41 +811,40 @@ def labels_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
         fields["group_names"], fields["groups"] = named
     if split is not None:
         words = [str(value).strip().lower() for value in split]
-        if all(word in _SPLITS for word in words):
-            fields["split"] = np.array([_SPLITS[word] for word in words])
-        else:
-            codes, classes = encode_labels(split)
-            texts = np.array([str(value) for value in split])
-            fields["split"] = codes if classes is None else texts
+        known = all(word in _SPLITS for word in words)
+        fields["split"] = np.array([_SPLITS[w] for w in words]) if known else column_of(split)
     return fields
 
 
-def columns_of(bags: Sequence[FoundBag], table: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+def columns_of(bags: Sequence[FoundBag], names: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns of the table for the bags that are kept."""
     known = bags[0].row.columns
     if not known:
         raise ContentError("bag_data= without a table: pass the table that has the columns.")
-    typed = hasattr(table, "columns") or Path(table or "").suffix.lower() in (".parquet", ".pq")
     chosen = {}
     for name in names:
         check_column(name, "bag_data", list(known))
-        cells = [bag.row.columns[name] for bag in bags]
-        chosen[name] = column_of(cells if typed else read_numbers(cells))
+        chosen[name] = column_of([bag.row.columns[name] for bag in bags])
     return chosen
 
 
-def in_threads(
-    function: Callable[[Any], Any],
-    items: Collection[Any],
-    label: str,
-    n_jobs: int | None,
-    verbose: bool,
-) -> list[Any]:
-    """``function(item)`` for every item, with a progress bar."""
+def for_each_bag(
+    function: Callable[[str], Any], names: Sequence[str], label: str, n_jobs: Any, verbose: bool
+) -> tuple[list[Any], list[tuple[str, str]]]:
+    """``function(name)`` for the bags that can be read, and the problems of the others."""
+
+    def attempt(name: str) -> tuple[Any, str | None]:
+        try:
+            return function(name), None
+        except ContentError as error:
+            return None, str(error)
+
     parallel = Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")
-    results = parallel(delayed(function)(item) for item in items)
+    results = parallel(delayed(attempt)(name) for name in names)
     if verbose:
         from tqdm import tqdm
 
-        results = tqdm(results, total=len(items), desc=label, file=sys.stderr)
-    return list(results)
+        results = tqdm(results, total=len(names), desc=label, file=sys.stderr)
+    found = list(results)
+    problems = [(name, what) for name, (_, what) in zip(names, found, strict=True) if what]
+    return [value for value, what in found if what is None], problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,23 +19,21 @@ from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.rows_on_disk import LazyRows, converted, holds_text
 from ..._fit.outcomes import has_outcomes
-from .._errors import ContentError, naming
+from .._errors import ContentError, file_name_in_errors
 from .arff import read_arff, write_arff
-from .mat import read_mat, write_mat
-from .npy_folder import is_npy_folder, read_npy_folder, write_npy_folder
+from .mat import read_mat
+from .npy_folder import check_parent, is_npy_folder, read_npy_folder, write_npy_folder
 from .record import (
-    BAG_FIELDS,
     FIELDS,
-    INSTANCE_FIELDS,
+    GRAPHS,
     BagRecord,
     encode_labels,
     float_type,
     read_npz,
     write_npz,
 )
-from .svmlight import read_svmlight, write_svmlight
-from .table import read_csv, read_parquet, write_csv, write_parquet
-from .text import check_distinct
+from .svmlight import read_svmlight
+from .table import read_table, write_csv, write_parquet
 
 
 @dataclass(frozen=True)
@@ -44,119 +42,64 @@ class Format:
 
     read: Callable[..., BagRecord]
     # Called with the path, the record, and an open file for the path.
-    write: Callable[..., None]
+    write: Callable[..., None] | None = None
     suffixes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # of load_bags
     start: bytes | None = None  # of the files; of an npy-folder, which is none, None
     inside: bytes | None = None  # of text, somewhere in the first kilobytes
-    holds: tuple[str, ...] | None = None  # fields; None for everything
-    dense_only: bool = False
-    holds_text: bool = False
-    needs_labels: bool = False
-    needs_names: bool = False  # which tell the bags apart
-    # Finds the values of instances that are not read back.
-    lost: Callable[[Any], Any] = np.isinf
-
-    def check(self, name: str, record: BagRecord) -> None:
-        """Raise an error for a record that the format cannot store completely."""
-        if self.holds is None:
-            return
-        bags, target = record.bags, record.target
-        extra = [field for field in FIELDS if field in record.fields and field not in self.holds]
-        graphs = ("bag_graph", "instance_graph")
-        extra += [graph for graph in graphs if getattr(bags, graph) is not None]
-        extra += [f"instance_data[{data!r}]" for data in bags.instance_data]
-        if "bag_data" not in self.holds:
-            extra += [f"bag_data[{data!r}]" for data in bags.bag_data]
-        text = holds_text(bags)
-        values = bags.instances.data if bags.is_sparse else bags.instances
-        for wrong, what in (
-            (extra, f"cannot hold {', '.join(extra)}; leave that out or save as .npz"),
-            (has_outcomes(target), "cannot hold outcomes of survival analysis; save as .npz"),
-            (
-                target is not None and target.ndim != 1,
-                "holds one label per bag but y has shape "
-                f"{getattr(target, 'shape', ())}; save as .npz",
-            ),
-            (
-                text and not self.holds_text,
-                "cannot hold text; save as .npz or .parquet, or encode the text first",
-            ),
-            (
-                not text and self.lost(values).any(),
-                "is not read with instances that are not finite; replace these values, or save as "
-                ".npz",
-            ),
-            (
-                target is not None and target.dtype.kind == "f" and np.isinf(target).any(),
-                "cannot hold infinite labels; save as .npz",
-            ),
-            (
-                self.dense_only and bags.is_sparse,
-                "holds dense instances only; save as .npz, .arff, .mat or .svmlight, or make the "
-                "instances dense first",
-            ),
-            (
-                self.needs_labels and target is None,
-                "needs one label per bag; pass y, or save as .npz or .csv",
-            ),
-        ):
-            if wrong:
-                raise ContentError(f"the format {name!r} {what}.")
-        if self.needs_names:
-            check_distinct(
-                record.bag_names(),
-                "two bags have the name {!r}, so that they would become one in this format; make "
-                "bag_names distinct or save as .npz.",
-            )
+    holds: Set[str] | None = None  # of what _special names; None for everything
 
 
-_TABLE_OPTIONS = ("bag", "label", "instance", "instance_label", "bag_data", "missing")
-_table = partial(
-    Format,
-    options=_TABLE_OPTIONS,
-    holds=("bag_names", "target_names", "instance_names", "instance_labels", "bag_data"),
-    dense_only=True,
-    needs_names=True,
-)
+_COLUMNS = ("bag", "label", "instance", "instance_label", "bag_data", "missing")
+_IN_TABLES = {"target_names", "instance_names", "instance_labels", "bag_data", "no labels"}
+_IN_ARFF = {"target_names", "sample_weight", "sparse instances"}
+_read_tsv, _write_tsv = partial(read_table, delimiter="\t"), partial(write_csv, delimiter="\t")
+_read_parquet = partial(read_table, kind="parquet")
+_SPARSE_TEXT = (".svmlight", ".libsvm", ".svm")
 FORMATS = {
     "npz": Format(read_npz, write_npz, (".npz",), start=b"PK"),
-    "npy-folder": Format(read_npy_folder, write_npy_folder, options=("mmap",)),
-    "csv": _table(read_csv, write_csv, (".csv",), options=(*_TABLE_OPTIONS, "delimiter")),
-    "tsv": _table(partial(read_csv, delimiter="\t"), partial(write_csv, delimiter="\t"), (".tsv",)),
-    "parquet": _table(
-        read_parquet, write_parquet, (".parquet", ".pq"), start=b"PAR1", holds_text=True
+    "npy-folder": Format(read_npy_folder, options=("mmap",)),
+    "csv": Format(read_table, write_csv, (".csv",), (*_COLUMNS, "delimiter"), holds=_IN_TABLES),
+    "tsv": Format(_read_tsv, _write_tsv, (".tsv",), _COLUMNS, holds=_IN_TABLES),
+    "parquet": Format(
+        _read_parquet, write_parquet, (".parquet", ".pq"), _COLUMNS, b"PAR1",
+        holds=_IN_TABLES | {"texts"},
     ),
     "arff": Format(
-        read_arff,
-        write_arff,
-        (".arff",),
-        ("missing",),
-        inside=b"@relation",
-        holds=("bag_names", "target_names", "sample_weight"),
-        needs_labels=True,
-        needs_names=True,
+        read_arff, write_arff, (".arff",), ("missing",), inside=b"@relation", holds=_IN_ARFF
     ),
-    "mat": Format(
-        read_mat,
-        write_mat,
-        (".mat",),
-        start=b"MATLAB 5.0",
-        holds=("bag_names",),
-        needs_labels=True,
-        lost=np.zeros_like,
-    ),
+    "mat": Format(read_mat, suffixes=(".mat",), start=b"MATLAB 5.0"),
     "svmlight": Format(
-        read_svmlight,
-        write_svmlight,
-        (".svmlight", ".libsvm", ".svm"),
-        ("n_features", "zero_based"),
-        inside=b" qid:",
-        holds=("bag_names",),
-        needs_labels=True,
-        lost=lambda values: ~np.isfinite(values),
+        read_svmlight, None, _SPARSE_TEXT, ("n_features", "zero_based"), inside=b" qid:"
     ),
-}
+}  # fmt: skip
+
+
+def _special(record: BagRecord) -> list[str]:
+    """The parts of a data set that not every format holds."""
+    bags, names = record.bags, record.bag_names()
+    target: Any = record.target
+    text = holds_text(bags)
+    values = bags.instances.data if bags.is_sparse else bags.instances
+    is_real = target is not None and target.dtype.kind == "f"
+    found = {
+        **{name: name in record.fields for name in FIELDS if name != "bag_names"},
+        **{name: getattr(bags, name) is not None for name in GRAPHS},
+        "instance_data": bags.instance_data,
+        "bag_data": bags.bag_data,
+        "bag_data of several dimensions": any(v.ndim > 1 for v in bags.bag_data.values()),
+        "sparse instances": bags.is_sparse,
+        "texts": text,
+        "infinite values": not text and np.isinf(values).any(),
+        "no labels": target is None,
+        "several labels per bag": target is not None and target.ndim != 1,
+        "outcomes of survival analysis": has_outcomes(target),
+        "infinite labels": is_real and np.isinf(target).any(),
+        "bags of the same name": len(set(names)) < len(names),
+    }
+    return [part for part, is_there in found.items() if is_there]
+
+
 SUFFIXES = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
 
 
@@ -226,12 +169,14 @@ def load_bags(
     npz        .npz                 the layout of :func:`save_bags`; supports everything
     npy-folder (a folder)           the same as .npy files, which can be memory-mapped
     csv, tsv   .csv, .tsv           one row per instance, a header line, a column with the bag
-    parquet    .parquet, .pq        the same table, or one column of text (needs pyarrow)
+    parquet    .parquet, .pq        the same table, or one column of text
     arff       .arff                WEKA: the name of the bag, a relational attribute, the label
     mat        .mat                 Andrews' MATLAB files: features, bag_ids, labels
     svmlight   .svmlight, .libsvm,  ``label qid:bag index:value``, and Andrews'
                .svm                 ``instance:bag:label index:value``
     ========== ==================== ==============================================================
+
+    Tables are read by pandas, so that a file gives the same bags as its data frame.
 
     Read more in the :ref:`User Guide <guide_data>`.
 
@@ -260,8 +205,8 @@ def load_bags(
         :func:`save_bags` writes them, do so without being named. An empty cell is NaN in a column
         of numbers.
     missing : {"error", "nan"}, default="error"
-        For csv, tsv, parquet and arff: whether an empty or ``?`` feature value is an error or
-        becomes NaN. Estimators do not support NaN, so the data have to be imputed first.
+        For csv, tsv, parquet and arff: whether an empty, ``?`` or ``nan`` feature value is an error
+        or becomes NaN. Estimators do not support NaN, so the data have to be imputed first.
     delimiter : str, default=","
         For csv.
     n_features : int, default=None
@@ -283,9 +228,8 @@ def load_bags(
         n_labels), or None if the file has no labels. Labels are not changed if they are numbers
         (int64 for integers); class names become codes 0, 1, ... into ``target_names``; a missing
         label becomes NaN. If the file contains them: ``feature_names``, ``target_names``,
-        ``bag_names``, ``instance_names``, ``instance_labels``, ``instance_position``, ``split``,
-        ``groups``, ``group_names``, ``sample_weight``, ``bag_links``, ``bag_links_instance``.
-        Always ``DESCR`` and ``filename``.
+        ``bag_names``, ``instance_names``, ``instance_labels``, ``split``, ``groups``,
+        ``group_names``, ``sample_weight``. Always ``DESCR`` and ``filename``.
 
     Raises
     ------
@@ -295,13 +239,12 @@ def load_bags(
         A ValueError: if the file is empty, truncated, of an unknown format, inconsistent, or
         contains a pickle. Pickles are never loaded.
     ImportError
-        For Parquet without pyarrow.
+        For csv and tsv without pandas, and for parquet without pandas or pyarrow.
 
     See Also
     --------
     load_bag_folder : Read a folder with one file per bag.
     save_bags : Write bags to a file.
-    fetch_bags : Download a file and read it.
 
     Notes
     -----
@@ -347,7 +290,9 @@ def load_bags(
         "mmap": mmap or None,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    with naming(path):
+    with file_name_in_errors(path):
+        if path.is_file() and not path.stat().st_size:
+            raise ContentError("the file is empty; if a download was interrupted, fetch it again.")
         form = format_of(path, format, reading=True)
         for name in options:
             if name not in FORMATS[form].options:
@@ -355,7 +300,10 @@ def load_bags(
                     f"{name}= means nothing for the format {form!r}; leave it out, or pass format= "
                     "if this is another format."
                 )
+    with file_name_in_errors(path, form):
         record = FORMATS[form].read(path, **options)
+        if len(record.bags) == 0:
+            raise ContentError("there is not a single instance in it; check the file.")
     bags = record.bags
     if holds_text(bags) and (dtype is not None or as_sparse):
         raise ValueError("The instances are text: leave dtype and as_sparse out.")
@@ -391,13 +339,10 @@ def save_bags(
     bag_names: Any = None,
     instance_names: Any = None,
     instance_labels: Any = None,
-    instance_position: Any = None,
     split: Any = None,
     groups: Any = None,
     group_names: Any = None,
     sample_weight: Any = None,
-    bag_links: Any = None,
-    bag_links_instance: Any = None,
     descr: str = "",
 ) -> None:
     """Write bags to a file or folder, which is created only when it is complete.
@@ -409,16 +354,15 @@ def save_bags(
     Parameters
     ----------
     path : path-like
-        The file; for npy-folder a folder that does not exist, is empty or contains bags of this
-        format.
+        The file; for npy-folder a folder that does not exist.
     X : Bags, Bunch, or sequence of 2-D arrays
         The bags. A Bunch of :func:`load_bags` also provides the labels and all fields.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), default=None
         Labels. Strings become codes into ``target_names``, which are by default the sorted strings.
         Outcomes of survival analysis only for npz and npy-folder.
     format : str, default=None
-        One of the formats of :func:`load_bags`; by default, it is determined by the suffix. A
-        folder needs ``format="npy-folder"``.
+        One of the formats of :func:`load_bags` except mat and svmlight, which are only read. By
+        default, it is determined by the suffix. A folder needs ``format="npy-folder"``.
     target_names : array-like of str, default=None
         Names of the classes 0, 1, ... of an integer ``y``.
     bag_names : array-like of shape (n_bags,), default=None
@@ -427,18 +371,12 @@ def save_bags(
         Names of the instances.
     instance_labels : array-like of shape (n_instances,), default=None
         True labels of the instances, if they are known.
-    instance_position : array-like of shape (n_instances,), default=None
-        Position of each instance in its bag.
     split, groups : array-like of shape (n_bags,), default=None
         Published part (0 = training, 1 = test), and codes into ``group_names``.
     group_names : array-like of str, default=None
         Names of the groups 0, 1, ...
     sample_weight : array-like of shape (n_bags,), default=None
         Weights of the bags, which ARFF also supports.
-    bag_links : array-like of shape (2, n_links), default=None
-        Source and target bag of each directed link.
-    bag_links_instance : array-like of shape (n_links,), default=None
-        Row of the instance that contains the link.
     descr : str, default=""
         Free text, only for npz and npy-folder.
 
@@ -446,9 +384,12 @@ def save_bags(
     ------
     BagFileError
         If the format cannot store all of the data. An existing file is then not changed. Only npz
-        and npy-folder store everything with exact values and types; csv, tsv and parquet only
-        support dense instances, and text only npz, npy-folder and parquet. Infinite labels are for
-        npz and npy-folder, infinite instances also for mat, and NaN in instances not for svmlight.
+        and npy-folder store everything with exact values and types, also infinite ones; csv, tsv
+        and parquet only support dense instances, and text only npz, npy-folder and parquet.
+    FileExistsError
+        For npy-folder, if the folder exists.
+    ImportError
+        For csv and tsv without pandas, and for parquet without pandas or pyarrow.
 
     See Also
     --------
@@ -472,23 +413,26 @@ def save_bags(
         "bag_names": bag_names,
         "instance_names": instance_names,
         "instance_labels": instance_labels,
-        "instance_position": instance_position,
         "split": split,
         "groups": groups,
         "group_names": group_names,
         "sample_weight": sample_weight,
-        "bag_links": bag_links,
-        "bag_links_instance": bag_links_instance,
     }
-    with naming(path):
+    with file_name_in_errors(path):
         name = format_of(path, format, reading=False)
         form, record = FORMATS[name], _record_of(X, y, given, descr)
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"{path.parent}: there is no such folder; create it first.")
-        form.check(name, record)
+        check_parent(path)
         if name == "npy-folder":
-            form.write(path, record)
+            write_npy_folder(path, record)
             return
+        if form.write is None:
+            raise ContentError(f"the format {name!r} is only read; save as .npz.")
+        wrong = [] if form.holds is None else [p for p in _special(record) if p not in form.holds]
+        if wrong:
+            raise ContentError(
+                f"the format {name!r} cannot hold {', '.join(wrong)}; leave that out or save as "
+                ".npz."
+            )
         with writing(path) as file:
             form.write(path, record, file)
 
@@ -510,16 +454,9 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
         target, found = _coded(y, given["target_names"])
         if found is not None:
             given["target_names"] = found
-        if target.ndim == 0 or len(target) != len(bags):
-            raise ValueError(f"y has shape {target.shape} but there are {len(bags)} bags.")
     fields = {name: _plain(value) for name, value in given.items() if value is not None}
-    lengths = dict.fromkeys(BAG_FIELDS, len(bags))
-    lengths |= dict.fromkeys(INSTANCE_FIELDS, bags.n_instances)
-    for name, expected in lengths.items():
-        if name in fields and fields[name].shape[:1] != (expected,):
-            raise ValueError(
-                f"{name} has shape {fields[name].shape} but {expected} entries are needed."
-            )
+    record = BagRecord(bags, target, fields, descr)
+    record.check_lengths()
     names = fields.get("target_names")
     if target is not None and names is not None and target.ndim == 1:
         known = target[~np.isnan(target)] if target.dtype.kind == "f" else target
@@ -528,7 +465,7 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
                 f"y runs from {known.min()} to {known.max()}, but with {len(names)} target_names "
                 f"the labels are the codes 0 to {len(names) - 1}."
             )
-    return BagRecord(bags, target, fields, descr)
+    return record
 
 
 def _coded(y: Any, target_names: Any) -> tuple[np.ndarray, np.ndarray | None]:

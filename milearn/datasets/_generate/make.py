@@ -1,22 +1,17 @@
-"""Generated bags: of clusters, of digits, in the plane, and of artificial molecules."""
+"""Generated bags: of clusters, of digits, and of artificial molecules."""
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch, check_random_state, check_scalar
 
 from ..._bags import Bags
-from ..._bags.canonical import stack_features
 from ..._bags.segments import offsets_of, segment_max
-from ..._fit.validation import check_bags
 
 
 def make_bags(
@@ -113,8 +108,7 @@ def make_bags(
 
     See Also
     --------
-    make_single_concept, make_threshold_concepts, make_false_frequency : Tests of the
-        multiple-instance assumption.
+    load_digit_bags : Load bags of handwritten digits.
 
     Examples
     --------
@@ -129,9 +123,9 @@ def make_bags(
     """
     _check_parameters(locals())
     rng = check_random_state(random_state)
-    y = random_labels(n_bags, positive_fraction, rng)
+    y = _random_labels(n_bags, positive_fraction, rng)
     needed = n_concepts if concept_rule == "all" else 1
-    sizes = random_sizes(n_bags, bag_size, rng, at_least=needed)
+    sizes = _random_sizes(n_bags, bag_size, rng, at_least=needed)
     offsets = offsets_of(sizes)
 
     # Cluster of each instance: 0 the background, then concepts, distractors, poison.
@@ -169,30 +163,26 @@ def make_bags(
 
 
 def _check_parameters(given: dict[str, Any]) -> None:
-    for name in ("n_bags", "n_features", "n_concepts"):
-        check_count(name, given[name], 1)
-    check_count("n_distractors", given["n_distractors"], 0)
-    rates = ("witness_rate", "distractor_rate", "poison_rate", "positive_fraction", "flip_y")
-    for name in rates:
-        check_fraction(name, given[name])
-    if not 0 < given["density"] <= 1:
-        raise ValueError(f"density={given['density']!r} is out of range; it must lie in (0, 1].")
-    if given["concept_rule"] not in ("any", "all"):
-        raise ValueError(
-            f"concept_rule={given['concept_rule']!r} is unknown; choose 'any' or 'all'."
-        )
-    if given["concept_rule"] == "all" and given["n_concepts"] < 2:
+    for name, least in (("n_bags", 1), ("n_features", 1), ("n_concepts", 1), ("n_distractors", 0)):
+        check_scalar(given[name], name, Integral, min_val=least)
+    for name in ("witness_rate", "distractor_rate", "poison_rate", "positive_fraction", "flip_y"):
+        check_scalar(given[name], name, Real, min_val=0, max_val=1)
+    check_scalar(
+        given["density"], "density", Real, min_val=0, max_val=1, include_boundaries="right"
+    )
+    rule, n_concepts = given["concept_rule"], given["n_concepts"]
+    if rule not in ("any", "all"):
+        raise ValueError(f"concept_rule={rule!r} is unknown; choose 'any' or 'all'.")
+    if rule == "all" and n_concepts < 2:
         raise ValueError(
             "concept_rule='all' asks for several concepts; raise n_concepts, or choose 'any'."
         )
-    centers = given["concept_centers"]
-    if centers is not None:
-        shape = np.shape(centers)
-        if shape != (given["n_concepts"], given["n_features"]):
-            raise ValueError(
-                f"concept_centers has shape {shape}; it must be (n_concepts, n_features) = "
-                f"({given['n_concepts']}, {given['n_features']})."
-            )
+    centers, expected = given["concept_centers"], (n_concepts, given["n_features"])
+    if centers is not None and np.shape(centers) != expected:
+        raise ValueError(
+            f"concept_centers has shape {np.shape(centers)}; it must be (n_concepts, n_features) = "
+            f"{expected}."
+        )
 
 
 def _concepts_of_bag(
@@ -244,190 +234,29 @@ def _sparse_noise(
     return csr_array((values, (rows, columns)), shape=(len(scale), n_features))
 
 
-# -- checks, sizes and labels of every generator ---------------------------------------------------
+# -- sizes and labels of every generator ----------------------------------------------------------
 
 
-def check_count(name: str, value: Any, minimum: int) -> None:
-    if not isinstance(value, Integral) or value < minimum:
-        raise ValueError(f"{name}={value!r} is out of range; it must be an integer >= {minimum}.")
-
-
-def check_fraction(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name}={value!r} is out of range; it must lie in [0, 1].")
-
-
-def size_range(bag_size: Any) -> tuple[int, int]:
-    """The smallest and the largest size of a bag."""
-    pair = tuple(bag_size) if isinstance(bag_size, (tuple, list)) else (bag_size, bag_size)
-    if len(pair) != 2 or not 1 <= pair[0] <= pair[1]:
-        raise ValueError(
-            f"bag_size={bag_size!r} is out of range; it must be a number >= 1 or an increasing "
-            "pair of such."
-        )
-    return int(pair[0]), int(pair[1])
-
-
-def random_sizes(
+def _random_sizes(
     n_bags: int, bag_size: Any, rng: np.random.RandomState, at_least: int = 1
 ) -> np.ndarray:
     if isinstance(bag_size, float):
-        if bag_size < 1:
-            raise ValueError(f"bag_size={bag_size!r} is out of range; a mean must be >= 1.")
+        check_scalar(bag_size, "bag_size", float, min_val=1)
         return np.maximum(1 + rng.poisson(bag_size - 1, size=n_bags), at_least)
-    low, high = size_range(bag_size)
-    if low < at_least:
+    low, high = bag_size if isinstance(bag_size, (tuple, list)) else (bag_size, bag_size)
+    if not at_least <= low <= high:
         raise ValueError(
-            f"bag_size={bag_size!r} leaves no room for one witness of each of {at_least} concepts; "
-            "make the bags larger."
+            f"bag_size={bag_size!r} is out of range; it must be a number >= {at_least}, so that "
+            "there is room for the witnesses, or an increasing pair of such."
         )
     return rng.randint(low, high + 1, size=n_bags)
 
 
-def random_labels(n_bags: int, positive_fraction: float, rng: np.random.RandomState) -> np.ndarray:
+def _random_labels(n_bags: int, positive_fraction: float, rng: np.random.RandomState) -> np.ndarray:
     """Random labels 0 and 1; the number of ones is the fraction of bags, rounded."""
     labels = np.zeros(n_bags, dtype=np.int64)
     labels[rng.permutation(n_bags)[: int(np.rint(positive_fraction * n_bags))]] = 1
     return labels
-
-
-def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:
-    """Find the region of points of the unit square: above the curve, below it, or its margin.
-
-    The curve is :math:`x_2 = 0.5 + 0.25 \\sin 2 \\pi x_1`.
-
-    Read more in the :ref:`User Guide <guide_data>`.
-
-    .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    points : array-like of shape (n_points, 2)
-        Points of the unit square.
-    margin : float, default=0.1
-        Height of the band around the curve, which is in neither region.
-
-    Returns
-    -------
-    ndarray of shape (n_points,), int64
-        Regions of the points: 1, -1 or 0.
-
-    See Also
-    --------
-    make_ambiguous_plane : Generate bags of such points.
-
-    Examples
-    --------
-    >>> from milearn.datasets import plane_side
-    >>> plane_side([[0.5, 0.9], [0.5, 0.5], [0.5, 0.1]])
-    array([ 1,  0, -1])
-    """
-    points = np.asarray(points, dtype=np.float64)
-    above = points[:, 1] - 0.5 - 0.25 * np.sin(2.0 * np.pi * points[:, 0])
-    return np.where(np.abs(above) <= margin / 2, 0, np.sign(above)).astype(np.int64)
-
-
-def make_ambiguous_plane(
-    n_ambiguous: int = 20,
-    n_single: int | None = None,
-    *,
-    ambiguity: float = 3.0,
-    margin: float = 0.1,
-    random_state: Any = None,
-    return_instance_labels: bool = False,
-) -> Any:
-    """Generate bags of points in the plane; one point of a positive bag is positive.
-
-    Instances are uniform over two regions of the unit square, separated by a curved margin (see
-    :func:`plane_side`). An ambiguous bag is positive: one instance is in the positive region and
-    the others in the negative one. Its size is a Poisson number, drawn again until it is at least
-    2. The bags of one instance are drawn from both regions.
-
-    Read more in the :ref:`User Guide <guide_data>`.
-
-    .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    n_ambiguous : int, default=20
-        Number of ambiguous bags.
-    n_single : int, default=None
-        Number of bags of one instance, half of them positive (rounded down); by default, the number
-        of ambiguous bags.
-    ambiguity : float, default=3.0
-        Mean of the Poisson numbers (the lambda of the paper).
-    margin : float, default=0.1
-        Height of the band between the regions.
-    random_state : int, RandomState instance or None, default=None
-        Pass an int for the same bags in every call.
-    return_instance_labels : bool, default=False
-        Also return the instance labels.
-
-    Returns
-    -------
-    X : Bags
-        Ambiguous bags first.
-    y : ndarray of shape (n_bags,), 0 or 1
-        Labels of the bags.
-    instance_labels : ndarray of shape (n_instances,), 0 or 1
-        Only with ``return_instance_labels=True``.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
-
-    See Also
-    --------
-    plane_side : Find the region of a point.
-
-    References
-    ----------
-    S. Andrews, T. Hofmann. Multiple Instance Learning via Disjunctive Programming Boosting. NIPS
-    16, 2003. The regions of its Figure 1 are not published; these are different ones.
-
-    Examples
-    --------
-    >>> from milearn.datasets import make_ambiguous_plane
-    >>> X, y, labels = make_ambiguous_plane(random_state=0, return_instance_labels=True)
-    >>> X
-    Bags(n_bags=40, n_instances=87, n_features=2, sizes=1..7, dtype=float64)
-    >>> int(y.sum()), int(labels.sum())
-    (30, 30)
-    """
-    n_single = n_ambiguous if n_single is None else n_single
-    check_count("n_ambiguous", n_ambiguous, 0)
-    check_count("n_single", n_single, 0)
-    if n_ambiguous + n_single == 0:
-        raise ValueError("n_ambiguous and n_single are both 0; ask for some bags.")
-    if not isinstance(ambiguity, Real) or not 0 < ambiguity < np.inf:
-        raise ValueError(f"ambiguity={ambiguity!r} is out of range; it must be above 0.")
-    if not isinstance(margin, Real) or not 0 <= margin <= 0.4:
-        raise ValueError(f"margin={margin!r} is out of range; it must lie in [0, 0.4].")
-    rng = check_random_state(random_state)
-    sizes = np.zeros(n_ambiguous, dtype=np.intp)
-    while (sizes < 2).any():
-        short = sizes < 2
-        sizes[short] = rng.poisson(ambiguity, size=int(short.sum()))
-    n_positive = int(n_single) // 2
-    y = np.repeat([1, 0], [n_ambiguous + n_positive, n_single - n_positive])
-    sizes = np.r_[sizes, np.ones(n_single, dtype=np.intp)]
-    offsets = offsets_of(sizes)
-    labels = np.repeat(y, sizes)
-    for bag in range(n_ambiguous):
-        labels[offsets[bag] : offsets[bag + 1]] = 0
-        labels[offsets[bag] + rng.randint(sizes[bag])] = 1
-    X = Bags(_drawn(labels, margin, rng), offsets)
-    return (X, y, labels) if return_instance_labels else (X, y)
-
-
-def _drawn(labels: np.ndarray, margin: float, rng: np.random.RandomState) -> np.ndarray:
-    points = np.empty((len(labels), 2))
-    left = np.arange(len(labels))
-    while len(left):
-        points[left] = rng.random_sample((len(left), 2))
-        left = left[plane_side(points[left], margin=margin) != 2 * labels[left] - 1]
-    return points
 
 
 # The Lennard-Jones potential has its minimum at this multiple of sigma.
@@ -497,7 +326,7 @@ def make_affinity(
 
     See Also
     --------
-    add_irrelevant_features : Add features without information.
+    make_bags : Generate random bags for classification.
 
     Notes
     -----
@@ -522,15 +351,10 @@ def make_affinity(
     True
     """
     for name, value in (("n_bags", n_bags), ("n_relevant", n_relevant), ("n_scales", n_scales)):
-        check_count(name, value, 1)
-    if not isinstance(n_features, numbers.Integral) or n_features < n_relevant:
-        raise ValueError(
-            f"n_features={n_features!r} is out of range; it must be an integer and at least "
-            f"n_relevant={n_relevant}."
-        )
-    bounds = size_range(bag_size)
+        check_scalar(value, name, Integral, min_val=1)
+    check_scalar(n_features, "n_features", Integral, min_val=n_relevant)
     rng = check_random_state(random_state)
-    offsets = offsets_of(random_sizes(n_bags, bounds, rng))
+    offsets = offsets_of(_random_sizes(n_bags, bag_size, rng))
     # A shape with a low affinity has wrong distances in most directions: use a common factor.
     fit = rng.uniform(0.0, 1.0, size=(offsets[-1], 1))
     away = 1.2 * (1.0 - fit) * rng.uniform(0.2, 1.0, size=(offsets[-1], n_features))
@@ -546,57 +370,6 @@ def make_affinity(
     )
     X, y = Bags(distances, offsets), segment_max(values, offsets)
     return (X, y, values) if return_instance_values else (X, y)
-
-
-def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None) -> Bags:
-    """Add features without information to bags.
-
-    Each new column contains values of an existing column, drawn at random with replacement. It has
-    the same distribution as a feature of these data but is independent of bags and labels.
-
-    Read more in the :ref:`User Guide <guide_data>`.
-
-    .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    X : bags, see :class:`milearn.Bags`
-        The bags to extend.
-    n_features : int
-        Number of features to append.
-    random_state : int, RandomState instance or None, default=None
-        Pass an int for the same features in every call.
-
-    Returns
-    -------
-    Bags
-        If there are feature names, the new ones are "irrelevant0", "irrelevant1", ...
-
-    See Also
-    --------
-    make_affinity : Generate molecules.
-
-    Examples
-    --------
-    >>> from milearn.datasets import add_irrelevant_features, make_affinity
-    >>> X, y = make_affinity(n_bags=20, random_state=0)
-    >>> add_irrelevant_features(X, 20, random_state=0).shape
-    (20, 50)
-    """
-    check_count("n_features", n_features, 0)
-    bags = check_bags(X)
-    rng = check_random_state(random_state)
-    n, width = bags.instances.shape
-    columns = rng.randint(width, size=n_features)
-    fresh = np.empty((n, n_features), dtype=bags.dtype)
-    for position, column in enumerate(columns):
-        values = bags.instances[:, [column]]
-        values = values.toarray() if sparse.issparse(values) else values
-        fresh[:, position] = values[rng.randint(n, size=n), 0]
-    names: Any = bags.feature_names
-    if names is not None:
-        names = [*names, *(f"irrelevant{i}" for i in range(n_features))]
-    return bags.with_instances(stack_features([bags.instances, fresh]), feature_names=names)
 
 
 def load_digit_bags(
@@ -670,13 +443,12 @@ def load_digit_bags(
     """
     if digit not in range(10):
         raise ValueError(f"digit={digit!r} is not a digit; choose 0 to 9.")
-    check_fraction("positive_fraction", positive_fraction)
-    check_fraction("witness_rate", witness_rate)
-    bounds = size_range(bag_size)
+    check_scalar(positive_fraction, "positive_fraction", Real, min_val=0, max_val=1)
+    check_scalar(witness_rate, "witness_rate", Real, min_val=0, max_val=1)
     rng = check_random_state(random_state)
     source = load_digits()
-    target = random_labels(n_bags, positive_fraction, rng)
-    sizes = random_sizes(n_bags, bounds, rng)
+    target = _random_labels(n_bags, positive_fraction, rng)
+    sizes = _random_sizes(n_bags, bag_size, rng)
     offsets = offsets_of(sizes)
     shows = np.zeros(offsets[-1], dtype=bool)
     for bag in np.flatnonzero(target):
@@ -708,258 +480,3 @@ def load_digit_bags(
         instance_index=index,
         DESCR=f"Bags of handwritten digits; positive when a bag holds a {digit}.",
     )
-
-
-class _Scene:
-    """Clusters on separate axes in a standard normal background.
-
-    They make data sets that test whether a model respects the multiple-instance assumption.
-    Training and test bags have labels that follow the same rule. An additional cue agrees with the
-    labels in training and contradicts them at test. It has no effect on models that only use
-    witnesses; other models have a low AUC at test. The three tasks are those of Raff & Holt (2023);
-    distributions and numbers are our own.
-    """
-
-    def __init__(self, n_features: int, distance: float, rng: np.random.RandomState) -> None:
-        check_count("n_features", n_features, 3)
-        # A random rotation, so that clusters are not on coordinate axes.
-        axes = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
-        self.concepts = distance * axes[:2]
-        self.poison = 2 * distance * axes[2]
-        self.rng = rng
-
-    def around(self, centers: Any, scale: float) -> np.ndarray:
-        centers = np.atleast_2d(centers)
-        return centers + scale * self.rng.standard_normal(centers.shape)
-
-    def bag(self, n_background: int, n_concepts: tuple[int, int], poisoned: bool) -> np.ndarray:
-        d = self.concepts.shape[1]
-        parts = [self.rng.standard_normal((n_background, d))]
-        parts += [
-            self.around(np.repeat(center[None, :], count, axis=0), 0.5)
-            for center, count in zip(self.concepts, n_concepts, strict=True)
-            if count
-        ]
-        if poisoned:
-            parts.append(self.around(self.poison, 0.1))
-        block = np.concatenate(parts)
-        return block[self.rng.permutation(len(block))]
-
-
-def _labels(n_bags: int, rng: np.random.RandomState) -> np.ndarray:
-    check_count("n_bags", n_bags, 2)
-    return rng.permutation(np.arange(n_bags) % 2)
-
-
-def _poisoned_parts(
-    n_bags: int, rng: np.random.RandomState, block: Callable[[int, bool], np.ndarray]
-) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """Training and test bags; ``block`` draws a bag, with poison in training if its label is 0."""
-    parts: list[Any] = []
-    for poisoned in (0, 1):
-        y = _labels(n_bags, rng)
-        parts += [Bags.from_list([block(label, label == poisoned) for label in y.tolist()]), y]
-    return tuple(parts)
-
-
-def make_single_concept(
-    n_bags: int = 100,
-    n_features: int = 16,
-    *,
-    bag_size: int = 10,
-    distance: float = 6.0,
-    random_state: Any = None,
-) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """Generate bags of one concept and a decoy that changes its class in the test data.
-
-    A bag is positive if it contains an instance of the concept. In training every negative bag also
-    contains one of the poison; at test every positive bag does. A model that has learned "no
-    poison, hence positive" has an AUC below 1/2 at test. The largest instance score of a model of
-    the concept does not depend on the poison.
-
-    Read more in the :ref:`User Guide <guide_data>`.
-
-    .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    n_bags : int, default=100
-        Number of bags in each of the two parts; half of them are positive.
-    n_features : int, default=16
-        Number of features, at least 3.
-    bag_size : int, default=10
-        Background instances of a bag.
-    distance : float, default=6.0
-        Distance of the concept from the background, whose standard deviation is 1. The poison is
-        twice as far away.
-    random_state : int, RandomState instance or None, default=None
-        Pass an int for the same bags in every call.
-
-    Returns
-    -------
-    X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
-        Bags and labels of both parts.
-
-    See Also
-    --------
-    make_threshold_concepts, make_false_frequency : Other tests of the multiple-instance assumption.
-
-    References
-    ----------
-    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
-    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867.
-
-    Examples
-    --------
-    >>> from milearn.datasets import make_single_concept
-    >>> X_train, y_train, X_test, y_test = make_single_concept(n_bags=20, random_state=0)
-    >>> X_train, int(y_train.sum())
-    (Bags(n_bags=20, n_instances=220, n_features=16, sizes=11..11, dtype=float64), 10)
-    """
-    rng = check_random_state(random_state)
-    scene = _Scene(n_features, distance, rng)
-
-    def block(label: int, poisoned: bool) -> np.ndarray:
-        # The size does not depend on the poison, so that it is not a cue.
-        return scene.bag(bag_size + 1 - label - poisoned, (label, 0), poisoned)
-
-    return _poisoned_parts(n_bags, rng, block)
-
-
-def make_threshold_concepts(
-    n_bags: int = 100,
-    n_features: int = 16,
-    *,
-    bag_size: int = 10,
-    distance: float = 6.0,
-    poison: bool = True,
-    random_state: Any = None,
-) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """Generate bags of two concepts; a positive bag contains both.
-
-    A positive bag contains one instance of each concept. A negative bag contains two instances of
-    one concept or none, so that neither a single concept nor the number of instances of concepts is
-    sufficient. A model whose bag score is the maximum over instances cannot solve this task; a
-    model that combines maxima of several instance scores can.
-
-    Read more in the :ref:`User Guide <guide_data>`.
-
-    .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    n_bags : int, default=100
-        Number of bags in each of the two parts; half of them are positive.
-    n_features : int, default=16
-        Number of features, at least 3.
-    bag_size : int, default=10
-        Background instances of a bag, at least 2.
-    distance : float, default=6.0
-        Distance of the concepts from the background, whose standard deviation is 1.
-    poison : bool, default=True
-        Whether negative bags in training, and positive ones at test, contain an instance of a
-        poison as in :func:`make_single_concept`.
-    random_state : int, RandomState instance or None, default=None
-        Pass an int for the same bags in every call.
-
-    Returns
-    -------
-    X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
-        Bags and labels of both parts.
-
-    See Also
-    --------
-    make_single_concept, make_false_frequency : Other tests of the multiple-instance assumption.
-
-    References
-    ----------
-    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
-    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867.
-
-    Examples
-    --------
-    >>> from milearn.datasets import make_threshold_concepts
-    >>> X_train, y_train, X_test, y_test = make_threshold_concepts(n_bags=20, random_state=0)
-    >>> len(X_test), int(y_test.sum())
-    (20, 10)
-    """
-    rng = check_random_state(random_state)
-    scene = _Scene(n_features, distance, rng)
-
-    def block(label: int, poisoned: bool) -> np.ndarray:
-        held = (1, 1) if label else ((2, 0), (0, 2), (0, 0))[rng.randint(3)]
-        poisoned = poison and poisoned
-        return scene.bag(bag_size + 2 - sum(held) - poisoned, held, poisoned)
-
-    return _poisoned_parts(n_bags, rng, block)
-
-
-def make_false_frequency(
-    n_bags: int = 100,
-    n_features: int = 16,
-    *,
-    bag_size: int = 10,
-    dilution: int = 20,
-    distance: float = 6.0,
-    random_state: Any = None,
-) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """Generate bags of one concept whose sizes mislead a model that counts instances.
-
-    A bag is positive if it contains an instance of the concept. In training positive bags contain
-    three of them, and twice the background of negative bags. At test they contain one, and half the
-    background of negative bags, which is ``dilution`` times as large. A model that uses the number
-    of instances, or the fraction of the concept in a bag, fails at test.
-
-    Read more in the :ref:`User Guide <guide_data>`.
-
-    .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    n_bags : int, default=100
-        Number of bags in each of the two parts; half of them are positive.
-    n_features : int, default=16
-        Number of features, at least 3.
-    bag_size : int, default=10
-        Background instances of a negative bag in training.
-    dilution : int, default=20
-        Background instances of a negative bag at test, in multiples of ``bag_size``.
-    distance : float, default=6.0
-        Distance of the concept from the background, whose standard deviation is 1.
-    random_state : int, RandomState instance or None, default=None
-        Pass an int for the same bags in every call.
-
-    Returns
-    -------
-    X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
-        Bags and labels of both parts.
-
-    See Also
-    --------
-    make_single_concept, make_threshold_concepts : Other tests of the multiple-instance assumption.
-
-    References
-    ----------
-    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
-    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867.
-
-    Examples
-    --------
-    >>> from milearn.datasets import make_false_frequency
-    >>> X_train, y_train, X_test, y_test = make_false_frequency(n_bags=20, random_state=0)
-    >>> X_train.n_instances, X_test.n_instances
-    (330, 3010)
-    """
-    rng = check_random_state(random_state)
-    scene = _Scene(n_features, distance, rng)
-    y_train, y_test = _labels(n_bags, rng), _labels(n_bags, rng)
-    train = [
-        scene.bag(2 * bag_size if label else bag_size, (3 * int(label), 0), False)
-        for label in y_train
-    ]
-    large = dilution * bag_size
-    test = [
-        scene.bag(max(1, large // 2) if label else large, (int(label), 0), False)
-        for label in y_test
-    ]
-    return Bags.from_list(train), y_train, Bags.from_list(test), y_test

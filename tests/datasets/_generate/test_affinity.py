@@ -1,15 +1,13 @@
-"""Artificial molecules, and features that tell nothing."""
+"""Artificial molecules."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.linear_model import LinearRegression
 
-from milearn import Bags
 from milearn._bags.segments import segment_max
-from milearn.datasets import add_irrelevant_features, make_affinity
+from milearn.datasets import make_affinity
 
 
 def test_the_best_shape_decides_and_values_stay_in_their_range():
@@ -38,23 +36,3 @@ def test_values_depend_on_relevant_features_alone():
     # The first scale factor is four times the last.
     coef = np.abs(LinearRegression().fit(X.instances[:, :4], values).coef_)
     assert coef[0] > coef[3]
-
-
-@pytest.mark.parametrize("as_sparse", [False, True])
-def test_irrelevant_features_are_appended(as_sparse):
-    X, _ = make_affinity(40, 5, n_relevant=3, random_state=0)
-    X = Bags(X.instances, X.offsets, feature_names=list("abcde"))
-    if as_sparse:
-        X = X.with_instances(sparse.csr_array(X.instances), feature_names=X.feature_names)
-    wide = add_irrelevant_features(X, 7, random_state=0)
-    assert wide.shape == (40, 12)
-    assert list(wide.feature_names) == [*"abcde", *(f"irrelevant{i}" for i in range(7))]
-    assert np.array_equal(wide.offsets, X.offsets)
-    assert sparse.issparse(wide.instances) == as_sparse
-    dense = wide.instances.toarray() if as_sparse else wide.instances
-    old = X.instances.toarray() if as_sparse else X.instances
-    assert np.array_equal(dense[:, :5], old)
-    # Every new value is one of some column.
-    assert all(any(np.isin(column, there).all() for there in old.T) for column in dense[:, 5:].T)
-    same = add_irrelevant_features(X, 7, random_state=0).instances
-    assert np.array_equal(same.toarray() if as_sparse else same, dense)

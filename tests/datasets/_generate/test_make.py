@@ -1,4 +1,4 @@
-"""Generated bags obey their rule, and the tests of the MIL assumption tell models apart."""
+"""Generated bags obey their rule."""
 
 from __future__ import annotations
 
@@ -8,29 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import issparse
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.utils import check_random_state
 
-from milearn.datasets import (
-    add_irrelevant_features,
-    load_digit_bags,
-    make_affinity,
-    make_ambiguous_plane,
-    make_bags,
-    make_false_frequency,
-    make_single_concept,
-    make_threshold_concepts,
-)
-from milearn.datasets._generate.make import _Scene
+from milearn.datasets import load_digit_bags, make_affinity, make_bags
 
 
 def bag_max(scores, X):
     return np.maximum.reduceat(scores, X.offsets[:-1])
-
-
-def bag_mean(X):
-    return np.add.reduceat(X.instances, X.offsets[:-1]) / X.sizes[:, None]
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -106,56 +89,24 @@ def test_label_noise_and_balance():
 @pytest.mark.parametrize(
     ("make", "given", "sentence"),
     [
-        (make_bags, {"n_bags": 0}, "n_bags=0 is out of range; it must be an integer >= 1."),
-        (make_bags, {"witness_rate": 2}, "witness_rate=2 is out of range; it must lie in [0, 1]."),
-        (make_bags, {"density": 0}, "density=0 is out of range; it must lie in (0, 1]."),
+        (make_bags, {"n_bags": 0}, "n_bags == 0, must be >= 1."),
+        (make_bags, {"witness_rate": 2}, "witness_rate == 2, must be <= 1."),
+        (make_bags, {"density": 0}, "density == 0, must be > 0."),
         (make_bags, {"concept_rule": "some"}, "concept_rule='some' is unknown; choose 'any' or"),
         (make_bags, {"bag_size": (5, 2)}, "bag_size=(5, 2) is out of range; it must be a number"),
-        (make_bags, {"bag_size": 0.5}, "bag_size=0.5 is out of range; a mean must be >= 1."),
+        (make_bags, {"bag_size": 0.5}, "bag_size == 0.5, must be >= 1."),
         (make_bags, {"concept_centers": [[1, 2]]}, "concept_centers has shape (1, 2); it must be"),
         (make_bags, {"bag_size": 2, "n_concepts": 3, "concept_rule": "all"},
-         "bag_size=2 leaves no room for one witness of each of 3 concepts; make the bags larger."),
+         "bag_size=2 is out of range; it must be a number >= 3, so that there is room for the"),
         (make_bags, {"n_concepts": 1, "concept_rule": "all"},
          "concept_rule='all' asks for several concepts; raise n_concepts, or choose 'any'."),
-        (make_affinity, {"n_features": 3}, "n_features=3 is out of range; it must be an integer"),
-        (make_affinity, {"n_bags": 0}, "n_bags=0 is out of range"),
+        (make_affinity, {"n_features": 3}, "n_features == 3, must be >= 16."),
         (make_affinity, {"bag_size": (3, 2)}, "bag_size=(3, 2) is out of range"),
-        (add_irrelevant_features, {"X": np.ones((3, 2)), "n_features": -1}, "n_features=-1 is out"),
-        (make_ambiguous_plane, {"n_ambiguous": -1}, "n_ambiguous=-1 is out of range"),
-        (make_ambiguous_plane, {"n_single": 1.5}, "n_single=1.5 is out of range"),
-        (make_ambiguous_plane, {"ambiguity": 0.0}, "ambiguity=0.0 is out of range"),
-        (make_ambiguous_plane, {"margin": 0.5}, "margin=0.5 is out of range"),
     ],
 )  # fmt: skip
 def test_bad_parameters(make, given, sentence):
     with pytest.raises(ValueError, match="^" + re.escape(sentence)):
         make(**given)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(
-    "maker", [make_single_concept, make_threshold_concepts, make_false_frequency]
-)
-def test_assumption_data_are_solved_by_the_rule_and_not_by_means(maker, seed):
-    X_train, y_train, X_test, y_test = maker(random_state=seed)
-    concepts = _Scene(16, 6.0, check_random_state(seed)).concepts / 6.0
-
-    def oracle(X):
-        first, second = (bag_max(X.instances @ axis, X) for axis in concepts)
-        return np.minimum(first, second) if maker is make_threshold_concepts else first
-
-    assert roc_auc_score(y_train, oracle(X_train)) > 0.99
-    assert roc_auc_score(y_test, oracle(X_test)) > 0.99
-    cheat = LogisticRegression(solver="liblinear").fit(bag_mean(X_train), y_train)
-    assert roc_auc_score(y_train, cheat.decision_function(bag_mean(X_train))) > 0.95
-    fooled = roc_auc_score(y_test, cheat.decision_function(bag_mean(X_test)))
-    if maker is make_false_frequency:
-        assert fooled < 0.8
-        assert roc_auc_score(y_test, X_test.sizes) == 0.0
-        assert roc_auc_score(y_train, X_train.sizes) == 1.0
-    else:
-        assert fooled < 0.2
-        assert len(set(X_test.sizes) | set(X_train.sizes)) == 1
 
 
 def test_digit_bags():
