@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .canonical import CATEGORY_ADVICE, check_choice, check_columns, is_missing, listed
+from .canonical import CATEGORY_ADVICE, check_choice, check_columns, is_missing, to_list
 from .segments import offsets_of
 
 # Key of the names of features in the metadata of a schema.
@@ -90,7 +90,7 @@ def read_nested(
         instance_data, bag_data = lists, plain if bag_data is None else bag_data
     bag_data, data = bag_data or {}, instance_data or {}
     scalars = [name for name in (bag, label, *bag_data.values()) if name is not None]
-    taken = [name for chosen in data.values() for name in listed(chosen)]
+    taken = [name for chosen in data.values() for name in to_list(chosen)]
     if features is None:
         features = [name for name in table.column_names if name not in (*scalars, *taken)]
     if not features:
@@ -387,8 +387,8 @@ def _frame(pandas: Any, name: str, values: np.ndarray, kind: str) -> Any:
         raise ValueError(
             f"{kind}[{name!r}] has {values.ndim} dimensions: a frame holds one or two."
         )
-    listed = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
-    return pandas.DataFrame(values, columns=listed)
+    columns = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
+    return pandas.DataFrame(values, columns=columns)
 
 
 def _per_bag(bags: Any, values: Any, name: str) -> np.ndarray:

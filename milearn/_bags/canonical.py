@@ -245,7 +245,7 @@ def _holds_strings(position: int) -> str:
     return f"Bag {position} holds strings: pass 2-D blocks of numbers. {TEXT_ADVICE}"
 
 
-def listed(chosen: Any) -> list[Any]:
+def to_list(chosen: Any) -> list[Any]:
     """The columns for one name or a list of names."""
     return list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
 

@@ -14,7 +14,6 @@ from scipy import sparse
 from .annotations import (
     bag_columns,
     canonical_data,
-    constant_data,
     data_of_blocks,
     entry_of_groups,
     frame_data,
@@ -34,10 +33,10 @@ from .canonical import (
     has_list_cells,
     id_array,
     is_missing,
-    listed,
     refuse_anndata,
     stack_blocks,
     stack_matrices,
+    to_list,
 )
 from .rows_on_disk import holds_text, is_mapped
 from .segments import group_by_id, offsets_of
@@ -566,7 +565,12 @@ default=None
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
-        columns = constant_data(bag_data, rows, offsets, names)
+        columns = {
+            name: entry_of_groups(
+                values, codes, order[offsets[:-1]], names, f"entries of bag_data[{name!r}]"
+            )
+            for name, values in canonical_data(bag_data, len(codes), "bag_data", "instance").items()
+        }
         bags: Any
         if rows is order and is_mapped(matrix):
             # Runs of rows are merged, so that rows in a file are not read.
@@ -674,7 +678,7 @@ default=None
         of_bags = frame_data(df, columns, "bag_data")
         named = list(df.columns)
         taken = [(instance_data or {}).values(), columns.values()]
-        reserved = [bag, label, *chain.from_iterable(map(listed, chain(*taken)))]
+        reserved = [bag, label, *chain.from_iterable(map(to_list, chain(*taken)))]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:

@@ -120,7 +120,7 @@ def test_donors_are_bags_with_labels_covariates_and_features():
 WRONG = [
     ({"label_key": "kind"}, "Bag 'd2' has two labels, T and B: a bag has one."),
     ({"covariates": ["kind"]}, "Bag 'd2' has two entries of bag_data['kind'], T and B: a bag has"),
-    ({"covariates": ["sex"]}, "covariates['sex'] names the column 'sex', which does not exist."),
+    ({"covariates": ["sex"]}, "The table has no column 'sex': its columns are"),
     ({"sample_key": "patient"}, "The table obs has no column 'patient': its columns are ['donor',"),
     ({"layer": "raw"}, "layer='raw' does not exist: adata has ['counts']."),
     ({"obsm": "umap"}, "obsm='umap' does not exist: adata has ['frame', 'pca']."),
