@@ -300,10 +300,10 @@ def test_what_does_not_go_out():
     graph = Bags(bags.instances, bags.offsets, bag_graph=np.eye(4))
     for call, sentence in (
         (graph.to_arrow, "Arrow does not hold bag_graph: save the bags by save_bags."),
-        (lambda: bags.to_arrow(y=[1]), "label has 1 entries for 4 bags."),
+        (lambda: bags.to_arrow(y=[1]), "y has shape (1,): give one entry for 4 bags."),
         (lambda: bags.to_frame(y=[1]), "y has shape (1,): give one entry for 4 bags."),
         (Bags(bags.instances, bags.offsets, instance_data={"label": wide}).to_arrow,
-         "instance_data has the name 'label' of a column: rename it."),
+         "Two columns would be named 'label': rename one."),
         (Bags(bags.instances, bags.offsets, instance_data={"w": wide}).to_arrow,
          "Arrow holds instance data of one or two dimensions only."),
         (Bags(bags.instances, bags.offsets, instance_data={"w": wide}).to_frame,
