@@ -58,11 +58,6 @@ def _holds_lists(kind: Any) -> bool:
     return kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
 
 
-def has_lists(table: Any) -> bool:
-    """Whether a column contains lists, so that a row is a bag and not an instance."""
-    return any(_holds_lists(field.type) for field in table.schema)
-
-
 def read_nested(
     table: Any,
     *,
@@ -102,7 +97,8 @@ def read_nested(
         if not _holds_lists(kind):
             raise ValueError(
                 f"The column {name!r} holds {kind} and no lists: name it as bag or label, or "
-                "choose the columns by features."
+                "choose the columns by features. A table with one row per instance is read by "
+                "Bags.from_frame(table.to_pandas(), bag)."
             )
     ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
     sizes = np.array([_sizes(table.column(name)) for name in names])

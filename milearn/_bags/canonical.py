@@ -283,8 +283,13 @@ def id_array(ids: list[Hashable]) -> np.ndarray:
 
 def frame_column(df: Any, name: Any) -> np.ndarray:
     values = np.asarray(df[name])
+    cells = values.tolist() if values.dtype == object else []
+    if values.ndim > 1 or any(hasattr(c, "__len__") and not isinstance(c, str) for c in cells):
+        raise ValueError(
+            f"Column {name!r} holds lists: a frame with one row per bag is read by Bags.from_arrow."
+        )
     if values.dtype == object:
-        values = np.array([np.nan if is_missing(value) else value for value in values.tolist()])
+        values = np.array([np.nan if is_missing(value) else value for value in cells])
     return as_floats(values, f"Column {name!r}")
 
 
@@ -375,22 +380,6 @@ def stack_features(matrices: Sequence[Any]) -> Any:
     if any(sparse.issparse(matrix) for matrix in matrices):
         return sparse.hstack(matrices, format="csr")
     return np.hstack(matrices)
-
-
-def has_list_cells(df: Any) -> bool:
-    """Whether the cells of a column of a data frame are lists."""
-    return any(_is_list(_first_cell(df[name])) for name in set(df.columns))
-
-
-def _first_cell(column: Any) -> Any:
-    """The first cell that is not missing; None for columns of numbers."""
-    if getattr(column, "ndim", 1) > 1 or getattr(column.dtype, "kind", "O") in "biufcmM":
-        return None
-    return next((cell for cell in column if _is_list(cell) or not is_missing(cell)), None)
-
-
-def _is_list(cell: Any) -> bool:
-    return hasattr(cell, "__len__") and not isinstance(cell, (str, bytes, dict))
 
 
 def _series_advice(blocks: Sequence[Any]) -> str:

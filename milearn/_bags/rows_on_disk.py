@@ -208,6 +208,14 @@ class LazyRows:
         """All rows of a matrix in another type."""
         return cls(matrix, np.zeros(1, np.intp), np.array([0, len(matrix)]), dtype=dtype)
 
+    @classmethod
+    def of_groups(cls, matrix: np.ndarray, codes: np.ndarray) -> LazyRows:
+        """All rows by the number of their bag, the bags in ascending order."""
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        runs = np.argsort(codes[starts], kind="stable")
+        sizes = np.diff(np.append(starts, len(codes)))[runs]
+        return cls(matrix, starts[runs], offsets_of(sizes), offsets_of(np.bincount(codes[starts])))
+
     @property
     def nbytes(self) -> int:
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
