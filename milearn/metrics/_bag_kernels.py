@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -28,13 +29,15 @@ from .._kernels.memory import block_bytes, require_memory
 from .._kernels.pairs import (
     BLOCKS_HELD,
     Block,
+    Needs,
     Side,
-    Wanted,
+    copy_upper,
+    each_block,
     earth_movers,
-    over_blocks,
     pair_reductions,
     require_pot,
     side_of,
+    squares,
 )
 
 
@@ -425,10 +428,10 @@ def bag_distances(
             return earth_movers(rows, columns, symmetric=symmetric, n_jobs=n_jobs)
         if metric != "mind":
             return _hausdorff(rows, columns, metric, symmetric, n_jobs)
-        found = pair_reductions(
-            rows, columns, symmetric=symmetric, means=True, root=not squared, n_jobs=n_jobs
-        )
-        return found.there if directed else 0.5 * (found.there + found.back)
+        options: Any = {"symmetric": symmetric, "root": not squared, "n_jobs": n_jobs}
+        values_of = partial(squares, rows, columns)
+        found = pair_reductions(values_of, rows.offsets, columns.offsets, means=True, **options)
+        return found.to_columns if directed else 0.5 * (found.to_columns + found.to_rows)
 
     if symmetric or left.n_instances <= at_once:
         return computed(left)
@@ -451,18 +454,17 @@ def both_sides(X: Any, Y: Any) -> tuple[Bags, Bags]:
 def _hausdorff(
     rows: Side, columns: Side, metric: str, symmetric: bool, n_jobs: int | None
 ) -> np.ndarray:
-    distances = np.empty((len(rows.offsets) - 1, len(columns.offsets) - 1))
+    left, right = rows.offsets, columns.offsets
+    distances = np.empty((len(left) - 1, len(right) - 1))
+    needs = Needs(to_columns=True, to_rows=metric != "min")
 
-    def keep(block: Block, group: tuple[int, int], other: tuple[int, int]) -> None:
+    def fill(group: tuple[int, int], other: tuple[int, int]) -> None:
+        block = Block.of(partial(squares, rows, columns), (left, right), group, other, needs)
         distances[slice(*group), slice(*other)] = _block_distances(block, metric)
 
-    wanted = Wanted(to_columns=True, to_rows=metric != "min")
-    over_blocks(rows, columns, wanted, keep, symmetric=symmetric, n_jobs=n_jobs)
+    each_block(left, right, fill, symmetric=symmetric, n_jobs=n_jobs)
     if symmetric:
-        # Exactly symmetric, because rounding depends on the side. Numbers of the entries would take
-        # as much memory as the entries.
-        for row in range(1, len(distances)):
-            distances[row, :row] = distances[:row, row]
+        copy_upper(distances, distances)
     return distances
 
 
