@@ -10,7 +10,6 @@ from scipy import sparse
 
 from .annotations import entry_of_groups, taken_rows
 from .canonical import canonical_csr, check_choice, first_text, id_array, is_missing
-from .rows_on_disk import LazyRows
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
 # What group_by_id returns: names of the groups, group of each bag, bags by group, and its ends.
@@ -108,10 +107,11 @@ class BagMerging:
             data[source] = bags.bag_index
         in_order = bool((np.diff(order) == 1).all())
         rows, offsets = gather_rows(bags.offsets, order)
-        stored, graph, links = bags._stored, bags.bag_graph, bags.instance_graph
-        if not in_order or isinstance(stored, LazyRows):
-            # Rows in a file are not read.
-            stored = stored[rows] if bags._rows is None else bags._rows.merged(order, ends)
+        stored, graph, links = bags.instance_rows, bags.bag_graph, bags.instance_graph
+        if hasattr(stored, "merged"):  # in a file, of which nothing is read
+            stored = stored.merged(order, ends)
+        elif not in_order:
+            stored = stored[rows]
         if not in_order:
             data = taken_rows(data, rows)
             links = None if links is None else canonical_csr(links[rows][:, rows])

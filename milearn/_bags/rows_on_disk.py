@@ -137,6 +137,8 @@ def packed(part: Any) -> Any:
         return {name: packed(each) for name, each in part.items()}
     if sparse.issparse(part):
         return packed(part.data), packed(part.indices), packed(part.indptr), part.shape
+    if isinstance(part, LazyRows) and part.shape[0]:
+        part = part.within(0, part.shape[0], part.dtype)
     if isinstance(part, LazyRows):
         return part if reference_to(part.matrix) is not None else part[:]
     return part if part is None else reference_to(part) or part

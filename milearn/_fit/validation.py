@@ -29,7 +29,7 @@ from .._bags.canonical import (
     frame_names,
     is_missing,
 )
-from .._bags.remote import RemoteBags, check_takes_remote
+from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
 from .warn import warn_user
 
@@ -82,7 +82,7 @@ def as_bags(X: Any) -> Any:
     >>> print(as_bags([[0.0, 1.0], [2.0, 3.0]]))
     None
     """
-    if isinstance(X, (Bags, RemoteBags)):
+    if isinstance(X, Bags):
         return X
     if isinstance(X, (str, bytes)):
         raise TypeError(
