@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -210,6 +211,13 @@ def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
     """Raise an error for a value of a parameter that is not one of the known names."""
     if value not in known:
         raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(known)}.")
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A number of points or pixels, at least 1."""
+    if operator.index(value) < 1:  # a TypeError for all that is no integer
+        raise ValueError(f"{name}={value} must be at least 1.")
+    return operator.index(value)
 
 
 def first_text(values: Any) -> str | None:

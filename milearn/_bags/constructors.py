@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -36,6 +35,7 @@ from .canonical import (
     stack_blocks,
     stack_matrices,
     to_list,
+    whole_number,
 )
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import group_by_id, offsets_of
@@ -315,13 +315,6 @@ class RawConstructors:
 
 
 # -- time series ---------------------------------------------------------------------------------
-
-
-def whole_number(name: str, value: Any) -> int:
-    """A number of points or pixels, at least 1."""
-    if operator.index(value) < 1:  # a TypeError for all that is no integer
-        raise ValueError(f"{name}={value} must be at least 1.")
-    return operator.index(value)
 
 
 def _numbers_of(item: Any, what: str, dimensions: tuple[int, ...], shapes: str) -> np.ndarray:

@@ -39,6 +39,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
+from .._bags.canonical import check_choice
 from .bag import (
     bag_vectors,
     cosines,
@@ -146,9 +147,7 @@ class _Kernel:
     """A learnt kernel: similarities of bags, or exp(-distance / scale) with a median distance."""
 
     def __init__(self, name: str, cosine: bool) -> None:
-        if name not in _KERNELS:
-            known = ", ".join(map(repr, LEARNED_KERNELS))
-            raise ValueError(f"The bag kernel {name!r} is unknown: choose from {known}.")
+        check_choice("bag_kernel", name, LEARNED_KERNELS)
         self.name, self.cosine = name, cosine
         self.needs, self.metric, self.scaled = _KERNELS[name]
         self.is_cosine = cosine and self.needs in _VECTORS

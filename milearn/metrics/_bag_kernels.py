@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,16 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.canonical import check_choice, whole_number
 from .._bags.distinct import rows_per_block
-from .._bags.segments import bag_ranges, pooling_matrix, segment_max, segment_min, segment_sum
+from .._bags.segments import (
+    bag_ranges,
+    offsets_of,
+    pooling_matrix,
+    segment_max,
+    segment_min,
+    segment_sum,
+)
 from .._fit.validation import check_bags
 from .._kernels.bag import (
     BAG_KERNELS,
@@ -193,13 +200,9 @@ def bag_kernel(
     1.0
     """
     name = bag_kernel
-    if name not in BAG_KERNELS + LEARNED_KERNELS:
-        known = _listed(BAG_KERNELS + LEARNED_KERNELS)
-        raise ValueError(f"bag_kernel={name!r} is unknown: choose from {known}.")
-    if not callable(kernel) and kernel not in KERNELS:
-        raise ValueError(
-            f"kernel={kernel!r} is unknown: choose from {_listed(KERNELS)}, or pass a callable."
-        )
+    check_choice("bag_kernel", name, BAG_KERNELS + LEARNED_KERNELS)
+    if not callable(kernel):
+        check_choice("kernel", kernel, KERNELS)
     left, training = both_sides(X, Y)
     sides = [left] if Y is None else [left, training]
     if name in LEARNED_KERNELS:
@@ -239,10 +242,6 @@ def bag_kernel(
     values *= scale[:, None]
     values *= scale if Y is None else _scales(name, training, function, None)
     return values
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(map(repr, names))
 
 
 def _median(name: str, kernel: Any, gamma: str, training: Bags, random_state: Any) -> float:
@@ -400,24 +399,21 @@ def bag_distances(
     array([[0. , 0.5],
            [1.5, 0. ]])
     """
-    if metric not in BAG_METRICS:
-        raise ValueError(f"metric={metric!r} is unknown: choose one of {list(BAG_METRICS)}.")
+    check_choice("metric", metric, BAG_METRICS)
     if (directed or squared) and metric != "mind":
         raise ValueError(f'directed and squared require metric="mind", got metric={metric!r}.')
     if max_instances is not None:
         if metric != "emd":
             raise ValueError(f'max_instances requires metric="emd", got metric={metric!r}.')
-        whole = isinstance(max_instances, Integral) and not isinstance(max_instances, bool)
-        if not whole or max_instances < 1:
-            raise ValueError(f"max_instances={max_instances!r} is not a positive integer.")
+        max_instances = whole_number("max_instances", max_instances)
     if metric == "emd":
         require_pot()
     left, right = both_sides(X, Y)
     symmetric = Y is None
     if max_instances is not None:
         generator = check_random_state(random_state)
-        left = _drawn(left, int(max_instances), generator)
-        right = left if symmetric else _drawn(right, int(max_instances), generator)
+        left = _drawn(left, max_instances, generator)
+        right = left if symmetric else _drawn(right, max_instances, generator)
     # The instances whose copies fit into ``working_memory``.
     at_once = rows_per_block(max(1, int(_bytes_per_instance(left))))
     _require_room(left, right, symmetric, at_once)
@@ -492,8 +488,7 @@ def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
         else start + np.sort(generator.choice(stop - start, most, replace=False))
         for start, stop in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)
     ]
-    sizes = [len(rows) for rows in kept]
-    return Bags(bags.instances[np.concatenate(kept)], np.concatenate([[0], np.cumsum(sizes)]))
+    return Bags(bags.instances[np.concatenate(kept)], offsets_of([len(rows) for rows in kept]))
 
 
 def _bytes_per_instance(bags: Bags) -> float:

@@ -349,7 +349,7 @@ def test_new_bags_in_another_storage(name, cosine, tmp_path):
 
 def test_errors(monkeypatch):
     X, many = random_bags(10), random_bags(11, n_bags=400)
-    with pytest.raises(ValueError, match="'means' is unknown: choose from 'mean'"):
+    with pytest.raises(ValueError, match="'means' is unknown; choose one of mean"):
         learn_bag_kernel("means", X.instances, X.offsets)
     with pytest.raises(ValueError, match="width=0 is not positive"):
         learn_bag_kernel("mean", X.instances, X.offsets, width=0)
