@@ -190,7 +190,8 @@ class LazyRows:
         dtype: Any = None,
         function: Callable[[np.ndarray], None] | None = None,
     ) -> None:
-        self.matrix, self.firsts, self.offsets, self.parts = matrix, firsts, offsets, parts
+        self.matrix, self.firsts, self.offsets = matrix, firsts, offsets
+        self.parts = np.arange(len(offsets)) if parts is None else parts
         self.dtype = matrix.dtype if dtype is None else np.dtype(dtype)
         self.function = function
         self.shape = int(offsets[-1]), int(matrix.shape[1])
@@ -224,18 +225,14 @@ class LazyRows:
 
     def selected(self, positions: Any, offsets: np.ndarray) -> LazyRows:
         """The rows of some of the bags, which have the given offsets."""
-        if self.parts is None:
-            return self._of(self.firsts[positions], offsets)
         chosen, parts = gather_rows(self.parts, np.arange(len(self.parts) - 1)[positions])
         return self._of(self.firsts[chosen], offsets_of(np.diff(self.offsets)[chosen]), parts)
 
     def merged(self, order: np.ndarray, groups: np.ndarray) -> LazyRows:
         """The rows of the bags in the given order, in which ``groups`` are offsets of new bags."""
-        chosen, parts = order, groups
-        if self.parts is not None:
-            chosen, inner = gather_rows(self.parts, order)
-            parts = inner[groups]
-        return self._of(self.firsts[chosen], offsets_of(np.diff(self.offsets)[chosen]), parts)
+        chosen, inner = gather_rows(self.parts, order)
+        sizes = np.diff(self.offsets)[chosen]
+        return self._of(self.firsts[chosen], offsets_of(sizes), inner[groups])
 
     def within(self, start: int, stop: int, dtype: Any) -> Any:
         """Rows ``start`` to ``stop`` in a type: a view of the matrix, or rows that are read."""

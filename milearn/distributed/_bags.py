@@ -14,7 +14,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, cycle, pairwise
+from itertools import chain, cycle
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -384,27 +384,18 @@ PARTITION_BYTES = 64 * 2**20
 LOCAL_BYTES = 16 * 2**20
 
 
+@dataclass(frozen=True)
 class Partitions:
-    """All bags of files or of a container, before any selection.
+    """All bags of files or of a container, before any selection."""
 
-    Attributes
-    ----------
-    client : distributed.Client
-    futures : list of Future, the Bags of each partition
-    bounds : ndarray of shape (n_partitions + 1,), first bag of each
-    local_bytes : int, size up to which selected bags are passed over in this process
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        futures: Sequence[Future],
-        sizes: list[np.ndarray],
-        local_bytes: int = LOCAL_BYTES,
-    ) -> None:
-        self.client, self.futures, self.local_bytes = client, list(futures), local_bytes
-        self.bounds = offsets_of([len(part) for part in sizes])
-        self.offsets = offsets_of(np.concatenate(sizes))
+    client: Client
+    # The Bags of each partition, and its first bag, of shape (n_partitions + 1,).
+    futures: Sequence[Future]
+    bounds: np.ndarray
+    # First row of each bag, of shape (n_bags + 1,).
+    offsets: np.ndarray
+    # Size up to which selected bags are passed over in this process.
+    local_bytes: int
 
 
 class PartitionedRows(RemoteRows):
@@ -491,10 +482,8 @@ class PartitionedRows(RemoteRows):
                 "or start worker processes with Client()."
             )
         keys = [future.key for future in self.partitions.futures]
-        sizes = np.diff(self.partitions.offsets)
-        parts = [sizes[first:last] for first, last in pairwise(self.partitions.bounds)]
-        size = self.partitions.local_bytes
-        return _connected, (address, keys, parts, size, self.description, self.positions)
+        places = self.partitions.bounds, self.partitions.offsets, self.partitions.local_bytes
+        return _connected, (address, keys, places, self.description, self.positions)
 
 
 class DistributedBags(Bags):
@@ -631,11 +620,9 @@ class DistributedBags(Bags):
         if not in_files(bags):
             rows = max(bags.offsets[last] - bags.offsets[first] for first, last in ranges)
             check_memory(client, int(rows) * row_bytes)
-        futures, sizes, place = [], [], in_turn(client)
-        for first, last in ranges:
-            futures.append(put(client, bags[first:last], "bags", **next(place)))
-            sizes.append(bags.sizes[first:last])
-        made = Partitions(client, futures, sizes, local_bytes)
+        place = in_turn(client)
+        futures = [put(client, bags[slice(*each)], "bags", **next(place)) for each in ranges]
+        made = Partitions(client, futures, _bounds(ranges), bags.offsets, local_bytes)
         return cls._of(made, described(bags), columns)
 
     @property
@@ -725,9 +712,9 @@ class DistributedBags(Bags):
         head = client.submit(described, futures[0], key=name_of("description"))
         description = results(client, [head])[0]
         positions = [_places(segments) for _, segments in rows.segments]
-        sizes = [self.sizes[places] for places in positions]
-        made = Partitions(client, futures, sizes, rows.partitions.local_bytes)
-        order = np.concatenate(positions)
+        order, bounds = np.concatenate(positions), offsets_of([*map(len, positions)])
+        offsets = offsets_of(self.sizes[order])
+        made = Partitions(client, futures, bounds, offsets, rows.partitions.local_bytes)
         places = None if (np.diff(order) > 0).all() else np.argsort(order)
         return self._changed(
             instances=PartitionedRows(made, description, places),
@@ -759,8 +746,7 @@ class DistributedBags(Bags):
 def _connected(
     address: str,
     keys: list[str],
-    sizes: list[np.ndarray],
-    local_bytes: int,
+    places: tuple[np.ndarray, np.ndarray, int],
     description: dict[str, Any],
     positions: np.ndarray | None,
 ) -> PartitionedRows:
@@ -780,12 +766,15 @@ def _connected(
             f"The scheduler at {address} has no longer the partitions of these distributed bags: "
             "keep them in the process that pickled them, or read the files again."
         )
-    made = Partitions(client, futures, sizes, local_bytes)
-    return PartitionedRows(made, description, positions)
+    return PartitionedRows(Partitions(client, futures, *places), description, positions)
 
 
 def _unchanged(bags: Bags) -> Bags:
     return bags
+
+
+def _bounds(ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+    return np.array([0, *(last for _, last in ranges)])
 
 
 def _places(segments: list[Segment]) -> np.ndarray:
@@ -869,7 +858,7 @@ def scan_bags(
     ]
     heads = results(client, [client.submit(_head, shard, key=name_of("head")) for shard in shards])
     _check_alike(files, heads)
-    futures, sizes = [], []
+    futures, n_bags = [], []
     for shard, head in zip(shards, heads, strict=True):
         ranges: Iterable[tuple[int, int]] = [(0, len(head["sizes"]))]
         if head["mapped"]:
@@ -880,10 +869,12 @@ def scan_bags(
             where = next(place) if head["mapped"] else {}
             part = client.submit(_bags_of, shard, first, last, key=name_of("bags"), **where)
             futures.append(part)
-            sizes.append(head["sizes"][first:last])
+            n_bags.append(last - first)
     targets = [head["target"] for head in heads]
+    offsets = offsets_of(np.concatenate([head["sizes"] for head in heads]))
+    made = Partitions(client, futures, offsets_of(n_bags), offsets, local_bytes)
     bunch = Bunch(
-        data=DistributedBags._of(Partitions(client, futures, sizes, local_bytes), heads[0]),
+        data=DistributedBags._of(made, heads[0]),
         target=None if any(part is None for part in targets) else np.concatenate(targets),
     )
     if heads[0]["target_names"] is not None:
@@ -1011,24 +1002,22 @@ def scan_bag_folder(
         empty=empty,
         progress=(None, False),
     )
-    all_sizes = np.array([one.size for one in bags])
     row_bytes = max(1, kept_dtype.itemsize * bags[0].width)
-    offsets = offsets_of(all_sizes)
+    offsets = offsets_of([one.size for one in bags])
     ranges = list(bag_ranges(offsets, max(1, partition_bytes // row_bytes)))
     rows = max(offsets[last] - offsets[first] for first, last in ranges)
     check_memory(client, int(rows) * row_bytes)
-    futures, sizes, place = [], [], in_turn(client)
+    futures, place = [], in_turn(client)
     for first, last in ranges:
         given = str(folder), put(client, bags[first:last], "files"), kept_dtype
         futures.append(client.submit(_read, *given, key=name_of("bags"), **next(place)))
-        sizes.append(all_sizes[first:last])
     description = {
         "n_features": bags[0].width,
         "dtype": kept_dtype,
         "is_sparse": False,
         "feature_names": None,
     }
-    made = Partitions(client, futures, sizes, local_bytes)
+    made = Partitions(client, futures, _bounds(ranges), offsets, local_bytes)
     bunch = Bunch(data=DistributedBags._of(made, description))
     bunch.update(labels_of(bags))
     bunch["dropped"] = dropped
