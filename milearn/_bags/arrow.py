@@ -73,10 +73,10 @@ def read_nested(
     See :meth:`milearn.Bags.from_arrow`.
     """
     check_choice("empty", empty, ("raise", "drop"))
-    noted = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-    if features is None and instance_data is None and noted:
-        features, lists = noted["features"], noted["instance_data"]
-        plain = noted.get("bag_data", {})
+    metadata = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+    if features is None and instance_data is None and metadata:
+        features, lists = metadata["features"], metadata["instance_data"]
+        plain = metadata.get("bag_data", {})
         known = {*features, *lists, *plain, bag, label, "bag", "label"}
         # Columns that were added to the table are data, too.
         for field in table.schema:
@@ -121,7 +121,7 @@ def read_nested(
                 f"Bag {keys[row]!r} has {sizes[0, row]} instances in {names[0]!r} but "
                 f"{found[row]} in {name!r}: all lists of a bag must have one length."
             )
-    feature_names = noted.get("feature_names") if len(features) == 1 else None
+    feature_names = metadata.get("feature_names") if len(features) == 1 else None
     matrices = [_instances(table, name) for name in features]
     if feature_names is None and all(matrix.ndim == 1 for matrix in matrices):
         feature_names = None if list(features) == ["instances"] else list(features)
@@ -360,13 +360,13 @@ class BagExports:
             columns[name] = pa.array(values)
         for name, values in [("instances", instances), *bags.instance_data.items()]:
             columns[name] = _lists(pa, bags.offsets, values)
-        noted = {
+        metadata = {
             "features": ["instances"],
             "instance_data": {name: name for name in bags.instance_data},
             "bag_data": {name: name for name in bags.bag_data},
             "feature_names": None if names is None else names.tolist(),
         }
-        return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(noted)})
+        return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(metadata)})
 
 
 def bags_html(bags: Any) -> str:

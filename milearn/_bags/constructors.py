@@ -636,8 +636,8 @@ default=None
             instance_data=data,
             bag_data=of_bags,
         )
-        labels = None if label is None else labels_of(df[label], keys)
-        return given(bags, label is not None, labels, return_ids, ids)
+        labels = None if label is None else label_of_bags(df[label], keys)
+        return with_extras(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
     def from_arrow(
@@ -719,7 +719,7 @@ default=None
             bag_data=None if bag_data is None else bag_columns(bag_data),
             empty=empty,
         )
-        return given(cls(**parts), label is not None, labels, return_ids, ids)
+        return with_extras(cls(**parts), label is not None, labels, return_ids, ids)
 
     @classmethod
     def singletons(
@@ -815,13 +815,13 @@ default=None
         )
 
 
-def labels_of(column: Any, keys: Sequence[Any]) -> np.ndarray:
+def label_of_bags(column: Any, keys: Sequence[Any]) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys)
     return entry_of_groups(column.to_numpy(), codes, order[offsets[:-1]], names, "labels")
 
 
-def given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
+def with_extras(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
     """The bags, or a tuple with labels and identifiers if these are requested."""
     out = (bags, *([labels] if with_labels else []), *([ids] if with_ids else []))
     return bags if len(out) == 1 else out

@@ -53,7 +53,7 @@ from .memory import block_bytes, require_memory
 from .pairs import (
     BLOCKS_HELD,
     PairReductions,
-    Side,
+    PreparedRows,
     earth_movers,
     gaussians,
     own_sums,
@@ -77,7 +77,7 @@ _CONSTANT = 1e-12
 class _Bags:
     """Instances in the representation that the kernels compare."""
 
-    rows: Side
+    rows: PreparedRows
     found: PairReductions
 
     def __init__(self, instances: Any, offsets: np.ndarray, cosine: bool) -> None:
@@ -238,7 +238,7 @@ class LearnedBagKernels:
     n_features: int
     n_jobs: int | None = None
     # Training instances, if instances are compared, and the mean subtracted from dense ones.
-    columns: Side | None = None
+    columns: PreparedRows | None = None
     centre: np.ndarray | None = None
     # Scale s of "set_median" and "graph", and of "miles_rows", which is None for cosines.
     scale: float = 1.0

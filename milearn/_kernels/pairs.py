@@ -43,7 +43,7 @@ _OWN_ROWS = 64
 
 
 @dataclass(frozen=True)
-class Side:
+class PreparedRows:
     """Instances of one side of a matrix of distances.
 
     ``rows.factor @ columns.factor.T`` is the matrix of squared distances of dense instances: norms
@@ -74,7 +74,7 @@ def side_of(
     dtype: Any = np.float64,
     *,
     right: bool = False,
-) -> Side:
+) -> PreparedRows:
     """Instances on the side of the rows, or of the columns if ``right``.
 
     Parameters
@@ -90,7 +90,7 @@ def side_of(
     """
     if sparse.issparse(instances):
         matrix = sparse.csr_array(instances, dtype=np.float64)
-        return Side(matrix, np.asarray(matrix.power(2).sum(axis=1)), offsets)
+        return PreparedRows(matrix, np.asarray(matrix.power(2).sum(axis=1)), offsets)
     n, n_features = instances.shape
     factor = np.empty((n, n_features + 2), dtype=dtype)
     lines = factor[:, :-2]
@@ -98,10 +98,10 @@ def side_of(
     norms = np.einsum("ij,ij->i", lines, lines)
     if not right:
         factor[:, -2], factor[:, -1] = norms, 1.0
-        return Side(factor, norms, offsets)
+        return PreparedRows(factor, norms, offsets)
     lines *= -2.0
     factor[:, -2], factor[:, -1] = 1.0, norms
-    return Side(factor, norms, offsets, scaling=-0.5)
+    return PreparedRows(factor, norms, offsets, scaling=-0.5)
 
 
 def block_shape() -> tuple[int, int]:
@@ -111,7 +111,9 @@ def block_shape() -> tuple[int, int]:
     return height, _COLUMNS_PER_ROW * height
 
 
-def squares(rows: Side, columns: Side, of: slice, to: slice, *, exact: bool = True) -> np.ndarray:
+def squares(
+    rows: PreparedRows, columns: PreparedRows, of: slice, to: slice, *, exact: bool = True
+) -> np.ndarray:
     """Squared distances between two ranges of instances.
 
     They are exactly zero for equal instances, and small ones are accurate; with ``exact=False``
@@ -211,7 +213,7 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Block:
+class PairBlock:
     """Reductions for two ranges of bags.
 
     ``to_columns`` of shape (n_rows, n_right_bags) and ``to_rows`` of shape (n_left_bags,
@@ -233,7 +235,7 @@ class Block:
         group: tuple[int, int],
         other: tuple[int, int],
         needs: Needs,
-    ) -> Block:
+    ) -> PairBlock:
         """Reduce the values of the bags ``group`` on the left and ``other`` on the right."""
         top, left = offsets[0][group[0]], offsets[1][other[0]]
         row_offsets = offsets[0][group[0] : group[1] + 1] - top
@@ -339,7 +341,7 @@ def pair_reductions(
     needs = Needs(means or (nearest and symmetric), means or nearest, similarity)
 
     def keep(group: tuple[int, int], other: tuple[int, int]) -> None:
-        block = Block.of(values_of, (left, right), group, other, needs)
+        block = PairBlock.of(values_of, (left, right), group, other, needs)
         rows, columns = slice(*group), slice(*other)
         if found.sums is not None:
             found.sums[rows, columns] = block.sums
@@ -371,7 +373,7 @@ def own_sums(
     """Sum of the similarities of the pairs of each bag with itself, shape (n_bags,)."""
     needs, out = Needs(similarity=similarity), np.empty(len(offsets) - 1)
     for group in bag_ranges(offsets, _OWN_ROWS):
-        block = Block.of(values_of, (offsets, offsets), group, group, needs)
+        block = PairBlock.of(values_of, (offsets, offsets), group, group, needs)
         out[slice(*group)] = np.diagonal(block.sums)
     return out
 
@@ -405,7 +407,7 @@ def require_pot() -> Any:
 
 
 def earth_movers(
-    rows: Side, columns: Side, *, symmetric: bool, n_jobs: int | None = None
+    rows: PreparedRows, columns: PreparedRows, *, symmetric: bool, n_jobs: int | None = None
 ) -> np.ndarray:
     r"""Smallest mean distance over which the instances of one bag can be moved onto the other.
 
@@ -416,7 +418,7 @@ def earth_movers(
 
     Parameters
     ----------
-    rows, columns : Side
+    rows, columns : PreparedRows
     symmetric : bool
         Whether both sides are the same bags, whose diagonal is then exactly zero.
     n_jobs : int, default=None

@@ -62,7 +62,7 @@ def in_files(bags: Bags) -> bool:
     return isinstance(bags.instance_rows, LazyRows)
 
 
-def bare(bags: Bags) -> Bags:
+def without_annotations(bags: Bags) -> Bags:
     """Bags without graphs and data."""
     return bags._changed(bag_graph=None, instance_graph=None, instance_data={}, bag_data={})
 
@@ -102,7 +102,7 @@ def name_of(kind: str) -> str:
     return f"milearn-{kind}-{uuid.uuid4().hex}"
 
 
-def in_turn(client: Client) -> Iterator[dict[str, Any]]:
+def round_robin(client: Client) -> Iterator[dict[str, Any]]:
     """Options of ``submit`` that place tasks on the workers in turn, or others if they are gone.
 
     The scheduler does not know times and sizes before a task has run.
@@ -111,7 +111,7 @@ def in_turn(client: Client) -> Iterator[dict[str, Any]]:
     return cycle([{"workers": [one], "allow_other_workers": True} for one in workers] or [{}])
 
 
-def put(client: Client, value: Any, kind: str, **place: Any) -> Future:
+def submit_value(client: Client, value: Any, kind: str, **place: Any) -> Future:
     """A task that returns the value and can be repeated if its result is lost.
 
     The value is part of the graph, which the scheduler stores as long as the task is wanted.
@@ -369,7 +369,7 @@ class DaskSource:
     def _sent(self, argument: Any) -> Any:
         """The argument, or a task for it: a large argument is sent once and not with each task."""
         small = len(dumps(argument)) < _LARGE_BYTES
-        return argument if small else put(self.client, argument, "argument")
+        return argument if small else submit_value(self.client, argument, "argument")
 
 
 def _taken(block: Block, rows: np.ndarray) -> Any:
@@ -466,7 +466,7 @@ class PartitionedRows(RemoteRows):
             raise ValueError("There is no bag among the selected ones.")
         client, futures = self.partitions.client, self.partitions.futures
         return [
-            (futures[number], put(client, segments, "selection"))
+            (futures[number], submit_value(client, segments, "selection"))
             for number, segments in self.segments
         ]
 
@@ -614,14 +614,16 @@ class DistributedBags(Bags):
         bags = check_bags(X, dtype=(np.float64, np.float32, np.float16))
         if not len(bags):
             raise ValueError("There are no bags to distribute.")
-        columns, bags = bags.bag_data, bare(bags)
+        columns, bags = bags.bag_data, without_annotations(bags)
         row_bytes = max(1, bags.nbytes // bags.n_instances)
         ranges = list(bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)))
         if not in_files(bags):
             rows = max(bags.offsets[last] - bags.offsets[first] for first, last in ranges)
             check_memory(client, int(rows) * row_bytes)
-        place = in_turn(client)
-        futures = [put(client, bags[slice(*each)], "bags", **next(place)) for each in ranges]
+        place = round_robin(client)
+        futures = [
+            submit_value(client, bags[slice(*each)], "bags", **next(place)) for each in ranges
+        ]
         made = Partitions(client, futures, _bounds(ranges), bags.offsets, local_bytes)
         return cls._of(made, described(bags), columns)
 
@@ -707,7 +709,7 @@ class DistributedBags(Bags):
         """
         rows = self._rows
         client = rows.partitions.client
-        given = [put(client, argument, "argument") for argument in arguments]
+        given = [submit_value(client, argument, "argument") for argument in arguments]
         futures = tasks(client, "bags", apply_to_part, rows.parts, function, *given)
         head = client.submit(described, futures[0], key=name_of("description"))
         description = results(client, [head])[0]
@@ -852,7 +854,7 @@ def scan_bags(
     if not files:
         raise ValueError("paths is empty: name at least one file.")
     options = {"dtype": dtype, **options}
-    place = in_turn(client)
+    place = round_robin(client)
     shards = [
         client.submit(_shard, file, options, key=name_of("shard"), **next(place)) for file in files
     ]
@@ -903,7 +905,7 @@ def _head(shard: Bunch) -> dict[str, Any]:
 
 
 def _bags_of(shard: Bunch, first: int, last: int) -> Bags:
-    bags = bare(shard["data"])
+    bags = without_annotations(shard["data"])
     return bags if (first, last) == (0, len(bags)) else bags[first:last]
 
 
@@ -1007,9 +1009,9 @@ def scan_bag_folder(
     ranges = list(bag_ranges(offsets, max(1, partition_bytes // row_bytes)))
     rows = max(offsets[last] - offsets[first] for first, last in ranges)
     check_memory(client, int(rows) * row_bytes)
-    futures, place = [], in_turn(client)
+    futures, place = [], round_robin(client)
     for first, last in ranges:
-        given = str(folder), put(client, bags[first:last], "files"), kept_dtype
+        given = str(folder), submit_value(client, bags[first:last], "files"), kept_dtype
         futures.append(client.submit(_read, *given, key=name_of("bags"), **next(place)))
     description = {
         "n_features": bags[0].width,
@@ -1025,4 +1027,4 @@ def scan_bag_folder(
 
 
 def _read(path: str, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
-    return bare(read_found(Path(path), bags, dtype))
+    return without_annotations(read_found(Path(path), bags, dtype))

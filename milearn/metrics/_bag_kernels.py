@@ -35,9 +35,9 @@ from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory
 from .._kernels.pairs import (
     BLOCKS_HELD,
-    Block,
     Needs,
-    Side,
+    PairBlock,
+    PreparedRows,
     copy_upper,
     each_block,
     earth_movers,
@@ -448,14 +448,14 @@ def both_sides(X: Any, Y: Any) -> tuple[Bags, Bags]:
 
 
 def _hausdorff(
-    rows: Side, columns: Side, metric: str, symmetric: bool, n_jobs: int | None
+    rows: PreparedRows, columns: PreparedRows, metric: str, symmetric: bool, n_jobs: int | None
 ) -> np.ndarray:
     left, right = rows.offsets, columns.offsets
     distances = np.empty((len(left) - 1, len(right) - 1))
     needs = Needs(to_columns=True, to_rows=metric != "min")
 
     def fill(group: tuple[int, int], other: tuple[int, int]) -> None:
-        block = Block.of(partial(squares, rows, columns), (left, right), group, other, needs)
+        block = PairBlock.of(partial(squares, rows, columns), (left, right), group, other, needs)
         distances[slice(*group), slice(*other)] = _block_distances(block, metric)
 
     each_block(left, right, fill, symmetric=symmetric, n_jobs=n_jobs)
@@ -464,7 +464,7 @@ def _hausdorff(
     return distances
 
 
-def _block_distances(block: Block, metric: str) -> np.ndarray:
+def _block_distances(block: PairBlock, metric: str) -> np.ndarray:
     if metric == "min":
         return np.sqrt(segment_min(block.to_columns, block.row_offsets))
     starts = block.column_offsets[:-1]
@@ -514,7 +514,7 @@ def _require_room(left: Bags, right: Bags, symmetric: bool, at_once: int) -> Non
     )
 
 
-def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[Side, Side]:
+def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[PreparedRows, PreparedRows]:
     one, other = left.instances, right.instances
     if sparse.issparse(one) or sparse.issparse(other):
         one = sparse.csr_array(one, dtype=np.float64)
