@@ -496,10 +496,11 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     def _take(self, positions: np.ndarray) -> Bags:
         if len(positions) and (np.diff(positions) == 1).all():
             return self._take_range(int(positions[0]), int(positions[-1]) + 1)
-        offsets, rows = offsets_of(self.sizes[positions]), None
         in_memory = self._rows is self._instances
         if in_memory or self._instance_data or self._instance_graph is not None:
-            rows, _ = gather_rows(self.offsets, positions)
+            rows, offsets = gather_rows(self.offsets, positions)
+        else:
+            rows, offsets = None, offsets_of(self.sizes[positions])
         instances = self._rows[rows] if in_memory else self._rows.selected(positions, offsets)
         return self._derived(instances, offsets, positions, rows)
 

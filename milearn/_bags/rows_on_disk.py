@@ -203,7 +203,8 @@ class LazyRows:
 
     def __reduce__(self) -> tuple[Any, ...]:
         matrix = reference_to(self.matrix)
-        given = self.firsts, self.offsets, self.parts, self.dtype, self.function
+        parts = None if len(self.parts) == len(self.offsets) else self.parts
+        given = self.firsts, self.offsets, parts, self.dtype, self.function
         return _lazy_rows, (self.matrix if matrix is None else matrix, *given)
 
     @classmethod

@@ -93,3 +93,5 @@ def test_pooling_matrix_is_the_reduction(seed):
         ((pooling_matrix(offsets) @ whole).toarray(), mean),
     ):
         np.testing.assert_allclose(found, expected, atol=1e-14)
+    # 64-bit indices would make those of every product with it 64-bit.
+    assert pooling_matrix(offsets, dtype=np.float32).indices.dtype == np.int32

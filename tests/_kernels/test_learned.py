@@ -182,16 +182,6 @@ def test_equals_the_loop(name, cosine):
         np.testing.assert_allclose(new, expected_new, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["mind", "emd"])
-def test_kernels_that_may_be_indefinite(name):
-    # A large width shows whether the distances are of negative type, which they are not.
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(1, 4, size=40)
-    instances = rng.integers(0, 4, size=(sizes.sum(), 2)).astype(float)
-    _, train = learn_bag_kernel(name, instances, np.r_[0, np.cumsum(sizes)], width=100.0)
-    assert np.linalg.eigvalsh(train)[0] < -1e-4
-
-
 @pytest.mark.parametrize("name", LEARNED_KERNELS)
 def test_pickle_order_and_threads(name):
     X, Y = random_bags(3), random_bags(4)
