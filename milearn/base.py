@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, Regressor
 from sklearn.utils.validation import check_is_fitted
 
 from ._bags import Bags
-from ._bags.remote import RemoteBags, over_blocks
+from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
 from ._fit.shared_docs import with_shared_docs
 from ._fit.validation import STORED_FLOATS, validate_bags, warn_of_matrix
@@ -97,7 +97,8 @@ class BagEstimator(BaseEstimator):
         stand_in.__dict__.pop("feature_names_in_", None)
         # Use the types of the class: those of the instance are from an earlier fit. Remote bags are
         # not converted, because the workers would have to keep the result.
-        own = STORED_FLOATS if isinstance(X, RemoteBags) else type(self)._dtypes
+        is_remote = isinstance(X, Bags) and X.is_remote
+        own = STORED_FLOATS if is_remote else type(self)._dtypes
         kinds = own if dtype is None else dtype
         bags = validate_bags(stand_in, X, dtype=kinds, **options)
         names = ("n_features_in_", "feature_names_in_")

@@ -10,7 +10,7 @@ import numpy as np
 from .annotations import bag_columns, canonical_data, frame_data
 from .arrow import need_module
 from .canonical import check_columns, frame_names
-from .constructors import given, labels_of
+from .constructors import label_of_bags, with_extras
 
 # The array of instance_data with the rows of the cells in AnnData.
 _ROWS = "row"
@@ -110,8 +110,8 @@ class AnnotatedBags:
             instance_data={**arrays, _ROWS: np.arange(len(keys))},
             bag_data=frame_data(adata.obs, columns, "covariates"),
         )
-        labels = None if label_key is None else labels_of(adata.obs[label_key], keys)
-        return given(bags, label_key is not None, labels, return_ids, ids)
+        labels = None if label_key is None else label_of_bags(adata.obs[label_key], keys)
+        return with_extras(bags, label_key is not None, labels, return_ids, ids)
 
     def to_anndata(
         self,

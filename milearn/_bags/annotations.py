@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .canonical import as_array, is_missing
-from .segments import segment_index
+from .canonical import as_array, check_columns, is_missing, to_list
 
 _EXAMPLES = {
     "instance_data": "a dict of arrays with one entry per instance, such as {'coords': array}",
@@ -107,16 +106,11 @@ def frame_data(df: Any, columns: Any, kind: str) -> dict[str, np.ndarray]:
     """Columns of a data frame by the names of arrays: 1-D for a name, 2-D for a list of names."""
     if not isinstance(columns or {}, Mapping):
         raise TypeError(f"{kind} must name columns by array, such as {{'coords': ['x', 'y']}}.")
-    known, arrays = list(df.columns), {}
+    arrays = {}
     for name, chosen in (columns or {}).items():
-        several = isinstance(chosen, (list, tuple))
-        unknown = [column for column in (chosen if several else [chosen]) if column not in known]
-        if unknown:
-            raise ValueError(
-                f"{kind}[{name!r}] names the column {unknown[0]!r}, which does not exist."
-            )
-        parts = [df[column].to_numpy() for column in (chosen if several else [chosen])]
-        arrays[name] = np.stack(parts, axis=1) if several else parts[0]
+        check_columns("table", to_list(chosen), list(df.columns))
+        parts = [df[column].to_numpy() for column in to_list(chosen)]
+        arrays[name] = np.stack(parts, axis=1) if isinstance(chosen, (list, tuple)) else parts[0]
     return arrays
 
 
@@ -159,33 +153,24 @@ def bag_columns(columns: Any) -> dict[str, Any]:
     return {name: name for name in columns}
 
 
-def constant_data(
-    data: Any, rows: Any, offsets: np.ndarray, names: Sequence[Any]
-) -> dict[str, np.ndarray]:
-    """One entry per bag of columns with one entry per instance, or an error.
-
-    ``rows`` are the instances bag by bag.
-    """
-    found = {}
-    codes, first = segment_index(offsets), offsets[:-1]
-    for name, given in canonical_data(data, int(offsets[-1]), "bag_data", "instance").items():
-        found[name] = entry_of_groups(
-            given[rows], codes, first, names, f"entries of bag_data[{name!r}]"
-        )
-    return found
-
-
 def entry_of_groups(
-    values: np.ndarray, codes: np.ndarray, first: np.ndarray, names: Sequence[Any], what: str
+    values: np.ndarray,
+    codes: np.ndarray,
+    first: np.ndarray,
+    names: Sequence[Any],
+    what: str,
+    *,
+    who: str = "Bag {name!r} has",
+    advice: str = "a bag has one",
 ) -> np.ndarray:
     """The common entry of the rows of each group, see :func:`differing_row`, or an error."""
     row = differing_row(values, codes, first)
     if row is not None:
-        group = codes[row]
-        raise ValueError(
-            f"Bag {names[group]!r} has two {what}, {values[first[group]]!s} and {values[row]!s}: "
-            "a bag has one."
-        )
+        start = first[codes[row]]
+        # NumPy 1 and 2 print records in their own ways.
+        two = [v.item() if isinstance(v, np.void) else v for v in (values[start], values[row])]
+        whose = who.format(name=names[codes[row]], first=start, row=row)
+        raise ValueError(f"{whose} two {what}, {two[0]!s} and {two[1]!s}: {advice}.")
     return values[first]
 
 

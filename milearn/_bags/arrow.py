@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
-from scipy import sparse
 
-from .canonical import CATEGORY_ADVICE, check_choice, check_columns, is_missing, listed
+from .canonical import CATEGORY_ADVICE, check_choice, check_columns, is_missing, to_list
 from .segments import offsets_of
 
 # Key of the names of features in the metadata of a schema.
@@ -58,11 +58,6 @@ def _holds_lists(kind: Any) -> bool:
     return kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
 
 
-def has_lists(table: Any) -> bool:
-    """Whether a column contains lists, so that a row is a bag and not an instance."""
-    return any(_holds_lists(field.type) for field in table.schema)
-
-
 def read_nested(
     table: Any,
     *,
@@ -78,10 +73,10 @@ def read_nested(
     See :meth:`milearn.Bags.from_arrow`.
     """
     check_choice("empty", empty, ("raise", "drop"))
-    noted = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-    if features is None and instance_data is None and noted:
-        features, lists = noted["features"], noted["instance_data"]
-        plain = noted.get("bag_data", {})
+    metadata = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+    if features is None and instance_data is None and metadata:
+        features, lists = metadata["features"], metadata["instance_data"]
+        plain = metadata.get("bag_data", {})
         known = {*features, *lists, *plain, bag, label, "bag", "label"}
         # Columns that were added to the table are data, too.
         for field in table.schema:
@@ -90,42 +85,59 @@ def read_nested(
         instance_data, bag_data = lists, plain if bag_data is None else bag_data
     bag_data, data = bag_data or {}, instance_data or {}
     scalars = [name for name in (bag, label, *bag_data.values()) if name is not None]
-    taken = [name for chosen in data.values() for name in listed(chosen)]
+    taken = [name for chosen in data.values() for name in to_list(chosen)]
     if features is None:
         features = [name for name in table.column_names if name not in (*scalars, *taken)]
     if not features:
         raise ValueError("The table has no column of features: bags need at least one.")
     names = [*dict.fromkeys([*taken, *features])]
     check_columns("table", [*scalars, *names], table.column_names)
-    table = _without_empty(table, names, bag, empty)
+    for name in names:
+        kind = table.column(name).type
+        if not _holds_lists(kind):
+            raise ValueError(
+                f"The column {name!r} holds {kind} and no lists: name it as bag or label, or "
+                "choose the columns by features. A table with one row per instance is read by "
+                "Bags.from_frame(table.to_pandas(), bag)."
+            )
     ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
+    sizes = np.array([_sizes(table.column(name)) for name in names])
+    full = (sizes > 0).all(axis=0)
+    if not full.all():
+        if empty == "raise":
+            _refuse_empty(ids[~full].tolist())
+        table, ids, sizes = table.filter(full), ids[full], sizes[:, full]
     keys = ids.tolist()
     missing = next((row for row, key in enumerate(keys) if is_missing(key)), None)
     if missing is not None:
         raise ValueError(f"The column {bag!r} names no bag in row {missing}: name every bag.")
     if len(set(keys)) < len(keys):
         raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
-    offsets, columns = _flat_columns(table, names, ids)
-    feature_names = noted.get("feature_names") if len(features) == 1 else None
-    matrices = [_matrix(columns[name], name) for name in features]
-    if feature_names is None and all(matrix.shape[1] == 1 for matrix in matrices):
+    for name, found in zip(names, sizes, strict=True):
+        differ = np.flatnonzero(sizes[0] != found)
+        if len(differ):
+            row = int(differ[0])
+            raise ValueError(
+                f"Bag {keys[row]!r} has {sizes[0, row]} instances in {names[0]!r} but "
+                f"{found[row]} in {name!r}: all lists of a bag must have one length."
+            )
+    feature_names = metadata.get("feature_names") if len(features) == 1 else None
+    matrices = [_instances(table, name) for name in features]
+    if feature_names is None and all(matrix.ndim == 1 for matrix in matrices):
         feature_names = None if list(features) == ["instances"] else list(features)
     parts = {
-        "instances": matrices[0] if len(matrices) == 1 else np.concatenate(matrices, axis=1),
-        "offsets": offsets,
+        "instances": _side_by_side(matrices),
+        "offsets": offsets_of(sizes[0]),
         "feature_names": feature_names,
-        "instance_data": {name: _data_array(columns, chosen) for name, chosen in data.items()},
-        "bag_data": {name: _scalars(table, column) for name, column in bag_data.items()},
+        "instance_data": {
+            name: _side_by_side([_instances(table, column) for column in chosen])
+            if isinstance(chosen, (list, tuple))
+            else _instances(table, chosen, numeric=False)
+            for name, chosen in data.items()
+        },
+        "bag_data": {name: table.column(column).to_numpy() for name, column in bag_data.items()},
     }
     return parts, None if label is None else table.column(label).to_numpy(), ids
-
-
-def _scalars(table: Any, name: str) -> np.ndarray:
-    """The entries of a column that becomes a column of the bags; missing ones are None."""
-    column = table.column(name)
-    if _holds_lists(column.type):
-        raise ValueError(f"The column {name!r} holds lists: bag_data has one entry per bag.")
-    return np.array(column.to_pylist(), object) if column.null_count else column.to_numpy()
 
 
 def _sizes(column: Any) -> np.ndarray:
@@ -134,129 +146,85 @@ def _sizes(column: Any) -> np.ndarray:
     return compute.fill_null(compute.list_value_length(column), 0).to_numpy()
 
 
-def _without_empty(table: Any, names: Sequence[str], bag: str | None, empty: str) -> Any:
-    """The rows in which no list is missing or empty."""
-    full = np.ones(len(table), dtype=bool)
-    for name in names:
-        column = table.column(name)
-        if not _holds_lists(column.type):
-            raise ValueError(
-                f"The column {name!r} holds {column.type} and no lists: name it as bag or label, "
-                "or choose the columns by features."
-            )
-        full &= _sizes(column) > 0
-    if full.all():
-        return table
-    ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
-    if empty == "raise":
-        shown = ", ".join(repr(key) for key in ids[~full][:_SHOWN].tolist())
-        n_empty = len(full) - int(full.sum())
-        more = f" and {n_empty - _SHOWN} more" if n_empty > _SHOWN else ""
-        raise ValueError(
-            f"{n_empty} bag(s) are without an instance: {shown}{more}. Every bag needs at least "
-            "one instance; remove them, or pass empty='drop'."
-        )
-    return table.filter(full)
+def _refuse_empty(ids: list[Any]) -> NoReturn:
+    shown = ", ".join(map(repr, ids[:_SHOWN]))
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    raise ValueError(
+        f"{len(ids)} bag(s) are without an instance: {shown}{more}. Every bag needs at least one "
+        "instance; remove them, or pass empty='drop'."
+    )
 
 
-def _flat_columns(
-    table: Any, names: Sequence[str], ids: np.ndarray
-) -> tuple[np.ndarray, dict[str, Any]]:
-    """The common offsets of all columns of lists, and the entries of the lists of each column."""
-    sizes = _sizes(table.column(names[0]))
-    for name in names:
-        found = _sizes(table.column(name))
-        differ = np.flatnonzero(sizes != found)
+def _instances(table: Any, name: str, *, numeric: bool = True) -> np.ndarray:
+    """The entries of a column of lists, with one row per instance."""
+    column = table.column(name)
+    # combine_chunks copies a single chunk, too.
+    lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return _array(lists.flatten(), name, numeric)
+
+
+def _array(values: Any, name: str, numeric: bool) -> np.ndarray:
+    kinds, kind = need_module("pyarrow.types", "Bags.from_arrow"), values.type
+    if _holds_lists(kind):
+        sizes = _sizes(values)
+        if values.null_count:
+            raise ValueError(f"The column {name!r} has an instance that is missing (null).")
+        differ = np.flatnonzero(sizes != sizes[:1])
         if len(differ):
             row = int(differ[0])
             raise ValueError(
-                f"Bag {ids.tolist()[row]!r} has {sizes[row]} instances in {names[0]!r} but "
-                f"{found[row]} in {name!r}: all lists of a bag must have one length."
+                f"Instance {row} of {name!r} has {sizes[row]} features but the first has "
+                f"{sizes[0]}: every instance must have the same features."
             )
-    columns = [table.column(name) for name in names]
-    # combine_chunks copies a single chunk, too.
-    lists = [each.chunk(0) if each.num_chunks == 1 else each.combine_chunks() for each in columns]
-    return offsets_of(sizes), {n: each.flatten() for n, each in zip(names, lists, strict=True)}
-
-
-def _matrix(values: Any, name: str) -> np.ndarray:
-    """Values of instances as a matrix with one row per instance."""
-    if not _holds_lists(values.type):
-        return _numbers(values, name).reshape(-1, 1)
-    if values.null_count:
-        raise ValueError(f"The column {name!r} has an instance that is missing (null).")
-    sizes = _sizes(values)
-    differ = np.flatnonzero(sizes != sizes[:1])
-    if len(differ):
-        row = int(differ[0])
-        raise ValueError(
-            f"Instance {row} of {name!r} has {sizes[row]} features but the first has {sizes[0]}: "
-            "every instance must have the same features."
-        )
-    return _numbers(values.flatten(), name).reshape(len(sizes), -1)
-
-
-def _numbers(values: Any, name: str) -> np.ndarray:
-    kinds, kind = need_module("pyarrow.types", "Bags.from_arrow"), values.type
-    if not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)):
+        return _array(values.flatten(), name, True).reshape(len(sizes), -1)
+    if numeric and not (
+        kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)
+    ):
         advice = "" if kinds.is_temporal(kind) else f", {CATEGORY_ADVICE}"
         raise ValueError(
             f"The column {name!r} holds {kind} values: encode them as numbers first{advice}."
         )
+    if values.null_count and not numeric:
+        raise ValueError(f"The column {name!r} has missing values: instance data has none.")
     if values.null_count and not kinds.is_floating(kind):
         values = values.cast("float64")
     return values.to_numpy(zero_copy_only=False)
 
 
-def _data_array(columns: dict[str, Any], chosen: Any) -> np.ndarray:
-    """One array of the instances, from a list of columns, a column of lists, or a column."""
-    if isinstance(chosen, (list, tuple)):
-        return np.concatenate([_matrix(columns[name], name) for name in chosen], axis=1)
-    values = columns[chosen]
-    if _holds_lists(values.type):
-        return _matrix(values, chosen)
-    if values.null_count:
-        raise ValueError(f"The column {chosen!r} has missing values: instance data has none.")
-    return values.to_numpy(zero_copy_only=False)
+def _side_by_side(arrays: list[np.ndarray]) -> np.ndarray:
+    """Arrays of one or two dimensions as one matrix; a single matrix is not copied."""
+    return arrays[0] if len(arrays) == 1 and arrays[0].ndim == 2 else np.column_stack(arrays)
 
 
 # -- writing -----------------------------------------------------------------------------------
 
 
-def table_of(bags: Any, y: Any, ids: Any) -> Any:
-    """The table with one row per bag that :meth:`milearn.Bags.to_arrow` returns."""
-    pa = need_module("pyarrow", "Bags.to_arrow")
-    if sparse.issparse(bags.instance_rows):
-        raise ValueError("Arrow holds dense instances only: make them dense first.")
-    for name in ("bag_graph", "instance_graph"):
-        if getattr(bags, name) is not None:
-            raise ValueError(f"Arrow does not hold {name}: save the bags by save_bags.")
-    columns: dict[str, Any] = {}
-    for name, values in (("bag", ids), ("label", y)):
-        if values is not None:
-            if len(values) != len(bags):
-                raise ValueError(f"{name} has {len(values)} entries for {len(bags)} bags.")
-            columns[name] = pa.array(values)
-    for kind in ("instance_data", "bag_data"):
-        others = set(bags.instance_data) if kind == "bag_data" else set()
-        taken = ({"bag", "label", "instances"} | others) & set(getattr(bags, kind))
-        if taken:
-            raise ValueError(f"{kind} has the name {taken.pop()!r} of a column: rename it.")
-    for name, values in bags.bag_data.items():
-        if values.ndim > 1:
-            raise ValueError(f"bag_data[{name!r}] has {values.ndim} dimensions: Arrow holds one.")
-        columns[name] = pa.array(values)
-    columns["instances"] = _lists(pa, bags.offsets, bags.instances)
-    for name, values in bags.instance_data.items():
-        columns[name] = _lists(pa, bags.offsets, values)
-    names = bags.feature_names
-    noted = {
-        "features": ["instances"],
-        "instance_data": {name: name for name in bags.instance_data},
-        "bag_data": {name: name for name in bags.bag_data},
-        "feature_names": None if names is None else names.tolist(),
-    }
-    return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(noted)})
+def _dense(bags: Any, what: str) -> np.ndarray:
+    if bags.is_sparse:
+        raise ValueError(f"{what} holds dense instances only: make them dense first.")
+    return bags.instances
+
+
+def _per_bag(bags: Any, values: Any, name: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.shape != (len(bags),):
+        raise ValueError(f"{name} has shape {array.shape}: give one entry for {len(bags)} bags.")
+    return array
+
+
+def _check_names(columns: Iterable[str]) -> None:
+    name, times = Counter(columns).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"Two columns would be named {name!r}: rename one.")
+
+
+def _frame(pandas: Any, name: str, values: np.ndarray, kind: str) -> Any:
+    if values.ndim > 2:
+        raise ValueError(
+            f"{kind}[{name!r}] has {values.ndim} dimensions: a frame holds one or two."
+        )
+    columns = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
+    return pandas.DataFrame(values, columns=columns)
 
 
 def _lists(pa: Any, offsets: np.ndarray, values: np.ndarray) -> Any:
@@ -329,28 +297,21 @@ class BagExports:
         """
         pandas = need_module("pandas", "Bags.to_frame")
         bags: Any = self
-        if sparse.issparse(bags.instance_rows):
-            raise ValueError("A data frame needs dense instances: make them dense first.")
+        instances, index = _dense(bags, "A data frame"), bags.bag_index
         names = bags.feature_names
         if names is None:
             names = [f"x{column}" for column in range(bags.shape[1])]
-        frames = [pandas.DataFrame(bags.instances, columns=list(names))]
-        frames += [
-            _frame(pandas, name, values, "instance_data")
-            for name, values in bags.instance_data.items()
-        ]
-        frames += [
-            _frame(pandas, name, values[bags.bag_index], "bag_data")
-            for name, values in bags.bag_data.items()
-        ]
-        frame = pandas.concat(frames, axis=1)
+        keys = _per_bag(bags, np.arange(len(bags)) if ids is None else ids, "ids")
+        frames = [_frame(pandas, bag, keys[index], "ids")]
         if y is not None:
-            frame.insert(0, "label", _per_bag(bags, y, "y"), allow_duplicates=True)
-        keys = np.arange(len(bags)) if ids is None else ids
-        frame.insert(0, bag, _per_bag(bags, keys, "ids"), allow_duplicates=True)
-        twice = frame.columns[frame.columns.duplicated()].tolist()
-        if twice:
-            raise ValueError(f"Two columns would be named {twice[0]!r}: rename one.")
+            frames.append(_frame(pandas, "label", _per_bag(bags, y, "y")[index], "y"))
+        frames.append(pandas.DataFrame(instances, columns=list(names)))
+        for name, values in bags.instance_data.items():
+            frames.append(_frame(pandas, name, values, "instance_data"))
+        for name, values in bags.bag_data.items():
+            frames.append(_frame(pandas, name, values[index], "bag_data"))
+        frame = pandas.concat(frames, axis=1)
+        _check_names(frame.columns)
         return frame
 
     def to_arrow(self, y: Any = None, *, ids: Any = None) -> Any:
@@ -379,23 +340,33 @@ class BagExports:
         ImportError
             Without pyarrow.
         """
-        return table_of(self, y, ids)
-
-
-def _frame(pandas: Any, name: str, values: np.ndarray, kind: str) -> Any:
-    if values.ndim > 2:
-        raise ValueError(
-            f"{kind}[{name!r}] has {values.ndim} dimensions: a frame holds one or two."
-        )
-    listed = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
-    return pandas.DataFrame(values, columns=listed)
-
-
-def _per_bag(bags: Any, values: Any, name: str) -> np.ndarray:
-    array = np.asarray(values)
-    if array.shape != (len(bags),):
-        raise ValueError(f"{name} has shape {array.shape}: give one entry for {len(bags)} bags.")
-    return array[bags.bag_index]
+        pa = need_module("pyarrow", "Bags.to_arrow")
+        bags: Any = self
+        instances, names = _dense(bags, "Arrow"), bags.feature_names
+        for name in ("bag_graph", "instance_graph"):
+            if getattr(bags, name) is not None:
+                raise ValueError(f"Arrow does not hold {name}: save the bags by save_bags.")
+        _check_names(["bag", "label", "instances", *bags.bag_data, *bags.instance_data])
+        columns = {}
+        if ids is not None:
+            columns["bag"] = pa.array(_per_bag(bags, ids, "ids"))
+        if y is not None:
+            columns["label"] = pa.array(_per_bag(bags, y, "y"))
+        for name, values in bags.bag_data.items():
+            if values.ndim > 1:
+                raise ValueError(
+                    f"bag_data[{name!r}] has {values.ndim} dimensions: Arrow holds one."
+                )
+            columns[name] = pa.array(values)
+        for name, values in [("instances", instances), *bags.instance_data.items()]:
+            columns[name] = _lists(pa, bags.offsets, values)
+        metadata = {
+            "features": ["instances"],
+            "instance_data": {name: name for name in bags.instance_data},
+            "bag_data": {name: name for name in bags.bag_data},
+            "feature_names": None if names is None else names.tolist(),
+        }
+        return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(metadata)})
 
 
 def bags_html(bags: Any) -> str:
@@ -419,12 +390,9 @@ def bags_html(bags: Any) -> str:
         if graph is not None:
             rows.append((name, f"{graph.nnz:,} entries"))
     rows += [
-        (f"instance_data[{name!r}]", f"{values.dtype}, shape {values.shape}")
-        for name, values in bags.instance_data.items()
-    ]
-    rows += [
-        (f"bag_data[{name!r}]", f"{values.dtype}, shape {values.shape}")
-        for name, values in bags.bag_data.items()
+        (f"{kind}[{name!r}]", f"{values.dtype}, shape {values.shape}")
+        for kind in ("instance_data", "bag_data")
+        for name, values in getattr(bags, kind).items()
     ]
     names = bags.feature_names
     if names is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -80,26 +81,18 @@ def as_floats(values: np.ndarray, what: str) -> np.ndarray:
         return values
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: instances must be real numbers.")
-    if values.dtype.kind in "US":
-        raise ValueError(_text_among_numbers(what, values.flat[0] if values.size else ""))
-    if values.dtype.kind not in "biufO":
-        raise ValueError(f"{what} holds {values.dtype} values: encode them as numbers first.")
+    problem = f"{values.dtype} values"
     try:
-        return values.astype(np.float64)
+        if values.dtype.kind in "biufO":
+            return values.astype(np.float64)
     except (TypeError, ValueError) as error:
-        text = first_text(values)
-        if text is not None:
-            raise ValueError(_text_among_numbers(what, text)) from error
-        raise ValueError(
-            f"{what} holds a value that is not a number ({error}): encode it first, "
-            f"{CATEGORY_ADVICE}."
-        ) from error
-
-
-def _text_among_numbers(what: str, text: Any) -> str:
-    return (
-        f"{what} holds text, such as {text[:20]!r}: encode it as numbers first, {CATEGORY_ADVICE}. "
-        "Bags hold text only without numbers (Bags.from_documents)."
+        problem = f"a value that is not a number ({error})"
+    text = first_text(values)
+    if text is not None:
+        problem = f"text, such as {text[:20]!r}"
+    raise ValueError(
+        f"{what} holds {problem}: encode it as numbers first, {CATEGORY_ADVICE}. Bags hold text "
+        "only without numbers (Bags.from_documents)."
     )
 
 
@@ -193,31 +186,25 @@ def frame_names(X: Any) -> list[str] | None:
 
 
 def canonical_block(block: Any, position: int) -> Any:
-    if isinstance(block, (str, bytes)):
-        raise TypeError(f"Bag {position} is a string: pass 2-D blocks of numbers. {TEXT_ADVICE}")
-    if not sparse.issparse(block):
-        try:
-            block = as_array(block, f"Bag {position}")
-        except ValueError as error:
-            if first_text(block) is not None:
-                raise ValueError(_holds_strings(position)) from error
-            raise ValueError(
-                f"Bag {position} has rows of different lengths: every instance needs the same "
-                "features."
-            ) from error
-        if block.ndim > 0 and block.shape[0] == 0:
-            raise ValueError(empty_bag(position))
-    if block.ndim != 2:
-        if block.ndim == 1 and block.dtype.kind in "USO" and first_text(block) is not None:
-            raise ValueError(_holds_strings(position))
-        advice = _DIMENSION_ADVICE[min(block.ndim, 3)]
-        raise ValueError(
-            f"Bag {position} has {block.ndim} dimension(s): pass a block with one row per "
-            f"instance.{advice}"
-        )
-    if block.shape[0] == 0:
+    what = f"Bag {position}"
+    try:
+        array = block if sparse.issparse(block) else as_array(block, what)
+    except ValueError:
+        array = None  # rows of different lengths
+    if array is not None and array.shape[:1] == (0,):
         raise ValueError(empty_bag(position))
-    return block if sparse.issparse(block) else as_floats(block, f"Bag {position}")
+    if array is not None and array.ndim == 2:
+        return array if sparse.issparse(array) else as_floats(array, what)
+    if first_text(block if array is None else array) is not None:
+        raise ValueError(f"{what} holds strings: pass 2-D blocks of numbers. {TEXT_ADVICE}")
+    if array is None:
+        raise ValueError(
+            f"{what} has rows of different lengths: every instance needs the same features."
+        )
+    raise ValueError(
+        f"{what} has {array.ndim} dimension(s): pass a block with one row per instance."
+        + _DIMENSION_ADVICE[min(array.ndim, 3)]
+    )
 
 
 def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
@@ -226,26 +213,29 @@ def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
         raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(known)}.")
 
 
+def whole_number(name: str, value: Any) -> int:
+    """A number of points or pixels, at least 1."""
+    if operator.index(value) < 1:  # a TypeError for all that is no integer
+        raise ValueError(f"{name}={value} must be at least 1.")
+    return operator.index(value)
+
+
 def first_text(values: Any) -> str | None:
     """The first string of nested sequences, or of an array, that is not a number."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist() if values.dtype.kind in "UO" else None
+    if isinstance(values, (list, tuple)):
+        found = (first_text(value) for value in values)
+        return next((text for text in found if text is not None), None)
     if isinstance(values, str):
         try:
             float(values)
         except ValueError:
             return str(values)
-        return None
-    if isinstance(values, np.ndarray) and values.dtype.kind not in "UO":
-        return None
-    nested = isinstance(values, (list, tuple)) or (isinstance(values, np.ndarray) and values.ndim)
-    found = (first_text(value) for value in (values if nested else ()))
-    return next((text for text in found if text is not None), None)
+    return None
 
 
-def _holds_strings(position: int) -> str:
-    return f"Bag {position} holds strings: pass 2-D blocks of numbers. {TEXT_ADVICE}"
-
-
-def listed(chosen: Any) -> list[Any]:
+def to_list(chosen: Any) -> list[Any]:
     """The columns for one name or a list of names."""
     return list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
 
@@ -283,8 +273,13 @@ def id_array(ids: list[Hashable]) -> np.ndarray:
 
 def frame_column(df: Any, name: Any) -> np.ndarray:
     values = np.asarray(df[name])
+    cells = values.tolist() if values.dtype == object else []
+    if values.ndim > 1 or any(hasattr(c, "__len__") and not isinstance(c, str) for c in cells):
+        raise ValueError(
+            f"Column {name!r} holds lists: a frame with one row per bag is read by Bags.from_arrow."
+        )
     if values.dtype == object:
-        values = np.array([np.nan if is_missing(value) else value for value in values.tolist()])
+        values = np.array([np.nan if is_missing(value) else value for value in cells])
     return as_floats(values, f"Column {name!r}")
 
 
@@ -375,22 +370,6 @@ def stack_features(matrices: Sequence[Any]) -> Any:
     if any(sparse.issparse(matrix) for matrix in matrices):
         return sparse.hstack(matrices, format="csr")
     return np.hstack(matrices)
-
-
-def has_list_cells(df: Any) -> bool:
-    """Whether the cells of a column of a data frame are lists."""
-    return any(_is_list(_first_cell(df[name])) for name in set(df.columns))
-
-
-def _first_cell(column: Any) -> Any:
-    """The first cell that is not missing; None for columns of numbers."""
-    if getattr(column, "ndim", 1) > 1 or getattr(column.dtype, "kind", "O") in "biufcmM":
-        return None
-    return next((cell for cell in column if _is_list(cell) or not is_missing(cell)), None)
-
-
-def _is_list(cell: Any) -> bool:
-    return hasattr(cell, "__len__") and not isinstance(cell, (str, bytes, dict))
 
 
 def _series_advice(blocks: Sequence[Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -14,14 +13,13 @@ from scipy import sparse
 from .annotations import (
     bag_columns,
     canonical_data,
-    constant_data,
     data_of_blocks,
     entry_of_groups,
     frame_data,
     joined_data,
     taken_rows,
 )
-from .arrow import arrow_table, has_lists, need_module, read_nested
+from .arrow import arrow_table, read_nested
 from .canonical import (
     as_array,
     as_floats,
@@ -31,15 +29,15 @@ from .canonical import (
     check_columns,
     frame_column,
     frame_names,
-    has_list_cells,
     id_array,
     is_missing,
-    listed,
     refuse_anndata,
     stack_blocks,
     stack_matrices,
+    to_list,
+    whole_number,
 )
-from .rows_on_disk import holds_text, is_mapped
+from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import group_by_id, offsets_of
 
 # A blank line, or the end of a sentence with the first letter of the next one.
@@ -108,7 +106,7 @@ class RawConstructors:
         """
         length = whole_number("length", length)
         step = length if step is None else whole_number("step", step)
-        series = [_one(values, position, channels_last) for position, values in enumerate(X)]
+        series = [_channels_and_time(values, at, channels_last) for at, values in enumerate(X)]
         if not series:
             raise ValueError("No series were given: pass at least one.")
         channels = series[0].shape[0]
@@ -319,33 +317,24 @@ class RawConstructors:
 # -- time series ---------------------------------------------------------------------------------
 
 
-def whole_number(name: str, value: Any) -> int:
-    """A number of points or pixels, at least 1."""
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}={value!r} is not an integer.")
-    if operator.index(value) < 1:
-        raise ValueError(f"{name}={value} must be at least 1.")
-    return operator.index(value)
-
-
-def _one(values: Any, position: int, channels_last: bool) -> np.ndarray:
+def _numbers_of(item: Any, what: str, dimensions: tuple[int, ...], shapes: str) -> np.ndarray:
+    """A series or an image as an array of numbers."""
+    if isinstance(item, (str, bytes)) or hasattr(item, "__fspath__"):
+        raise TypeError(f"{what} is a path or a string: read the file first.")
     try:
-        array = as_array(values, f"Series {position}")
+        array = as_array(item, what)
     except ValueError as error:
-        raise ValueError(
-            f"Series {position} has channels of different lengths: pad them or cut them first."
-        ) from error
-    if array.ndim == 1:
-        array = array[np.newaxis]
-    elif channels_last:
-        array = array.T
-    if array.ndim != 2 or array.shape[0] == 0:
-        shape = "(time, channels)" if channels_last else "(channels, time)"
-        raise ValueError(
-            f"Series {position} has the shape {np.shape(values)}: pass arrays of shape (time,) or "
-            f"{shape}."
-        )
-    return as_floats(array, f"Series {position}")
+        raise ValueError(f"{what} has rows of different lengths: pad or cut them.") from error
+    if array.ndim not in dimensions or array.size == 0:
+        raise ValueError(f"{what} has the shape {array.shape}: pass arrays of shape {shapes}.")
+    return array if array.dtype.kind in "biuf" else as_floats(array, what)
+
+
+def _channels_and_time(values: Any, position: int, channels_last: bool) -> np.ndarray:
+    shapes = "(time,) or " + ("(time, channels)" if channels_last else "(channels, time)")
+    array = _numbers_of(values, f"Series {position}", (1, 2), shapes)
+    rows = array[np.newaxis] if array.ndim == 1 else array.T if channels_last else array
+    return as_floats(rows, f"Series {position}")
 
 
 # -- images ----------------------------------------------------------------------------------------
@@ -353,36 +342,19 @@ def _one(values: Any, position: int, channels_last: bool) -> np.ndarray:
 
 def _pair(name: str, value: Any) -> tuple[int, int]:
     """Height and width from one number or two."""
-    both = value if isinstance(value, (tuple, list)) else (value, value)
-    if len(both) != 2:
-        raise ValueError(f"{name}={value!r} must be one integer, or (height, width).")
-    return whole_number(name, both[0]), whole_number(name, both[1])
+    first, second = value if isinstance(value, (tuple, list)) else (value, value)
+    return whole_number(name, first), whole_number(name, second)
 
 
 def _pixels(image: Any, position: int, patch: tuple[int, int]) -> np.ndarray:
-    if isinstance(image, (str, bytes)) or hasattr(image, "__fspath__"):
-        raise TypeError(
-            f"Image {position} is a path or a string: read the file first, for example by "
-            "numpy.asarray(PIL.Image.open(path))."
-        )
-    try:
-        pixels = as_array(image, f"Image {position}")
-    except ValueError as error:
-        raise ValueError(f"Image {position} has rows of different lengths.") from error
-    shape = pixels.shape
-    if len(shape) not in (2, 3):
+    shapes = "(height, width) or (height, width, channels); a single image is [image]"
+    pixels = _numbers_of(image, f"Image {position}", (2, 3), shapes)
+    if (np.array(pixels.shape[:2]) < patch).any():
         raise ValueError(
-            f"Image {position} has the shape {shape}: pass arrays of shape (height, width) or "
-            "(height, width, channels); a single image is [image]."
-        )
-    if shape[0] < patch[0] or shape[1] < patch[1]:
-        raise ValueError(
-            f"Image {position} has the shape {shape}, which is smaller than a patch of "
+            f"Image {position} has the shape {pixels.shape}, which is smaller than a patch of "
             f"{patch[0]} x {patch[1]} pixels: choose a smaller patch_size. A single image is "
             "[image]; channels are last."
         )
-    if pixels.dtype.kind not in "biuf":
-        raise ValueError(f"Image {position} holds {pixels.dtype} values: pass numbers.")
     return pixels
 
 
@@ -566,35 +538,29 @@ default=None
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
-        columns = constant_data(bag_data, rows, offsets, names)
-        bags: Any
-        if rows is order and is_mapped(matrix):
-            # Runs of rows are merged, so that rows in a file are not read.
-            starts = np.flatnonzero(np.diff(codes, prepend=-1))
-            bags = cls(
-                matrix,
-                np.append(starts, len(codes)),
-                feature_names=feature_names,
-                instance_data=instance_data,
+        columns = {
+            name: entry_of_groups(
+                values, codes, order[offsets[:-1]], names, f"entries of bag_data[{name!r}]"
             )
-            bags = bags.merge(codes[starts], source=None).with_bag_data(columns)
-        else:
-            bags = cls(
-                matrix[rows],
-                offsets,
-                feature_names=feature_names,
-                instance_data=taken_rows(canonical_data(instance_data, matrix.shape[0]), rows),
-                bag_data=columns,
-            )
-        if not return_ids:
-            return bags
-        return bags, id_array(names)
+            for name, values in canonical_data(bag_data, len(codes), "bag_data", "instance").items()
+        }
+        stays_on_disk = rows is order and is_mapped(matrix)
+        bags: Any = cls(
+            matrix if stays_on_disk else matrix[rows],
+            offsets,
+            feature_names=feature_names,
+            instance_data=taken_rows(canonical_data(instance_data, len(codes)), rows),
+            bag_data=columns,
+        )
+        if stays_on_disk:
+            bags = bags._changed(instances=LazyRows.of_groups(matrix, codes))
+        return (bags, id_array(names)) if return_ids else bags
 
     @classmethod
     def from_frame(
         cls,
         df: Any,
-        bag: Any = None,
+        bag: Any,
         *,
         label: Any = None,
         features: Sequence[Any] | None = None,
@@ -602,18 +568,15 @@ default=None
         bag_data: Any = None,
         return_ids: bool = False,
     ) -> Any:
-        """Bags from a data frame (pandas or polars), one row per instance, or per bag of lists.
-
-        In a long frame each row is an instance and the column ``bag`` names its bag. Where the
-        features are columns of lists each row is a bag: a column holds the values of one feature,
-        or whole instances as lists of lists (see :meth:`from_arrow`).
+        """Bags from a data frame (pandas or polars) with one row per instance.
 
         Parameters
         ----------
         df : data frame
-            Its rows are the instances, in any order, or the bags.
-        bag : column name, default=None
-            The column that names the bag of each row; needed in a long frame.
+            Its rows are the instances, in any order. A frame with one row per bag and lists in its
+            cells is read by :meth:`from_arrow`.
+        bag : column name
+            The column that names the bag of each row.
         label : column name, default=None
             A column that is constant within each bag; if given, the labels are also returned. A bag
             without a label has a missing value in all its rows.
@@ -636,12 +599,9 @@ default=None
         ------
         ValueError
             For an unknown or repeated column, a feature that is not a number, a missing identifier
-            of a bag, a label or a column of ``bag_data`` that changes within a bag, or lists that
-            do not fit.
+            of a bag, or a label or a column of ``bag_data`` that changes within a bag.
         TypeError
             For something that is not a data frame.
-        ImportError
-            For columns of lists without pyarrow.
 
         Examples
         --------
@@ -658,23 +618,11 @@ default=None
             refuse_anndata(df, "The data frame")
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
         columns = bag_columns(bag_data)
-        if has_list_cells(df):
-            return cls.from_arrow(
-                df,
-                bag,
-                label=label,
-                features=features,
-                instance_data=instance_data,
-                bag_data=columns or None,
-                return_ids=return_ids,
-            )
-        if bag is None:
-            raise ValueError("bag=None is for columns of lists: name the column of the bags.")
         data = frame_data(df, instance_data, "instance_data")
         of_bags = frame_data(df, columns, "bag_data")
         named = list(df.columns)
         taken = [(instance_data or {}).values(), columns.values()]
-        reserved = [bag, label, *chain.from_iterable(map(listed, chain(*taken)))]
+        reserved = [bag, label, *chain.from_iterable(map(to_list, chain(*taken)))]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:
@@ -688,8 +636,8 @@ default=None
             instance_data=data,
             bag_data=of_bags,
         )
-        labels = None if label is None else labels_of(df[label], keys)
-        return given(bags, label is not None, labels, return_ids, ids)
+        labels = None if label is None else label_of_bags(df[label], keys)
+        return with_extras(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
     def from_arrow(
@@ -711,8 +659,7 @@ default=None
         data : pyarrow array or table, polars or pandas frame or series, or awkward array
             An array of lists holds the instances of each bag: as lists of fixed size, as lists of
             equal length, or, for one feature, as numbers. Of a table each row is a bag, and its
-            columns are such arrays, whose features are joined. A table without lists is long: each
-            row is an instance, and ``bag`` is needed. A nested Parquet file is read by
+            columns are such arrays, whose features are joined. A nested Parquet file is read by
             :func:`pyarrow.parquet.read_table` first.
         bag : column name, default=None
             The column of the identifiers of the bags.
@@ -763,23 +710,8 @@ default=None
         >>> X.sizes, ids.tolist()
         (array([2, 1]), ['a', 'b'])
         """
-        table = arrow_table(data)
-        if not has_lists(table):
-            if bag is None:
-                raise ValueError("The table has no column of lists: name the column of the bags.")
-            return cls.from_frame(
-                need_module("pandas", "A long table").DataFrame(
-                    {name: table.column(name).to_numpy() for name in table.column_names}
-                ),
-                bag,
-                label=label,
-                features=features,
-                instance_data=instance_data,
-                bag_data=bag_data,
-                return_ids=return_ids,
-            )
         parts, labels, ids = read_nested(
-            table,
+            arrow_table(data),
             bag=bag,
             label=label,
             features=features,
@@ -787,7 +719,7 @@ default=None
             bag_data=None if bag_data is None else bag_columns(bag_data),
             empty=empty,
         )
-        return given(cls(**parts), label is not None, labels, return_ids, ids)
+        return with_extras(cls(**parts), label is not None, labels, return_ids, ids)
 
     @classmethod
     def singletons(
@@ -883,13 +815,13 @@ default=None
         )
 
 
-def labels_of(column: Any, keys: Sequence[Any]) -> np.ndarray:
+def label_of_bags(column: Any, keys: Sequence[Any]) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys)
     return entry_of_groups(column.to_numpy(), codes, order[offsets[:-1]], names, "labels")
 
 
-def given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
+def with_extras(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
     """The bags, or a tuple with labels and identifiers if these are requested."""
     out = (bags, *([labels] if with_labels else []), *([ids] if with_ids else []))
     return bags if len(out) == 1 else out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -32,7 +32,7 @@ from .canonical import (
 from .constructors import BagConstructors
 from .merge import BagMerging
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
-from .segments import gather_rows, segment_index
+from .segments import gather_rows, offsets_of, segment_index
 
 _ADVICE = (
     "Bags cannot be turned into one array: apply a transformer to their instances, as in "
@@ -195,17 +195,14 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         instance_data: Mapping[str, np.ndarray],
         bag_data: Mapping[str, np.ndarray],
     ) -> None:
-        # The rows of a mapped matrix are read on demand; a selection that is not one range is
-        # gathered when ``instances`` is used.
-        self._rows: LazyRows | None = None
+        # The rows, in memory, in a file or in other processes, and what was read of them.
+        self._rows: Any = instances
         self._instances: Any = None
-        if isinstance(instances, LazyRows):
-            self._rows = instances
-        else:
-            self._instances = read_only(instances)
-            if is_mapped(instances):
-                note_file(instances)
-                self._rows = LazyRows(self._instances, offsets[:-1], offsets)
+        if isinstance(instances, np.ndarray) or sparse.issparse(instances):
+            self._rows = self._instances = read_only(instances)
+        if is_mapped(instances):
+            note_file(instances)
+            self._rows = LazyRows(self._instances, offsets[:-1], offsets)
         self._offsets = read_only(offsets)
         self._bag_graph = read_only(bag_graph)
         self._instance_graph = read_only(instance_graph)
@@ -298,7 +295,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     def _parts(self) -> dict[str, Any]:
         """The arguments of ``_keep``, of which instances in a file are not read."""
         return {
-            "instances": self._stored,
+            "instances": self._rows,
             "offsets": self.offsets,
             "bag_graph": self.bag_graph,
             "instance_graph": self.instance_graph,
@@ -307,15 +304,10 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
             "bag_data": self._bag_data,
         }
 
-    def _changed(self, **parts: Any) -> Bags:
+    def _changed(self, **parts: Any) -> Self:
         made = object.__new__(type(self))
         made._keep(**(self._parts | parts))
         return made
-
-    @property
-    def _stored(self) -> Any:
-        """The instances or, without reading them, their rows in a file."""
-        return self._instances if self._rows is None or is_mapped(self._instances) else self._rows
 
     # -- content --------------------------------------------------------------------------
 
@@ -323,7 +315,6 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     def instances(self) -> Any:
         """Instances of all bags, ndarray or csr_array of shape (n_instances, n_features)."""
         if self._instances is None:
-            assert self._rows is not None
             self._instances = read_only(self._rows[:])
         return self._instances
 
@@ -334,7 +325,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         They are equal to ``instances`` except for memory-mapped bags. Then slices are read from the
         file when they are used, and are copies.
         """
-        return self._instances if self._rows is None else self._rows
+        return self._rows
 
     @property
     def is_sparse(self) -> bool:
@@ -442,9 +433,9 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
             name for name in ("bag_graph", "instance_graph") if getattr(self, name) is not None
         ]
         return (
-            f"Bags(n_bags={n_bags}, n_instances={self.n_instances}, n_features={n_features}, "
-            f"sizes={span}, dtype={self.dtype}"
-            + (", sparse" if sparse.issparse(self.instance_rows) else "")
+            f"{type(self).__name__}(n_bags={n_bags}, n_instances={self.n_instances}, "
+            f"n_features={n_features}, sizes={span}, dtype={self.dtype}"
+            + (", sparse" if self.is_sparse else "")
             + "".join(f", {name}" for name in graphs)
             + (f", instance_data={list(self.instance_data)}" if self.instance_data else "")
             + (f", bag_data={list(self.bag_data)}" if self.bag_data else "")
@@ -505,9 +496,12 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     def _take(self, positions: np.ndarray) -> Bags:
         if len(positions) and (np.diff(positions) == 1).all():
             return self._take_range(int(positions[0]), int(positions[-1]) + 1)
-        rows, offsets = gather_rows(self.offsets, positions)
-        stored = self._rows
-        instances = self.instances[rows] if stored is None else stored.selected(positions, offsets)
+        in_memory = self._rows is self._instances
+        if in_memory or self._instance_data or self._instance_graph is not None:
+            rows, offsets = gather_rows(self.offsets, positions)
+        else:
+            rows, offsets = None, offsets_of(self.sizes[positions])
+        instances = self._rows[rows] if in_memory else self._rows.selected(positions, offsets)
         return self._derived(instances, offsets, positions, rows)
 
     def _derived(self, instances: Any, offsets: np.ndarray, bags: Any, rows: Any) -> Bags:

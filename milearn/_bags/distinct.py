@@ -283,15 +283,12 @@ class PrototypeLimits:
         by_entries = max(self.n_few_points, self.n_entries // n_bags)
         return min(n_points, self.n_points, by_entries)
 
-    def bags(self, bags: Bags, most: int) -> int:
-        """Number of the bags that are used, at most ``most``."""
-        by_pairs = int(len(bags) * self.n_pairs / bags.n_instances**2)
-        return max(1, min(len(bags), most, by_pairs))
-
-    def sample(self, bags: Bags, most: int) -> int:
-        """Number of the bags that are compared with each other, at most ``most``."""
-        by_pairs = int(len(bags) * self.n_pairs**0.5 / bags.n_instances)
-        return max(1, min(len(bags), most, by_pairs))
+    def bags(self, bags: Bags, most: int, *, with_each_other: bool = False) -> int:
+        """Number of the bags that all bags, or these alone, are compared with; at most ``most``."""
+        instances = self.n_pairs / bags.n_instances
+        if with_each_other:
+            instances = self.n_pairs**0.5
+        return max(1, min(len(bags), most, int(len(bags) * instances / bags.n_instances)))
 
 
 def drawn_points(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .annotations import canonical_array, differing_row, taken_rows
+from .annotations import entry_of_groups, taken_rows
 from .canonical import canonical_csr, check_choice, first_text, id_array, is_missing
-from .rows_on_disk import LazyRows
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
+# What group_by_id returns: names of the groups, group of each bag, bags by group, and its ends.
+Groups = tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]
 LABEL_RULES = ("equal", "any", "max", "mean")
-_DIFFERING = ("raise", "instance_data")
+_TWO_BAGS = "Bags {first} and {row} of group {name!r} have"
 
 
 class BagMerging:
@@ -28,9 +28,7 @@ class BagMerging:
         *,
         how: str = "equal",
         sample_weight: Any = None,
-        ids: Any = None,
         source: str | None = "bag",
-        differing: str = "raise",
         return_groups: bool = False,
     ) -> Any:
         """Bags of one group become one bag, such as the slides of a patient.
@@ -49,14 +47,9 @@ class BagMerging:
             with a positive slide. "max" and "mean" are for numbers.
         sample_weight : array-like of shape (n_bags,), default=None
             Weights of the bags; if given, their sums over the groups are also returned.
-        ids : array-like of shape (n_bags,), default=None
-            Names of the bags, such as those of the slides; by default, their numbers.
         source : str or None, default="bag"
-            Name of the array of ``instance_data`` that gets the name of the bag from which each
-            instance comes; None leaves it out.
-        differing : {"raise", "instance_data"}, default="raise"
-            What to do with a column of ``bag_data`` that has different entries within a group: an
-            error, or an array of ``instance_data`` of this name.
+            Name of the array of ``instance_data`` that gets the number of the bag from which each
+            instance comes, such as the slide; None leaves it out.
         return_groups : bool, default=False
             Also return the groups, one per merged bag.
 
@@ -69,8 +62,8 @@ class BagMerging:
         ------
         ValueError
             For labels or columns that differ within a group, which is named, a missing group, a
-            number of groups, labels, weights or names that is not that of the bags, labels that do
-            not fit ``how``, or a name in ``instance_data`` that exists.
+            number of groups, labels or weights that is not that of the bags, labels that do not fit
+            ``how``, or a ``source`` that exists in ``instance_data``.
 
         See Also
         --------
@@ -93,39 +86,32 @@ class BagMerging:
         """
         bags: Any = self
         check_choice("how", how, LABEL_RULES)
-        check_choice("differing", differing, _DIFFERING)
         names, codes, order, ends = grouped(groups, len(bags))
         first = order[ends[:-1]]
-        columns, moved = {}, {}
-        for name, values in bags.bag_data.items():
-            row = differing_row(values, codes, first)
-            if row is None:
-                columns[name] = values[first]
-            elif differing == "raise":
-                raise ValueError(
-                    f"Bags {first[codes[row]]} and {row} of group {names[codes[row]]!r} have the "
-                    f"entries {values[first[codes[row]]]!s} and {values[row]!s} of "
-                    f"bag_data[{name!r}]: leave the column out by with_bag_data, or pass "
-                    "differing='instance_data'."
-                )
-            else:
-                moved[name] = values[bags.bag_index]
-        if source is not None:
-            given = np.arange(len(bags)) if ids is None else ids
-            moved[source] = canonical_array(source, given)[_checked("ids", given, bags)]
-        clash = sorted(set(moved) & set(bags.instance_data))
-        if clash:
-            raise ValueError(
-                f"instance_data[{clash[0]!r}] exists already: pass another name by source=, or "
-                "rename the column of bag_data."
+        columns = {
+            name: entry_of_groups(
+                values,
+                codes,
+                first,
+                names,
+                f"entries of bag_data[{name!r}]",
+                who=_TWO_BAGS,
+                advice="leave the column out by with_bag_data",
             )
+            for name, values in bags.bag_data.items()
+        }
+        data = dict(bags.instance_data)
+        if source in data:
+            raise ValueError(f"instance_data[{source!r}] exists already: pass another source=.")
+        if source is not None:
+            data[source] = bags.bag_index
         in_order = bool((np.diff(order) == 1).all())
         rows, offsets = gather_rows(bags.offsets, order)
-        stored, graph, links = bags._stored, bags.bag_graph, bags.instance_graph
-        data = {**bags.instance_data, **moved}
-        if not in_order or isinstance(stored, LazyRows):
-            # Rows in a file are not read.
-            stored = stored[rows] if bags._rows is None else bags._rows.merged(order, ends)
+        stored, graph, links = bags.instance_rows, bags.bag_graph, bags.instance_graph
+        if hasattr(stored, "merged"):  # in a file, of which nothing is read
+            stored = stored.merged(order, ends)
+        elif not in_order:
+            stored = stored[rows]
         if not in_order:
             data = taken_rows(data, rows)
             links = None if links is None else canonical_csr(links[rows][:, rows])
@@ -148,23 +134,18 @@ class BagMerging:
             parts.append(group_labels(np.asarray(y), how, (names, codes, order, ends)))
         if sample_weight is not None:
             weights = np.asarray(sample_weight, dtype=np.float64)
-            _checked("sample_weight", weights, bags)
+            if weights.shape != (len(bags),):
+                raise ValueError(
+                    f"sample_weight has shape {weights.shape} for {len(bags)} bags: give one entry "
+                    "per bag."
+                )
             parts.append(np.bincount(codes, weights=weights, minlength=len(names)))
         if return_groups:
             parts.append(id_array(names))
         return merged if len(parts) == 1 else tuple(parts)
 
 
-def _checked(name: str, values: Any, bags: Any) -> np.ndarray:
-    """The bag of each instance, after a check of the number of values."""
-    if len(values) != len(bags) or np.ndim(values) != 1:
-        raise ValueError(
-            f"{name} has shape {np.shape(values)} for {len(bags)} bags: give one entry per bag."
-        )
-    return bags.bag_index
-
-
-def grouped(groups: Any, n_bags: int) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
+def grouped(groups: Any, n_bags: int) -> Groups:
     """Bags by group, as :func:`.segments.group_by_id` returns them, or an error."""
     keys = np.asarray(groups)
     if keys.shape != (n_bags,):
@@ -179,22 +160,16 @@ def grouped(groups: Any, n_bags: int) -> tuple[list[Any], np.ndarray, np.ndarray
 # -- labels ----------------------------------------------------------------------------------------
 
 
-def group_labels(
-    y: np.ndarray,
-    how: str,
-    groups: tuple[list[Any], np.ndarray, np.ndarray, np.ndarray],
-    *,
-    rule: str = "how",
-) -> np.ndarray:
+def group_labels(y: np.ndarray, how: str, groups: Groups, *, rule: str = "how") -> np.ndarray:
     """Labels of groups, which are those of :func:`.segments.group_by_id`.
 
     ``how`` is that of :meth:`BagMerging.merge`, and ``rule`` its name in messages.
     """
-    names, codes, order, ends = groups
+    _, codes, order, ends = groups
     if y.ndim == 0 or len(y) != len(codes):
         raise ValueError(f"y has shape {y.shape} for {len(codes)} bags: give one label per bag.")
     if how == "equal":
-        return _common(y, names, codes, order, ends, rule)
+        return _common_labels(y, groups, rule)
     numbers = y.dtype.kind in "biuf"
     if y.dtype.kind == "O" and y.ndim == 1:
         labels = [np.nan if is_missing(label) else label for label in y.tolist()]
@@ -220,20 +195,9 @@ def group_labels(
     return np.where(found == -np.inf, np.nan, found)
 
 
-def _shown(label: Any) -> str:
-    """A label for a message; NumPy 1 and 2 print records in their own ways."""
-    return str(label.item() if isinstance(label, np.void) else label)
-
-
-def _common(
-    y: np.ndarray,
-    names: Sequence[Any],
-    codes: np.ndarray,
-    order: np.ndarray,
-    ends: np.ndarray,
-    rule: str,
-) -> np.ndarray:
+def _common_labels(y: np.ndarray, groups: Groups, rule: str) -> np.ndarray:
     """The labels that the bags of each group have in common, or an error that names two."""
+    names, codes, order, ends = groups
     gaps = np.zeros(len(y), dtype=bool)
     if y.dtype.kind == "f":
         gaps = np.isnan(y).reshape(len(y), -1).any(axis=1)
@@ -244,12 +208,5 @@ def _common(
     first = rank[ends[:-1]]
     known = y.copy()
     known[gaps] = y[first[codes[gaps]]]
-    row = differing_row(known, codes, first)
-    if row is not None:
-        start = first[codes[row]]
-        raise ValueError(
-            f"Bags {start} and {row} of group {names[codes[row]]!r} have different labels, "
-            f"{_shown(y[start])} and {_shown(y[row])}: correct the labels, or choose a rule, such "
-            f"as {rule}='any' or {rule}='max'."
-        )
-    return y[first]
+    advice = f"correct the labels, or choose a rule, such as {rule}='any' or {rule}='max'"
+    return entry_of_groups(known, codes, first, names, "labels", who=_TWO_BAGS, advice=advice)

@@ -137,6 +137,8 @@ def packed(part: Any) -> Any:
         return {name: packed(each) for name, each in part.items()}
     if sparse.issparse(part):
         return packed(part.data), packed(part.indices), packed(part.indptr), part.shape
+    if isinstance(part, LazyRows) and part.shape[0]:
+        part = part.within(0, part.shape[0], part.dtype)
     if isinstance(part, LazyRows):
         return part if reference_to(part.matrix) is not None else part[:]
     return part if part is None else reference_to(part) or part
@@ -188,7 +190,8 @@ class LazyRows:
         dtype: Any = None,
         function: Callable[[np.ndarray], None] | None = None,
     ) -> None:
-        self.matrix, self.firsts, self.offsets, self.parts = matrix, firsts, offsets, parts
+        self.matrix, self.firsts, self.offsets = matrix, firsts, offsets
+        self.parts = np.arange(len(offsets)) if parts is None else parts
         self.dtype = matrix.dtype if dtype is None else np.dtype(dtype)
         self.function = function
         self.shape = int(offsets[-1]), int(matrix.shape[1])
@@ -200,7 +203,8 @@ class LazyRows:
 
     def __reduce__(self) -> tuple[Any, ...]:
         matrix = reference_to(self.matrix)
-        given = self.firsts, self.offsets, self.parts, self.dtype, self.function
+        parts = None if len(self.parts) == len(self.offsets) else self.parts
+        given = self.firsts, self.offsets, parts, self.dtype, self.function
         return _lazy_rows, (self.matrix if matrix is None else matrix, *given)
 
     @classmethod
@@ -208,24 +212,28 @@ class LazyRows:
         """All rows of a matrix in another type."""
         return cls(matrix, np.zeros(1, np.intp), np.array([0, len(matrix)]), dtype=dtype)
 
+    @classmethod
+    def of_groups(cls, matrix: np.ndarray, codes: np.ndarray) -> LazyRows:
+        """All rows by the number of their bag, the bags in ascending order."""
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        runs = np.argsort(codes[starts], kind="stable")
+        sizes = np.diff(np.append(starts, len(codes)))[runs]
+        return cls(matrix, starts[runs], offsets_of(sizes), offsets_of(np.bincount(codes[starts])))
+
     @property
     def nbytes(self) -> int:
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def selected(self, positions: Any, offsets: np.ndarray) -> LazyRows:
         """The rows of some of the bags, which have the given offsets."""
-        if self.parts is None:
-            return self._of(self.firsts[positions], offsets)
         chosen, parts = gather_rows(self.parts, np.arange(len(self.parts) - 1)[positions])
         return self._of(self.firsts[chosen], offsets_of(np.diff(self.offsets)[chosen]), parts)
 
     def merged(self, order: np.ndarray, groups: np.ndarray) -> LazyRows:
         """The rows of the bags in the given order, in which ``groups`` are offsets of new bags."""
-        chosen, parts = order, groups
-        if self.parts is not None:
-            chosen, inner = gather_rows(self.parts, order)
-            parts = inner[groups]
-        return self._of(self.firsts[chosen], offsets_of(np.diff(self.offsets)[chosen]), parts)
+        chosen, inner = gather_rows(self.parts, order)
+        sizes = np.diff(self.offsets)[chosen]
+        return self._of(self.firsts[chosen], offsets_of(sizes), inner[groups])
 
     def within(self, start: int, stop: int, dtype: Any) -> Any:
         """Rows ``start`` to ``stop`` in a type: a view of the matrix, or rows that are read."""

@@ -29,7 +29,7 @@ from .._bags.canonical import (
     frame_names,
     is_missing,
 )
-from .._bags.remote import RemoteBags, check_takes_remote
+from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
 from .warn import warn_user
 
@@ -82,7 +82,7 @@ def as_bags(X: Any) -> Any:
     >>> print(as_bags([[0.0, 1.0], [2.0, 3.0]]))
     None
     """
-    if isinstance(X, (Bags, RemoteBags)):
+    if isinstance(X, Bags):
         return X
     if isinstance(X, (str, bytes)):
         raise TypeError(
@@ -482,14 +482,19 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)
     y = column_or_1d(y, warn=True)
+    check_n_labels(y, bags)
+    if numeric:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    return y
+
+
+def check_n_labels(y: np.ndarray, bags: Bags) -> None:
+    """Raise a ValueError if there is not one label per bag."""
     if len(y) != len(bags):
         raise ValueError(
             f"y has {len(y)} labels for {len(bags)} bags: pass one label per bag (inconsistent "
             "numbers of samples)."
         )
-    if numeric:
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-    return y
 
 
 def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:

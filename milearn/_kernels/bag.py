@@ -41,12 +41,10 @@ from .._bags.segments import (
 )
 from .._bags.threads import Parallel
 from .memory import block_bytes as cached_bytes
-from .pairs import bags_of_rows, block_shape, side_of, squares
+from .pairs import bags_of_rows, block_shape, own_sums, pair_reductions, side_of, squares
 
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
-# Number of rows of a block for the self-similarities of bags.
-_SELF_ROWS = 256
 # Above these numbers of bags and of instances, medians are computed from the pairs of a sample. For
 # bags, unlike instances, all distances are already known.
 _SAMPLE = 1000
@@ -57,44 +55,6 @@ _NEGLIGIBLE = 1e-14
 _ALONE = np.zeros(1, dtype=np.intp)
 
 Kernel = Callable[[Any, Any], np.ndarray]
-
-
-def row_sums(
-    left: Any,
-    offsets: np.ndarray,
-    right: Any,
-    kernel: Kernel,
-    *,
-    block_bytes: int | None = None,
-) -> np.ndarray:
-    """sum_{x in bag} k(x, z) for every bag on the left and instance z on the right.
-
-    Parameters
-    ----------
-    left, right : ndarray or CSR of shape (n_left, n_features), (n_right, n_features)
-    offsets : ndarray of shape (n_bags + 1,), of the bags on the left
-    kernel : callable
-    block_bytes : int, default=None
-        Maximum size of a block of kernel values, which has at least one row; by default, that of
-        :func:`milearn._kernels.memory.block_bytes`.
-
-    Returns
-    -------
-    ndarray of shape (n_bags, n_right)
-    """
-    block_bytes = block_bytes or cached_bytes()
-    sums = np.zeros((len(offsets) - 1, right.shape[0]))
-    width = _width(right.shape[0], block_bytes)
-    height = max(1, block_bytes // (8 * width))
-    for column in range(0, right.shape[0], width):
-        columns = slice(column, column + width)
-        for start in range(0, left.shape[0], height):
-            rows = slice(start, min(start + height, left.shape[0]))
-            # A large bag is summed in several blocks.
-            bags, starts = bags_of_rows(offsets, rows)
-            values = kernel(left[rows], right[columns])
-            sums[bags, columns] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
-    return sums
 
 
 def symmetric_row_sums(
@@ -142,7 +102,6 @@ def pair_sums(
     right_offsets: np.ndarray | None = None,
     *,
     kernel: Kernel,
-    block_bytes: int | None = None,
     n_jobs: int | None = None,
 ) -> np.ndarray:
     """s(A, B) for every bag A on the left and B on the right; both are equal without ``right``.
@@ -152,51 +111,27 @@ def pair_sums(
     left, right : ndarray or CSR
     left_offsets, right_offsets : ndarray
     kernel : callable
-    block_bytes : int, default=None
-        See :func:`row_sums`; it applies to each thread.
     n_jobs : int, default=None
-        Number of threads that share the bags on the right.
+        Number of threads that share the bags on the left.
 
     Returns
     -------
     ndarray of shape (n_left_bags, n_right_bags)
     """
-    block_bytes = block_bytes or cached_bytes()
-    symmetric = right is None or right_offsets is None
-    other, other_offsets = (left, left_offsets) if symmetric else (right, right_offsets)
-    assert other_offsets is not None
-    n_left, n_right = len(left_offsets) - 1, len(other_offsets) - 1
-    sums = np.zeros((n_left, n_right))
-    # Ranges of bags on the right whose instances fill the width of a block; bags are not divided.
-    width = _width(other.shape[0], block_bytes)
-
-    def fill(first: int, last: int) -> None:
-        start, stop = int(other_offsets[first]), int(other_offsets[last])
-        inner = other_offsets[first:last] - start
-        # By symmetry, only pairs with bags up to the last one of the range are needed.
-        top = last if symmetric else n_left
-        rows, offsets = left[: int(left_offsets[top])], left_offsets[: top + 1]
-        by_row = row_sums(rows, offsets, other[start:stop], kernel, block_bytes=block_bytes)
-        sums[:top, first:last] = np.add.reduceat(by_row, inner, axis=1)
-
-    Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
-        delayed(fill)(first, last) for first, last in bag_ranges(other_offsets, width)
-    )
-    if symmetric:
-        lower = np.tril_indices(n_left, -1)
-        sums[lower] = sums.T[lower]
-    return sums
+    columns, offsets = (left, left_offsets) if right_offsets is None else (right, right_offsets)
+    return pair_reductions(
+        lambda of, to: kernel(left[of], columns[to]),
+        left_offsets,
+        offsets,
+        symmetric=right_offsets is None,
+        similarity=np.asarray,
+        n_jobs=n_jobs,
+    ).sums
 
 
 def self_sums(instances: Any, offsets: np.ndarray, kernel: Kernel) -> np.ndarray:
     """s(B, B) of each bag, shape (n_bags,)."""
-    sums = np.zeros(len(offsets) - 1)
-    for first, last in bag_ranges(offsets, _SELF_ROWS):
-        block = instances[int(offsets[first]) : int(offsets[last])]
-        inner = offsets[first : last + 1] - offsets[first]
-        by_row = row_sums(block, inner, block, kernel)
-        sums[first:last] = np.diagonal(np.add.reduceat(by_row, inner[:-1], axis=1))
-    return sums
+    return own_sums(lambda of, to: kernel(instances[of], instances[to]), offsets, np.asarray)
 
 
 def bag_scales(
@@ -271,11 +206,6 @@ def minmax_vectors(instances: Any, offsets: np.ndarray, *, keep_sparse: bool = F
 def minmax_bytes(n_bags: int, n_features: int) -> int:
     """Size of the dense matrix of :func:`minmax_vectors`."""
     return 16 * n_bags * n_features
-
-
-def _width(n_columns: int, block_bytes: int) -> int:
-    """Number of columns of a square block of ``block_bytes``."""
-    return max(1, min(n_columns, int(np.sqrt(block_bytes / 8))))
 
 
 # -- one vector for each bag -----------------------------------------------------------------------

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from .._bags.segments import bag_ranges
+from .._bags.canonical import check_choice
 from .bag import (
     bag_vectors,
     cosines,
@@ -50,7 +50,17 @@ from .bag import (
     unit_rows,
 )
 from .memory import block_bytes, require_memory
-from .pairs import BLOCKS_HELD, PairSums, Side, earth_movers, own_sums, pair_reductions, side_of
+from .pairs import (
+    BLOCKS_HELD,
+    PairReductions,
+    PreparedRows,
+    earth_movers,
+    gaussians,
+    own_sums,
+    pair_reductions,
+    side_of,
+    squares,
+)
 
 # Standardised rows of distances are clipped at this value. A bag that is far from all training bags
 # differs from them in every column, and its kernel would vanish. Similarities are already bounded.
@@ -67,8 +77,8 @@ _CONSTANT = 1e-12
 class _Bags:
     """Instances in the representation that the kernels compare."""
 
-    rows: Side
-    found: PairSums
+    rows: PreparedRows
+    found: PairReductions
 
     def __init__(self, instances: Any, offsets: np.ndarray, cosine: bool) -> None:
         self.raw = sparse.csr_array(instances) if sparse.issparse(instances) else instances
@@ -137,9 +147,7 @@ class _Kernel:
     """A learnt kernel: similarities of bags, or exp(-distance / scale) with a median distance."""
 
     def __init__(self, name: str, cosine: bool) -> None:
-        if name not in _KERNELS:
-            known = ", ".join(map(repr, LEARNED_KERNELS))
-            raise ValueError(f"The bag kernel {name!r} is unknown: choose from {known}.")
+        check_choice("bag_kernel", name, LEARNED_KERNELS)
         self.name, self.cosine = name, cosine
         self.needs, self.metric, self.scaled = _KERNELS[name]
         self.is_cosine = cosine and self.needs in _VECTORS
@@ -167,7 +175,7 @@ class _Kernel:
     def _compared(self, bags: _Bags, fitted: LearnedBagKernels, *, training: bool) -> np.ndarray:
         """Similarities to, or distances from, the training bags."""
         if self.name == "mind":
-            return np.asarray(0.5 * (bags.found.there + bags.found.back))
+            return np.asarray(0.5 * (bags.found.to_columns + bags.found.to_rows))
         if self.name == "emd":
             assert fitted.columns is not None
             return earth_movers(bags.rows, fitted.columns, symmetric=training, n_jobs=fitted.n_jobs)
@@ -175,15 +183,15 @@ class _Kernel:
             new = weighted_bags(bags.compared, bags.offsets, fitted.centre)
             if training:
                 self.training = new
-            values = graph_kernel(new, self.training, fitted.scale)
-            return 0.5 * (values + values.T) if training else values
+            return graph_kernel(new, self.training, fitted.scale)
         if self.name == "set_median":
             if training:
                 own = self.own = np.diagonal(bags.found.sums).copy()
             else:
                 dtype = bags.rows.factor.dtype
                 columns = side_of(bags.compared, bags.offsets, fitted.centre, dtype, right=True)
-                own = own_sums(bags.rows, columns, fitted.scale)
+                values_of = partial(squares, bags.rows, columns, exact=False)
+                own = own_sums(values_of, bags.offsets, partial(gaussians, fitted.scale))
             return np.asarray(bags.found.sums / np.sqrt(own[:, None] * self.own))
         vectors = self._vectors(bags, fitted.row_scale)
         if self.standard is not None:
@@ -203,7 +211,7 @@ class _Kernel:
     def _vectors(self, bags: _Bags, row_scale: float | None) -> Any:
         """A vector for each bag."""
         if self.needs == "means":
-            return bags.found.there
+            return bags.found.to_columns
         if self.needs == "nearest":
             # The nearest instance has the largest similarity.
             if row_scale is None:
@@ -230,7 +238,7 @@ class LearnedBagKernels:
     n_features: int
     n_jobs: int | None = None
     # Training instances, if instances are compared, and the mean subtracted from dense ones.
-    columns: Side | None = None
+    columns: PreparedRows | None = None
     centre: np.ndarray | None = None
     # Scale s of "set_median" and "graph", and of "miles_rows", which is None for cosines.
     scale: float = 1.0
@@ -243,13 +251,16 @@ class LearnedBagKernels:
         bags.rows = side_of(bags.compared, bags.offsets, self.centre, self.columns.factor.dtype)
         needs = {kernel.needs for kernel in self.kernels}
         if needs & {"means", "nearest", "sums"}:
+            # Exponentials do not require precise small squares.
+            exact = bool(needs & {"means", "nearest"})
             bags.found = pair_reductions(
-                bags.rows,
-                self.columns,
+                partial(squares, bags.rows, self.columns, exact=exact),
+                bags.offsets,
+                self.columns.offsets,
                 symmetric=symmetric,
                 means="means" in needs,
                 nearest="nearest" in needs,
-                scale=self.scale if "sums" in needs else None,
+                similarity=partial(gaussians, self.scale) if "sums" in needs else None,
                 n_jobs=self.n_jobs,
             )
 
@@ -533,7 +544,12 @@ def weighted_bags(instances: Any, offsets: np.ndarray, centre: np.ndarray | None
 def degree_weights(instances: Any, offsets: np.ndarray) -> np.ndarray:
     """One over the number of links of each instance, normalised to a sum of one in each bag."""
     weights = np.ones(int(offsets[-1]))
-    _require_block(offsets, offsets)
+    largest = int(np.diff(offsets).max())
+    require_memory(
+        _HELD * 8.0 * largest**2,
+        f"The graph kernel of bags of up to {largest} instances",
+        "draw some instances of large bags, or use another kernel",
+    )
     for first, last in pairwise(offsets):
         size = int(last - first)
         if size > 1:
@@ -542,16 +558,6 @@ def degree_weights(instances: Any, offsets: np.ndarray) -> np.ndarray:
             own = 1.0 / (distances <= limit).sum(axis=1)
             weights[first:last] = own / own.sum()
     return weights
-
-
-def _require_block(left: np.ndarray, right: np.ndarray) -> None:
-    """Raise an error if all pairs of instances of the largest bags do not fit into memory."""
-    sizes = int(np.diff(left).max()), int(np.diff(right).max())
-    require_memory(
-        _HELD * 8.0 * sizes[0] * sizes[1],
-        f"The graph kernel of bags of up to {sizes[0]} and {sizes[1]} instances",
-        "draw some instances of large bags, or use another kernel",
-    )
 
 
 def graph_kernel(left: WeightedBags, right: WeightedBags, scale: float) -> np.ndarray:
@@ -565,19 +571,15 @@ def graph_kernel(left: WeightedBags, right: WeightedBags, scale: float) -> np.nd
 
     in which a clique of many similar instances counts as one (Zhou, Sun & Li, 2009).
     """
-    _require_block(left.offsets, right.offsets)
-    out = np.empty((len(left.offsets) - 1, len(right.offsets) - 1))
-    side = max(1, int(np.sqrt(block_bytes() / 8)))
-    for first, last in bag_ranges(left.offsets, side):
-        of = slice(left.offsets[first], left.offsets[last])
-        for start, stop in bag_ranges(right.offsets, side):
-            to = slice(right.offsets[start], right.offsets[stop])
-            values = euclidean_distances(left.instances[of], right.instances[to], squared=True)
-            values *= -1.0 / scale
-            np.exp(values, out=values)
-            values *= left.weights[of, None]
-            values *= right.weights[to]
-            by_bag = np.add.reduceat(values, left.offsets[first:last] - of.start, axis=0)
-            columns = right.offsets[start:stop] - to.start
-            out[first:last, start:stop] = np.add.reduceat(by_bag, columns, axis=1)
-    return out
+
+    def values_of(of: slice, to: slice) -> np.ndarray:
+        squared = euclidean_distances(left.instances[of], right.instances[to], squared=True)
+        values = gaussians(scale, squared)
+        values *= left.weights[of, None]
+        values *= right.weights[to]
+        return values
+
+    symmetric = left is right
+    return pair_reductions(
+        values_of, left.offsets, right.offsets, symmetric=symmetric, similarity=np.asarray
+    ).sums

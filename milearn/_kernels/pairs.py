@@ -6,7 +6,8 @@ With d the Euclidean distance, for the bags A on the left and B on the right:
     nearest to the left    min_{a in A} d(a, b)^2   for each bag A and each instance b
     sums of an RBF         sum_{a in A} sum_{b in B} exp(-d(a, b)^2 / s)
 
-The squared distances are computed block by block, without cancellation, and not stored.
+The squared distances are computed block by block, without cancellation, and not stored. Sums of
+other kernels take the same pass.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _OWN_ROWS = 64
 
 
 @dataclass(frozen=True)
-class Side:
+class PreparedRows:
     """Instances of one side of a matrix of distances.
 
     ``rows.factor @ columns.factor.T`` is the matrix of squared distances of dense instances: norms
@@ -73,7 +74,7 @@ def side_of(
     dtype: Any = np.float64,
     *,
     right: bool = False,
-) -> Side:
+) -> PreparedRows:
     """Instances on the side of the rows, or of the columns if ``right``.
 
     Parameters
@@ -89,7 +90,7 @@ def side_of(
     """
     if sparse.issparse(instances):
         matrix = sparse.csr_array(instances, dtype=np.float64)
-        return Side(matrix, np.asarray(matrix.power(2).sum(axis=1)), offsets)
+        return PreparedRows(matrix, np.asarray(matrix.power(2).sum(axis=1)), offsets)
     n, n_features = instances.shape
     factor = np.empty((n, n_features + 2), dtype=dtype)
     lines = factor[:, :-2]
@@ -97,10 +98,10 @@ def side_of(
     norms = np.einsum("ij,ij->i", lines, lines)
     if not right:
         factor[:, -2], factor[:, -1] = norms, 1.0
-        return Side(factor, norms, offsets)
+        return PreparedRows(factor, norms, offsets)
     lines *= -2.0
     factor[:, -2], factor[:, -1] = 1.0, norms
-    return Side(factor, norms, offsets, scaling=-0.5)
+    return PreparedRows(factor, norms, offsets, scaling=-0.5)
 
 
 def block_shape() -> tuple[int, int]:
@@ -110,7 +111,9 @@ def block_shape() -> tuple[int, int]:
     return height, _COLUMNS_PER_ROW * height
 
 
-def squares(rows: Side, columns: Side, of: slice, to: slice, *, exact: bool = True) -> np.ndarray:
+def squares(
+    rows: PreparedRows, columns: PreparedRows, of: slice, to: slice, *, exact: bool = True
+) -> np.ndarray:
     """Squared distances between two ranges of instances.
 
     They are exactly zero for equal instances, and small ones are accurate; with ``exact=False``
@@ -144,39 +147,13 @@ def squares(rows: Side, columns: Side, of: slice, to: slice, *, exact: bool = Tr
     return values
 
 
-# -- reductions ------------------------------------------------------------------------------------
+# -- blocks of bags --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Block:
-    """Reductions for two ranges of bags.
-
-    ``to_columns`` of shape (n_rows, n_right_bags) and ``to_rows`` of shape (n_left_bags,
-    n_columns) contain the squared distances to the nearest instance of each bag of the other side;
-    ``sums`` of shape (n_left_bags, n_right_bags) the sums of an RBF. None if not requested.
-    """
-
-    row_offsets: np.ndarray
-    column_offsets: np.ndarray
-    to_columns: Any
-    to_rows: Any
-    sums: Any
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The requested reductions: minima towards each side, and the scale s of the RBF."""
-
-    to_columns: bool = False
-    to_rows: bool = False
-    scale: Any = None
-
-
-def over_blocks(
-    rows: Side,
-    columns: Side,
-    wanted: Wanted,
-    visit: Callable[[Block, tuple[int, int], tuple[int, int]], None],
+def each_block(
+    left: np.ndarray,
+    right: np.ndarray,
+    visit: Callable[[tuple[int, int], tuple[int, int]], None],
     *,
     symmetric: bool,
     n_jobs: int | None = None,
@@ -185,75 +162,109 @@ def over_blocks(
 
     Parameters
     ----------
-    rows, columns : Side
-    wanted : Wanted
+    left, right : ndarray of shape (n_bags + 1,)
+        Offsets of the bags.
     visit : callable
-        ``visit(block, group, other)`` with the ranges (first, last) of the bags on the left and on
-        the right. It is called by several threads for different blocks.
+        ``visit(group, other)`` with the ranges (first, last) of the bags on the left and on the
+        right. It is called by several threads for different blocks.
     symmetric : bool
         Whether both sides are the same bags. The blocks of a group of rows then begin with the
         group's first bag.
     n_jobs : int, default=None
         Number of threads that share the groups of rows.
     """
-    # Not in the threads, in which scikit-learn's settings are not available.
-    limits = block_shape()
-    others = list(bag_ranges(columns.offsets, limits[1]))
+    height, width = block_shape()
 
     def strip(group: tuple[int, int]) -> None:
         start = group[0] if symmetric else 0
-        for first, last in others:
+        for first, last in bag_ranges(right, width):
             if last > start:
-                other = (max(first, start), last)
-                visit(_block(rows, columns, group, other, wanted, limits), group, other)
+                visit(group, (max(first, start), last))
 
     # Threads share the instances; NumPy releases the GIL.
     Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
-        delayed(strip)(group) for group in bag_ranges(rows.offsets, limits[0])
+        delayed(strip)(group) for group in bag_ranges(left, height)
     )
 
 
-def _block(
-    rows: Side,
-    columns: Side,
-    group: tuple[int, int],
-    other: tuple[int, int],
-    wanted: Wanted,
-    limits: tuple[int, int],
-) -> Block:
-    top, left = rows.offsets[group[0]], columns.offsets[other[0]]
-    row_offsets = rows.offsets[group[0] : group[1] + 1] - top
-    column_offsets = columns.offsets[other[0] : other[1] + 1] - left
-    n_rows, n_columns = int(row_offsets[-1]), int(column_offsets[-1])
-    n_left, n_right = len(row_offsets) - 1, len(column_offsets) - 1
-    to_columns = np.full((n_rows, n_right), np.inf) if wanted.to_columns else None
-    to_rows = np.full((n_left, n_columns), np.inf) if wanted.to_rows else None
-    sums = np.zeros((n_left, n_right)) if wanted.scale is not None else None
-    # A range of several bags has one part; one large bag may have more.
-    for of in gen_batches(n_rows, limits[0]):
-        row_bags, row_starts = bags_of_rows(row_offsets, of)
-        for to in gen_batches(n_columns, limits[1]):
-            column_bags, column_starts = bags_of_rows(column_offsets, to)
-            # Exponentials do not require precise small squares.
-            values = squares(
-                rows,
-                columns,
-                slice(top + of.start, top + of.stop),
-                slice(left + to.start, left + to.stop),
-                exact=wanted.to_columns or wanted.to_rows,
-            )
-            if to_columns is not None:
-                part = to_columns[of, column_bags]
-                np.minimum(part, np.minimum.reduceat(values, column_starts, axis=1), out=part)
-            if to_rows is not None:
-                part = to_rows[row_bags, to]
-                np.minimum(part, _over_rows(np.minimum, values, row_starts, values.dtype), out=part)
-            if sums is not None:
-                values *= -1.0 / wanted.scale
-                np.exp(values, out=values)
-                by_bag = _over_rows(np.add, values, row_starts, np.float64)
-                sums[row_bags, column_bags] += np.add.reduceat(by_bag, column_starts, axis=1)
-    return Block(row_offsets, column_offsets, to_columns, to_rows, sums)
+def copy_upper(upper: np.ndarray, matrix: np.ndarray) -> None:
+    """Copy the entries above the diagonal of a matrix to their mirror images in another one.
+
+    So results are exactly symmetric: rounding depends on the side. Numbers of the entries would
+    take as much memory as the entries.
+    """
+    for row in range(1, len(matrix)):
+        matrix[row, :row] = upper[:row, row]
+
+
+# -- reductions ------------------------------------------------------------------------------------
+
+# Distances, or other values, of two ranges of instances.
+Values = Callable[[slice, slice], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The requested reductions: minima towards each side, and sums of similarities of values."""
+
+    to_columns: bool = False
+    to_rows: bool = False
+    similarity: Callable[[np.ndarray], np.ndarray] | None = None
+
+
+@dataclass(frozen=True)
+class PairBlock:
+    """Reductions for two ranges of bags.
+
+    ``to_columns`` of shape (n_rows, n_right_bags) and ``to_rows`` of shape (n_left_bags,
+    n_columns) contain the value of the nearest instance of each bag of the other side; ``sums`` of
+    shape (n_left_bags, n_right_bags) the sums of similarities. None if not requested.
+    """
+
+    row_offsets: np.ndarray
+    column_offsets: np.ndarray
+    to_columns: Any
+    to_rows: Any
+    sums: Any
+
+    @classmethod
+    def of(
+        cls,
+        values_of: Values,
+        offsets: tuple[np.ndarray, np.ndarray],
+        group: tuple[int, int],
+        other: tuple[int, int],
+        needs: Needs,
+    ) -> PairBlock:
+        """Reduce the values of the bags ``group`` on the left and ``other`` on the right."""
+        top, left = offsets[0][group[0]], offsets[1][other[0]]
+        row_offsets = offsets[0][group[0] : group[1] + 1] - top
+        column_offsets = offsets[1][other[0] : other[1] + 1] - left
+        n_rows, n_columns = int(row_offsets[-1]), int(column_offsets[-1])
+        n_left, n_right = len(row_offsets) - 1, len(column_offsets) - 1
+        to_columns = np.full((n_rows, n_right), np.inf) if needs.to_columns else None
+        to_rows = np.full((n_left, n_columns), np.inf) if needs.to_rows else None
+        sums = np.zeros((n_left, n_right)) if needs.similarity is not None else None
+        height, width = block_shape()
+        # A range of several bags has one part; one large bag may have more.
+        for of in gen_batches(n_rows, height):
+            row_bags, row_starts = bags_of_rows(row_offsets, of)
+            for to in gen_batches(n_columns, width):
+                column_bags, column_starts = bags_of_rows(column_offsets, to)
+                values = values_of(
+                    slice(top + of.start, top + of.stop), slice(left + to.start, left + to.stop)
+                )
+                if to_columns is not None:
+                    part = to_columns[of, column_bags]
+                    np.minimum(part, np.minimum.reduceat(values, column_starts, axis=1), out=part)
+                if to_rows is not None:
+                    part = to_rows[row_bags, to]
+                    nearest = _over_rows(np.minimum, values, row_starts, values.dtype)
+                    np.minimum(part, nearest, out=part)
+                if needs.similarity is not None and sums is not None:
+                    by_bag = _over_rows(np.add, needs.similarity(values), row_starts, np.float64)
+                    sums[row_bags, column_bags] += np.add.reduceat(by_bag, column_starts, axis=1)
+        return cls(row_offsets, column_offsets, to_columns, to_rows, sums)
 
 
 def bags_of_rows(offsets: np.ndarray, rows: slice) -> tuple[slice, np.ndarray]:
@@ -272,98 +283,105 @@ def _over_rows(ufunc: Any, values: np.ndarray, starts: np.ndarray, dtype: Any) -
 
 
 @dataclass
-class PairSums:
+class PairReductions:
     """Result of :func:`pair_reductions`; fields that were not requested are None."""
 
     # Of shape (n_left_bags, n_right_bags). Mean over the instances of the left bag of the smallest
-    # squared distance to the right one.
-    there: Any = None
-    # Of shape (n_left_bags, n_right_bags). The same from the instances of the right bag to the left
-    # one.
-    back: Any = None
-    # Of shape (n_left_bags, n_right_instances). Squared distance of each instance on the right to
-    # the nearest of each bag on the left.
+    # value with the right one, and the same from the instances of the right bag to the left one.
+    to_columns: Any = None
+    to_rows: Any = None
+    # Of shape (n_left_bags, n_right_instances). Value of each instance on the right with the
+    # nearest of each bag on the left.
     nearest: Any = None
-    # Of shape (n_left_bags, n_right_bags). Sums of the RBF.
+    # Of shape (n_left_bags, n_right_bags). Sums of similarities.
     sums: Any = None
 
 
 def pair_reductions(
-    rows: Side,
-    columns: Side,
+    values_of: Values,
+    left: np.ndarray,
+    right: np.ndarray,
     *,
     symmetric: bool,
     means: bool = False,
     nearest: bool = False,
-    scale: float | None = None,
+    similarity: Callable[[np.ndarray], np.ndarray] | None = None,
     root: bool = False,
     n_jobs: int | None = None,
-) -> PairSums:
+) -> PairReductions:
     """One pass over the pairs of instances.
 
     Parameters
     ----------
-    rows, columns : Side
+    values_of : callable
+        ``values_of(of, to)``, the values of two ranges of instances, such as :func:`squares`.
+    left, right : ndarray of shape (n_bags + 1,)
+        Offsets of the bags.
     symmetric : bool
         Whether both sides are the same bags.
     means, nearest : bool
-        Whether ``there`` and ``back``, and ``nearest``, are computed.
-    scale : float, default=None
-        Scale s of the RBF; if None, ``sums`` are not computed.
+        Whether ``to_columns`` and ``to_rows``, and ``nearest``, are computed.
+    similarity : callable, default=None
+        Similarities of a block of values, which it may change; if None, ``sums`` are not computed.
     root : bool, default=False
-        Whether ``there`` and ``back`` are means of distances instead of squared ones.
+        Whether ``to_columns`` and ``to_rows`` are means of square roots.
     n_jobs : int, default=None
 
     Returns
     -------
-    PairSums
+    PairReductions
     """
-    n_left, n_right = len(rows.offsets) - 1, len(columns.offsets) - 1
-    found = PairSums(
-        np.empty((n_left, n_right)) if means else None,
-        np.empty((n_left, n_right)) if means else None,
-        np.empty((n_left, int(columns.offsets[-1]))) if nearest else None,
-        np.empty((n_left, n_right)) if scale is not None else None,
+    shape = len(left) - 1, len(right) - 1
+    found = PairReductions(
+        np.empty(shape) if means else None,
+        np.empty(shape) if means else None,
+        np.empty((shape[0], int(right[-1]))) if nearest else None,
+        np.empty(shape) if similarity is not None else None,
     )
+    needs = Needs(means or (nearest and symmetric), means or nearest, similarity)
 
-    def keep(block: Block, group: tuple[int, int], other: tuple[int, int]) -> None:
-        left, right = slice(*group), slice(*other)
+    def keep(group: tuple[int, int], other: tuple[int, int]) -> None:
+        block = PairBlock.of(values_of, (left, right), group, other, needs)
+        rows, columns = slice(*group), slice(*other)
         if found.sums is not None:
-            found.sums[left, right] = block.sums
+            found.sums[rows, columns] = block.sums
         if means:
             to_columns, to_rows = block.to_columns, block.to_rows
             if root:
                 to_columns, to_rows = np.sqrt(to_columns), np.sqrt(to_rows)
-            back = np.add.reduceat(to_rows, block.column_offsets[:-1], axis=1)
-            back /= np.diff(block.column_offsets)
-            found.there[left, right] = segment_mean(to_columns, block.row_offsets)
-            found.back[left, right] = back
+            sums = np.add.reduceat(to_rows, block.column_offsets[:-1], axis=1)
+            found.to_rows[rows, columns] = sums / np.diff(block.column_offsets)
+            found.to_columns[rows, columns] = segment_mean(to_columns, block.row_offsets)
         if found.nearest is not None:
-            own, theirs = slice(*rows.offsets[list(group)]), slice(*columns.offsets[list(other)])
-            found.nearest[left, theirs] = block.to_rows
+            found.nearest[rows, slice(*right[list(other)])] = block.to_rows
             if symmetric:
-                found.nearest[right, own] = block.to_columns.T
+                found.nearest[columns, slice(*left[list(group)])] = block.to_columns.T
 
-    wanted = Wanted(means or (nearest and symmetric), means or nearest, scale)
-    over_blocks(rows, columns, wanted, keep, symmetric=symmetric, n_jobs=n_jobs)
+    each_block(left, right, keep, symmetric=symmetric, n_jobs=n_jobs)
     if symmetric:
-        lower = np.tril_indices(n_left, -1)
         if found.sums is not None:
-            found.sums[lower] = found.sums.T[lower]
+            copy_upper(found.sums, found.sums)
         if means:
-            found.there[lower] = found.back.T[lower]
-            found.back = found.there.T
+            copy_upper(found.to_rows, found.to_columns)
+            found.to_rows = found.to_columns.T
     return found
 
 
-def own_sums(rows: Side, columns: Side, scale: float) -> np.ndarray:
-    """Sum of exp(-d(a, b)^2 / scale) over the pairs of each bag with itself, shape (n_bags,)."""
-    limits = block_shape()
-    out = np.empty(len(rows.offsets) - 1)
-    for group in bag_ranges(rows.offsets, _OWN_ROWS):
-        block = _block(rows, columns, group, group, Wanted(scale=scale), limits)
+def own_sums(
+    values_of: Values, offsets: np.ndarray, similarity: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Sum of the similarities of the pairs of each bag with itself, shape (n_bags,)."""
+    needs, out = Needs(similarity=similarity), np.empty(len(offsets) - 1)
+    for group in bag_ranges(offsets, _OWN_ROWS):
+        block = PairBlock.of(values_of, (offsets, offsets), group, group, needs)
         out[slice(*group)] = np.diagonal(block.sums)
     return out
+
+
+def gaussians(scale: float, squares: np.ndarray) -> np.ndarray:
+    """exp(-d^2 / scale) of squared distances, which are overwritten."""
+    squares *= -1.0 / scale
+    return np.exp(squares, out=squares)
 
 
 # Maximum number of pivots of the network simplex, far more than bags of thousands need.
@@ -389,7 +407,7 @@ def require_pot() -> Any:
 
 
 def earth_movers(
-    rows: Side, columns: Side, *, symmetric: bool, n_jobs: int | None = None
+    rows: PreparedRows, columns: PreparedRows, *, symmetric: bool, n_jobs: int | None = None
 ) -> np.ndarray:
     r"""Smallest mean distance over which the instances of one bag can be moved onto the other.
 
@@ -400,7 +418,7 @@ def earth_movers(
 
     Parameters
     ----------
-    rows, columns : Side
+    rows, columns : PreparedRows
     symmetric : bool
         Whether both sides are the same bags, whose diagonal is then exactly zero.
     n_jobs : int, default=None
@@ -411,10 +429,9 @@ def earth_movers(
     ndarray of shape (n_left_bags, n_right_bags)
     """
     ot = require_pot()
-    limits = block_shape()
     largest = [
         max(limit, int(np.diff(side.offsets).max()))
-        for side, limit in zip((rows, columns), limits, strict=True)
+        for side, limit in zip((rows, columns), block_shape(), strict=True)
     ]
     # Costs as squares and as roots, the copy of the solver, and its flow.
     require_memory(
@@ -423,25 +440,17 @@ def earth_movers(
         "draw some instances of large bags, as max_instances= of bag_distances does",
     )
     out = np.zeros((len(rows.offsets) - 1, len(columns.offsets) - 1))
-    others = list(bag_ranges(columns.offsets, limits[1]))
 
-    def strip(group: tuple[int, int]) -> None:
-        for other in others:
-            if symmetric and other[1] <= group[0]:
-                continue
-            top, left = int(rows.offsets[group[0]]), int(columns.offsets[other[0]])
-            of = slice(top, int(rows.offsets[group[1]]))
-            to = slice(left, int(columns.offsets[other[1]]))
-            costs = np.sqrt(squares(rows, columns, of, to))
-            for i in range(*group):
-                own = costs[rows.offsets[i] - top : rows.offsets[i + 1] - top]
-                for j in range(max(other[0], i + 1) if symmetric else other[0], other[1]):
-                    begin, end = columns.offsets[j] - left, columns.offsets[j + 1] - left
-                    out[i, j] = _transport(ot, own[:, begin:end])
+    def fill(group: tuple[int, int], other: tuple[int, int]) -> None:
+        of, to = slice(*rows.offsets[list(group)]), slice(*columns.offsets[list(other)])
+        costs = np.sqrt(squares(rows, columns, of, to))
+        for i in range(*group):
+            own = costs[rows.offsets[i] - of.start : rows.offsets[i + 1] - of.start]
+            for j in range(max(other[0], i + 1) if symmetric else other[0], other[1]):
+                begin, end = columns.offsets[j] - to.start, columns.offsets[j + 1] - to.start
+                out[i, j] = _transport(ot, own[:, begin:end])
 
-    Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
-        delayed(strip)(group) for group in bag_ranges(rows.offsets, limits[0])
-    )
+    each_block(rows.offsets, columns.offsets, fill, symmetric=symmetric, n_jobs=n_jobs)
     if symmetric:
         out += out.T
     return out

@@ -212,7 +212,7 @@ class Scaling:
         if text:
             return cls(Normalizer(), text)
         if bags.is_remote:
-            return cls(scaler.fit(bags.unnamed()), text)
+            return cls(scaler.fit(without_names(bags)), text)
         in_blocks = is_read_in_blocks(bags)
         return cls(scaler.fit(without_names(bags) if in_blocks else bags.instances), text)
 

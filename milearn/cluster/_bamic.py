@@ -230,7 +230,7 @@ class BAMIC(BagClusterer):
         """Positions of the bags among which medoids are searched, ascending."""
         n_drawn = len(bags) if self.max_samples is None else self.max_samples
         if n_drawn == "auto":
-            n_drawn = PrototypeLimits().sample(bags, _AUTO_BAGS)
+            n_drawn = PrototypeLimits().bags(bags, _AUTO_BAGS, with_each_other=True)
         drawn = drawn_bags(bags, max(int(n_drawn), self.n_clusters), rng)
         return drawn if given is None else np.union1d(drawn, given)
 

@@ -14,17 +14,17 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, cycle, pairwise
+from itertools import chain, cycle
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from .._bags import Bags
 from .._bags.blocks import BLOCK_BYTES, Block, PassSource, stacked
-from .._bags.remote import RemoteBags
+from .._bags.remote import RemoteRows, refusal
 from .._bags.rows_on_disk import LazyRows
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
@@ -62,7 +62,7 @@ def in_files(bags: Bags) -> bool:
     return isinstance(bags.instance_rows, LazyRows)
 
 
-def bare(bags: Bags) -> Bags:
+def without_annotations(bags: Bags) -> Bags:
     """Bags without graphs and data."""
     return bags._changed(bag_graph=None, instance_graph=None, instance_data={}, bag_data={})
 
@@ -102,7 +102,7 @@ def name_of(kind: str) -> str:
     return f"milearn-{kind}-{uuid.uuid4().hex}"
 
 
-def in_turn(client: Client) -> Iterator[dict[str, Any]]:
+def round_robin(client: Client) -> Iterator[dict[str, Any]]:
     """Options of ``submit`` that place tasks on the workers in turn, or others if they are gone.
 
     The scheduler does not know times and sizes before a task has run.
@@ -111,7 +111,7 @@ def in_turn(client: Client) -> Iterator[dict[str, Any]]:
     return cycle([{"workers": [one], "allow_other_workers": True} for one in workers] or [{}])
 
 
-def put(client: Client, value: Any, kind: str, **place: Any) -> Future:
+def submit_value(client: Client, value: Any, kind: str, **place: Any) -> Future:
     """A task that returns the value and can be repeated if its result is lost.
 
     The value is part of the graph, which the scheduler stores as long as the task is wanted.
@@ -315,31 +315,17 @@ class DaskSource:
 
     Parameters
     ----------
-    client : distributed.Client
-    parts : sequence of (Future, Future)
-        The bags of each partition, and its segments.
-    offsets : ndarray of shape (n_bags + 1,)
-        Of the selected bags.
-    n_features : int
-    dtype : dtype of the instances
+    rows : PartitionedRows
     block_bytes, block_dtype
         As of :class:`milearn._bags.blocks.ArraySource`.
     """
 
     def __init__(
-        self,
-        client: Client,
-        parts: Parts,
-        offsets: np.ndarray,
-        *,
-        n_features: int,
-        dtype: Any,
-        block_bytes: int,
-        block_dtype: Any,
+        self, rows: PartitionedRows, block_bytes: int = BLOCK_BYTES, block_dtype: Any = None
     ) -> None:
-        self.client, self.parts, self.offsets = client, parts, offsets
-        self.n_bags, self.n_instances = len(offsets) - 1, int(offsets[-1])
-        self.n_features, self.dtype = n_features, np.dtype(dtype)
+        self.client, self.parts, self.offsets = rows.partitions.client, rows.parts, rows.offsets
+        self.n_bags, self.n_instances = len(rows.offsets) - 1, rows.shape[0]
+        self.n_features, self.dtype = rows.shape[1], np.dtype(rows.dtype)
         self.block_bytes, self.block_dtype = block_bytes, block_dtype
 
     @property
@@ -383,7 +369,7 @@ class DaskSource:
     def _sent(self, argument: Any) -> Any:
         """The argument, or a task for it: a large argument is sent once and not with each task."""
         small = len(dumps(argument)) < _LARGE_BYTES
-        return argument if small else put(self.client, argument, "argument")
+        return argument if small else submit_value(self.client, argument, "argument")
 
 
 def _taken(block: Block, rows: np.ndarray) -> Any:
@@ -398,30 +384,109 @@ PARTITION_BYTES = 64 * 2**20
 LOCAL_BYTES = 16 * 2**20
 
 
+@dataclass(frozen=True)
 class Partitions:
-    """All bags of files or of a container, before any selection.
+    """All bags of files or of a container, before any selection."""
 
-    Attributes
+    client: Client
+    # The Bags of each partition, and its first bag, of shape (n_partitions + 1,).
+    futures: Sequence[Future]
+    bounds: np.ndarray
+    # First row of each bag, of shape (n_bags + 1,).
+    offsets: np.ndarray
+    # Size up to which selected bags are passed over in this process.
+    local_bytes: int
+
+
+class PartitionedRows(RemoteRows):
+    """The rows of selected bags of partitions.
+
+    Parameters
     ----------
-    client : distributed.Client
-    futures : list of Future, the Bags of each partition
-    bounds : ndarray of shape (n_partitions + 1,), first bag of each
-    local_bytes : int, size up to which selected bags are passed over in this process
+    partitions : Partitions
+    description : dict
+        Common properties of all partitions: number of features, type, format.
+    positions : ndarray of shape (n_bags,), default=None
+        Positions of the selected bags. By default, all bags are selected.
     """
 
     def __init__(
         self,
-        client: Client,
-        futures: Sequence[Future],
-        sizes: list[np.ndarray],
-        local_bytes: int = LOCAL_BYTES,
+        partitions: Partitions,
+        description: dict[str, Any],
+        positions: np.ndarray | None = None,
     ) -> None:
-        self.client, self.futures, self.local_bytes = client, list(futures), local_bytes
-        self.bounds = offsets_of([len(part) for part in sizes])
-        self.offsets = offsets_of(np.concatenate(sizes))
+        self.partitions, self.description, self.positions = partitions, description, positions
+        self.offsets = partitions.offsets
+        if positions is not None:
+            self.offsets = offsets_of(np.diff(partitions.offsets)[positions])
+        self.shape = int(self.offsets[-1]), int(description["n_features"])
+        self.dtype, self.is_sparse = description["dtype"], description["is_sparse"]
+
+    def selected(self, positions: Any, offsets: np.ndarray) -> PartitionedRows:
+        """The rows of some of the bags."""
+        known = np.arange(len(self.offsets) - 1) if self.positions is None else self.positions
+        return PartitionedRows(self.partitions, self.description, known[positions])
+
+    @property
+    def is_small(self) -> bool:
+        """Whether passes over these rows are made in this process."""
+        size = self.shape[0] * self.shape[1] * self.dtype.itemsize
+        return 0 < size <= self.partitions.local_bytes
+
+    def compute(self) -> Bags:
+        """The bags in the memory of this process."""
+        client = self.partitions.client
+        whole = Bags.concatenate(results(client, tasks(client, "compute", selected, self.parts)))
+        order = np.concatenate([_places(segments) for _, segments in self.segments])
+        return whole if (np.diff(order) > 0).all() else whole[np.argsort(order)]
+
+    @cached_property
+    def here(self) -> Bags:
+        """The bags in this process for several passes."""
+        return self.compute()
+
+    @cached_property
+    def segments(self) -> list[tuple[int, list[Segment]]]:
+        """Number of each partition that is needed, and which of its bags."""
+        bounds, n_bags = self.partitions.bounds, len(self.offsets) - 1
+        positions = np.arange(n_bags) if self.positions is None else self.positions
+        owners = np.searchsorted(bounds, positions, side="right") - 1
+        found: dict[int, list[Segment]] = {}
+        for places in np.split(np.arange(n_bags), np.flatnonzero(np.diff(owners)) + 1):
+            first, owner = int(places[0]), int(owners[places[0]])
+            segment = Segment(first, int(self.offsets[first]), positions[places] - bounds[owner])
+            found.setdefault(owner, []).append(segment)
+        return sorted(found.items())
+
+    @cached_property
+    def parts(self) -> list[tuple[Future, Any]]:
+        """Tasks for the bags and the segments of each partition."""
+        if not self.shape[0]:
+            raise ValueError("There is no bag among the selected ones.")
+        client, futures = self.partitions.client, self.partitions.futures
+        return [
+            (futures[number], submit_value(client, segments, "selection"))
+            for number, segments in self.segments
+        ]
+
+    def __deepcopy__(self, memo: Any) -> PartitionedRows:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        scheduler = self.partitions.client.scheduler
+        address = None if scheduler is None else scheduler.address
+        if address is None or address.startswith("inproc"):
+            raise TypeError(
+                "Distributed bags of workers in this process cannot be pickled: leave n_jobs=None, "
+                "or start worker processes with Client()."
+            )
+        keys = [future.key for future in self.partitions.futures]
+        places = self.partitions.bounds, self.partitions.offsets, self.partitions.local_bytes
+        return _connected, (address, keys, places, self.description, self.positions)
 
 
-class DistributedBags(RemoteBags):
+class DistributedBags(Bags):
     """Bags whose instances are in partitions on the workers of a Dask cluster.
 
     The sizes of the bags and the labels are in the memory of this process; the instances are on the
@@ -439,15 +504,6 @@ class DistributedBags(RemoteBags):
     Read more in the :ref:`User Guide <guide_distributed>`.
 
     .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    partitions : Partitions
-        Tasks that return the bags of each partition, and the sizes of the bags.
-    description : dict
-        Common properties of all partitions: number and names of the features, type, format.
-    positions : ndarray of shape (n_bags,), default=None
-        Positions of the selected bags. By default, all bags are selected.
 
     Attributes
     ----------
@@ -473,9 +529,10 @@ class DistributedBags(RemoteBags):
     ValueError
         For passes over an empty selection of bags.
     TypeError
-        For a pickle of bags whose workers are threads of this process.
+        For a pickle of bags whose workers are threads of this process, and for what needs the
+        instances in this process, such as a selection of features.
     IndexError
-        For a bag that does not exist, or if features are selected.
+        For a bag that does not exist.
 
     See Also
     --------
@@ -505,19 +562,17 @@ class DistributedBags(RemoteBags):
     1.0
     """
 
-    def __init__(
-        self,
-        partitions: Partitions,
-        description: dict[str, Any],
-        positions: np.ndarray | None = None,
-    ) -> None:
-        self._partitions, self._description, self._positions = partitions, description, positions
-        self.offsets = partitions.offsets
-        if positions is not None:
-            self.offsets = offsets_of(np.diff(partitions.offsets)[positions])
-        self.shape = len(self.offsets) - 1, int(description["n_features"])
-        self.dtype, self.is_sparse = description["dtype"], description["is_sparse"]
-        self.feature_names = description["feature_names"]
+    is_remote = True
+
+    def __init__(self) -> None:
+        raise TypeError("Distributed bags are made by from_bags, scan_bags or scan_bag_folder.")
+
+    @classmethod
+    def _of(cls, partitions: Partitions, description: dict[str, Any], bag_data: Any = ()) -> Self:
+        rows, made = PartitionedRows(partitions, description), object.__new__(cls)
+        names = description["feature_names"]
+        made._keep(rows, rows.offsets, None, None, names, {}, dict(bag_data))
+        return made
 
     @classmethod
     def from_bags(
@@ -537,7 +592,7 @@ class DistributedBags(RemoteBags):
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
-            The bags. Graphs, instance data and bag data are not sent.
+            The bags. Graphs and instance data are left out.
         partition_bytes : int, default=67108864
             Size of a partition. A bag is in one partition.
         local_bytes : int, default=16777216
@@ -559,24 +614,30 @@ class DistributedBags(RemoteBags):
         bags = check_bags(X, dtype=(np.float64, np.float32, np.float16))
         if not len(bags):
             raise ValueError("There are no bags to distribute.")
-        bags = bare(bags)
+        columns, bags = bags.bag_data, without_annotations(bags)
         row_bytes = max(1, bags.nbytes // bags.n_instances)
         ranges = list(bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)))
         if not in_files(bags):
             rows = max(bags.offsets[last] - bags.offsets[first] for first, last in ranges)
             check_memory(client, int(rows) * row_bytes)
-        futures, sizes, place = [], [], in_turn(client)
-        for first, last in ranges:
-            futures.append(put(client, bags[first:last], "bags", **next(place)))
-            sizes.append(bags.sizes[first:last])
-        return cls(Partitions(client, futures, sizes, local_bytes), described(bags))
+        place = round_robin(client)
+        futures = [
+            submit_value(client, bags[slice(*each)], "bags", **next(place)) for each in ranges
+        ]
+        made = Partitions(client, futures, _bounds(ranges), bags.offsets, local_bytes)
+        return cls._of(made, described(bags), columns)
 
     @property
     def n_partitions(self) -> int:
         """Number of partitions with selected bags."""
-        return len(self._segments)
+        return len(self._rows.segments)
 
-    def source(
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the instances are CSR."""
+        return self._rows.is_sparse
+
+    def source(  # type: ignore[override]
         self, *, block_bytes: int = BLOCK_BYTES, dtype: Any = None, n_jobs: int = 1
     ) -> PassSource:
         """The instances as blocks of whole bags, for algorithms that pass over them.
@@ -598,9 +659,9 @@ class DistributedBags(RemoteBags):
         PassSource
             It is lazy until a function is mapped over it.
         """
-        if self._is_small:
-            return self._here.source(block_bytes=block_bytes, dtype=dtype)
-        return self._source_there(block_bytes, dtype)
+        if self._rows.is_small:
+            return self._rows.here.source(block_bytes=block_bytes, dtype=dtype)
+        return DaskSource(self._rows, block_bytes, dtype)
 
     def local(self) -> Bags | DistributedBags:
         """The bags in memory if they take at most ``local_bytes`` of :meth:`from_bags`.
@@ -610,7 +671,7 @@ class DistributedBags(RemoteBags):
         Bags or DistributedBags
             These bags if they take more.
         """
-        return self._here if self._is_small else self
+        return self.compute() if self._rows.is_small else self
 
     def mapped(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Apply a function to blocks of whole bags on the workers.
@@ -627,18 +688,7 @@ class DistributedBags(RemoteBags):
         list
             The results in the order of the blocks.
         """
-        return self._source_there(BLOCK_BYTES, None).map(function, *arguments)
-
-    def _source_there(self, block_bytes: int, dtype: Any) -> DaskSource:
-        return DaskSource(
-            self._partitions.client,
-            self._parts,
-            self.offsets,
-            n_features=self.shape[1],
-            dtype=self.dtype,
-            block_bytes=block_bytes,
-            block_dtype=dtype,
-        )
+        return DaskSource(self._rows).map(function, *arguments)
 
     def transformed(self, function: Callable[..., Bags], *arguments: Any) -> DistributedBags:
         """Apply a function to the bags of each partition.
@@ -657,28 +707,21 @@ class DistributedBags(RemoteBags):
         DistributedBags
             In the order of these bags.
         """
-        client = self._partitions.client
-        given = [put(client, argument, "argument") for argument in arguments]
-        futures = tasks(client, "bags", apply_to_part, self._parts, function, *given)
+        rows = self._rows
+        client = rows.partitions.client
+        given = [submit_value(client, argument, "argument") for argument in arguments]
+        futures = tasks(client, "bags", apply_to_part, rows.parts, function, *given)
         head = client.submit(described, futures[0], key=name_of("description"))
         description = results(client, [head])[0]
-        positions = [_places(segments) for _, segments in self._segments]
-        sizes = [self.sizes[places] for places in positions]
-        made = Partitions(client, futures, sizes, self._partitions.local_bytes)
-        order = np.concatenate(positions)
-        in_order = bool((np.diff(order) > 0).all())
-        return DistributedBags(made, description, None if in_order else np.argsort(order))
-
-    def unnamed(self) -> DistributedBags:
-        """The same bags without the names of their features.
-
-        Returns
-        -------
-        DistributedBags
-            Over the same partitions.
-        """
-        description = {**self._description, "feature_names": None}
-        return DistributedBags(self._partitions, description, self._positions)
+        positions = [_places(segments) for _, segments in rows.segments]
+        order, bounds = np.concatenate(positions), offsets_of([*map(len, positions)])
+        offsets = offsets_of(self.sizes[order])
+        made = Partitions(client, futures, bounds, offsets, rows.partitions.local_bytes)
+        places = None if (np.diff(order) > 0).all() else np.argsort(order)
+        return self._changed(
+            instances=PartitionedRows(made, description, places),
+            feature_names=description["feature_names"],
+        )
 
     def compute(self) -> Bags:
         """Load all selected bags into the memory of this process.
@@ -688,81 +731,28 @@ class DistributedBags(RemoteBags):
         Bags
             The selected bags in their order.
         """
-        client = self._partitions.client
-        futures = tasks(client, "compute", selected, self._parts)
-        whole = Bags.concatenate(results(client, futures))
-        order = np.concatenate([_places(segments) for _, segments in self._segments])
-        return whole if (np.diff(order) > 0).all() else whole[np.argsort(order)]
+        found = self._rows.here if self._rows.is_small else self._rows.compute()
+        return found._changed(bag_data=self._bag_data, feature_names=self._feature_names)
 
-    @property
-    def _is_small(self) -> bool:
-        size = self.n_instances * self.shape[1] * self.dtype.itemsize
-        return 0 < size <= self._partitions.local_bytes
+    def _block(self, position: int) -> Any:
+        picked: Any = self._take_range(position, position + 1)
+        return picked.compute().instances
 
-    @cached_property
-    def _here(self) -> Bags:
-        """The selected bags, if they are small."""
-        return self.compute()
+    def __iter__(self) -> NoReturn:
+        raise TypeError(refusal("A loop over bags"))
 
-    def _selected(self, positions: np.ndarray) -> DistributedBags:
-        if self._positions is not None:
-            positions = self._positions[positions]
-        return DistributedBags(self._partitions, self._description, positions)
-
-    @cached_property
-    def _segments(self) -> list[tuple[int, list[Segment]]]:
-        """Number of each partition that is needed, and which of its bags."""
-        bounds = self._partitions.bounds
-        positions = np.arange(len(self)) if self._positions is None else self._positions
-        owners = np.searchsorted(bounds, positions, side="right") - 1
-        found: dict[int, list[Segment]] = {}
-        for places in np.split(np.arange(len(self)), np.flatnonzero(np.diff(owners)) + 1):
-            first, owner = int(places[0]), int(owners[places[0]])
-            segment = Segment(first, int(self.offsets[first]), positions[places] - bounds[owner])
-            found.setdefault(owner, []).append(segment)
-        return sorted(found.items())
-
-    @cached_property
-    def _parts(self) -> list[tuple[Future, Any]]:
-        """Tasks for the bags and the segments of each partition."""
-        if not len(self):
-            raise ValueError("There is no bag among the selected ones.")
-        client, futures = self._partitions.client, self._partitions.futures
-        return [
-            (futures[number], put(client, segments, "selection"))
-            for number, segments in self._segments
-        ]
-
-    def __sklearn_clone__(self) -> DistributedBags:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> DistributedBags:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        scheduler = self._partitions.client.scheduler
-        address = None if scheduler is None else scheduler.address
-        if address is None or address.startswith("inproc"):
-            raise TypeError(
-                "Distributed bags of workers in this process cannot be pickled: leave n_jobs=None, "
-                "or start worker processes with Client()."
-            )
-        keys = [future.key for future in self._partitions.futures]
-        sizes = np.diff(self._partitions.offsets)
-        parts = [sizes[first:last] for first, last in pairwise(self._partitions.bounds)]
-        size = self._partitions.local_bytes
-        return _connected, (address, keys, parts, size, self._description, self._positions)
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise TypeError(refusal("NumPy"))
 
 
 def _connected(
     address: str,
     keys: list[str],
-    sizes: list[np.ndarray],
-    local_bytes: int,
+    places: tuple[np.ndarray, np.ndarray, int],
     description: dict[str, Any],
     positions: np.ndarray | None,
-) -> DistributedBags:
-    """Pickled bags, in a process that connects to the same scheduler."""
+) -> PartitionedRows:
+    """Pickled rows, in a process that connects to the same scheduler."""
     client = get_client(address)
     # Tasks of this client, so that partitions are kept as long as it needs them.
     futures = [
@@ -778,12 +768,15 @@ def _connected(
             f"The scheduler at {address} has no longer the partitions of these distributed bags: "
             "keep them in the process that pickled them, or read the files again."
         )
-    made = Partitions(client, futures, sizes, local_bytes)
-    return DistributedBags(made, description, positions)
+    return PartitionedRows(Partitions(client, futures, *places), description, positions)
 
 
 def _unchanged(bags: Bags) -> Bags:
     return bags
+
+
+def _bounds(ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+    return np.array([0, *(last for _, last in ranges)])
 
 
 def _places(segments: list[Segment]) -> np.ndarray:
@@ -861,13 +854,13 @@ def scan_bags(
     if not files:
         raise ValueError("paths is empty: name at least one file.")
     options = {"dtype": dtype, **options}
-    place = in_turn(client)
+    place = round_robin(client)
     shards = [
         client.submit(_shard, file, options, key=name_of("shard"), **next(place)) for file in files
     ]
     heads = results(client, [client.submit(_head, shard, key=name_of("head")) for shard in shards])
     _check_alike(files, heads)
-    futures, sizes = [], []
+    futures, n_bags = [], []
     for shard, head in zip(shards, heads, strict=True):
         ranges: Iterable[tuple[int, int]] = [(0, len(head["sizes"]))]
         if head["mapped"]:
@@ -878,10 +871,12 @@ def scan_bags(
             where = next(place) if head["mapped"] else {}
             part = client.submit(_bags_of, shard, first, last, key=name_of("bags"), **where)
             futures.append(part)
-            sizes.append(head["sizes"][first:last])
+            n_bags.append(last - first)
     targets = [head["target"] for head in heads]
+    offsets = offsets_of(np.concatenate([head["sizes"] for head in heads]))
+    made = Partitions(client, futures, offsets_of(n_bags), offsets, local_bytes)
     bunch = Bunch(
-        data=DistributedBags(Partitions(client, futures, sizes, local_bytes), heads[0]),
+        data=DistributedBags._of(made, heads[0]),
         target=None if any(part is None for part in targets) else np.concatenate(targets),
     )
     if heads[0]["target_names"] is not None:
@@ -910,7 +905,7 @@ def _head(shard: Bunch) -> dict[str, Any]:
 
 
 def _bags_of(shard: Bunch, first: int, last: int) -> Bags:
-    bags = bare(shard["data"])
+    bags = without_annotations(shard["data"])
     return bags if (first, last) == (0, len(bags)) else bags[first:last]
 
 
@@ -1009,29 +1004,27 @@ def scan_bag_folder(
         empty=empty,
         progress=(None, False),
     )
-    all_sizes = np.array([one.size for one in bags])
     row_bytes = max(1, kept_dtype.itemsize * bags[0].width)
-    offsets = offsets_of(all_sizes)
+    offsets = offsets_of([one.size for one in bags])
     ranges = list(bag_ranges(offsets, max(1, partition_bytes // row_bytes)))
     rows = max(offsets[last] - offsets[first] for first, last in ranges)
     check_memory(client, int(rows) * row_bytes)
-    futures, sizes, place = [], [], in_turn(client)
+    futures, place = [], round_robin(client)
     for first, last in ranges:
-        given = str(folder), put(client, bags[first:last], "files"), kept_dtype
+        given = str(folder), submit_value(client, bags[first:last], "files"), kept_dtype
         futures.append(client.submit(_read, *given, key=name_of("bags"), **next(place)))
-        sizes.append(all_sizes[first:last])
     description = {
         "n_features": bags[0].width,
         "dtype": kept_dtype,
         "is_sparse": False,
         "feature_names": None,
     }
-    made = Partitions(client, futures, sizes, local_bytes)
-    bunch = Bunch(data=DistributedBags(made, description))
+    made = Partitions(client, futures, _bounds(ranges), offsets, local_bytes)
+    bunch = Bunch(data=DistributedBags._of(made, description))
     bunch.update(fields_of(bags))
     bunch["dropped"] = dropped
     return bunch
 
 
 def _read(path: str, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
-    return bare(read_found(Path(path), bags, dtype))
+    return without_annotations(read_found(Path(path), bags, dtype))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,16 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.canonical import check_choice, whole_number
 from .._bags.distinct import rows_per_block
-from .._bags.segments import bag_ranges, pooling_matrix, segment_max, segment_min, segment_sum
+from .._bags.segments import (
+    bag_ranges,
+    offsets_of,
+    pooling_matrix,
+    segment_max,
+    segment_min,
+    segment_sum,
+)
 from .._fit.validation import check_bags
 from .._kernels.bag import (
     BAG_KERNELS,
@@ -27,14 +35,16 @@ from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory
 from .._kernels.pairs import (
     BLOCKS_HELD,
-    Block,
-    Side,
-    Wanted,
+    Needs,
+    PairBlock,
+    PreparedRows,
+    copy_upper,
+    each_block,
     earth_movers,
-    over_blocks,
     pair_reductions,
     require_pot,
     side_of,
+    squares,
 )
 
 
@@ -190,13 +200,9 @@ def bag_kernel(
     1.0
     """
     name = bag_kernel
-    if name not in BAG_KERNELS + LEARNED_KERNELS:
-        known = _listed(BAG_KERNELS + LEARNED_KERNELS)
-        raise ValueError(f"bag_kernel={name!r} is unknown: choose from {known}.")
-    if not callable(kernel) and kernel not in KERNELS:
-        raise ValueError(
-            f"kernel={kernel!r} is unknown: choose from {_listed(KERNELS)}, or pass a callable."
-        )
+    check_choice("bag_kernel", name, BAG_KERNELS + LEARNED_KERNELS)
+    if not callable(kernel):
+        check_choice("kernel", kernel, KERNELS)
     left, training = both_sides(X, Y)
     sides = [left] if Y is None else [left, training]
     if name in LEARNED_KERNELS:
@@ -236,10 +242,6 @@ def bag_kernel(
     values *= scale[:, None]
     values *= scale if Y is None else _scales(name, training, function, None)
     return values
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(map(repr, names))
 
 
 def _median(name: str, kernel: Any, gamma: str, training: Bags, random_state: Any) -> float:
@@ -397,24 +399,21 @@ def bag_distances(
     array([[0. , 0.5],
            [1.5, 0. ]])
     """
-    if metric not in BAG_METRICS:
-        raise ValueError(f"metric={metric!r} is unknown: choose one of {list(BAG_METRICS)}.")
+    check_choice("metric", metric, BAG_METRICS)
     if (directed or squared) and metric != "mind":
         raise ValueError(f'directed and squared require metric="mind", got metric={metric!r}.')
     if max_instances is not None:
         if metric != "emd":
             raise ValueError(f'max_instances requires metric="emd", got metric={metric!r}.')
-        whole = isinstance(max_instances, Integral) and not isinstance(max_instances, bool)
-        if not whole or max_instances < 1:
-            raise ValueError(f"max_instances={max_instances!r} is not a positive integer.")
+        max_instances = whole_number("max_instances", max_instances)
     if metric == "emd":
         require_pot()
     left, right = both_sides(X, Y)
     symmetric = Y is None
     if max_instances is not None:
         generator = check_random_state(random_state)
-        left = _drawn(left, int(max_instances), generator)
-        right = left if symmetric else _drawn(right, int(max_instances), generator)
+        left = _drawn(left, max_instances, generator)
+        right = left if symmetric else _drawn(right, max_instances, generator)
     # The instances whose copies fit into ``working_memory``.
     at_once = rows_per_block(max(1, int(_bytes_per_instance(left))))
     _require_room(left, right, symmetric, at_once)
@@ -425,10 +424,10 @@ def bag_distances(
             return earth_movers(rows, columns, symmetric=symmetric, n_jobs=n_jobs)
         if metric != "mind":
             return _hausdorff(rows, columns, metric, symmetric, n_jobs)
-        found = pair_reductions(
-            rows, columns, symmetric=symmetric, means=True, root=not squared, n_jobs=n_jobs
-        )
-        return found.there if directed else 0.5 * (found.there + found.back)
+        options: Any = {"symmetric": symmetric, "root": not squared, "n_jobs": n_jobs}
+        values_of = partial(squares, rows, columns)
+        found = pair_reductions(values_of, rows.offsets, columns.offsets, means=True, **options)
+        return found.to_columns if directed else 0.5 * (found.to_columns + found.to_rows)
 
     if symmetric or left.n_instances <= at_once:
         return computed(left)
@@ -449,24 +448,23 @@ def both_sides(X: Any, Y: Any) -> tuple[Bags, Bags]:
 
 
 def _hausdorff(
-    rows: Side, columns: Side, metric: str, symmetric: bool, n_jobs: int | None
+    rows: PreparedRows, columns: PreparedRows, metric: str, symmetric: bool, n_jobs: int | None
 ) -> np.ndarray:
-    distances = np.empty((len(rows.offsets) - 1, len(columns.offsets) - 1))
+    left, right = rows.offsets, columns.offsets
+    distances = np.empty((len(left) - 1, len(right) - 1))
+    needs = Needs(to_columns=True, to_rows=metric != "min")
 
-    def keep(block: Block, group: tuple[int, int], other: tuple[int, int]) -> None:
+    def fill(group: tuple[int, int], other: tuple[int, int]) -> None:
+        block = PairBlock.of(partial(squares, rows, columns), (left, right), group, other, needs)
         distances[slice(*group), slice(*other)] = _block_distances(block, metric)
 
-    wanted = Wanted(to_columns=True, to_rows=metric != "min")
-    over_blocks(rows, columns, wanted, keep, symmetric=symmetric, n_jobs=n_jobs)
+    each_block(left, right, fill, symmetric=symmetric, n_jobs=n_jobs)
     if symmetric:
-        # Exactly symmetric, because rounding depends on the side. Numbers of the entries would take
-        # as much memory as the entries.
-        for row in range(1, len(distances)):
-            distances[row, :row] = distances[:row, row]
+        copy_upper(distances, distances)
     return distances
 
 
-def _block_distances(block: Block, metric: str) -> np.ndarray:
+def _block_distances(block: PairBlock, metric: str) -> np.ndarray:
     if metric == "min":
         return np.sqrt(segment_min(block.to_columns, block.row_offsets))
     starts = block.column_offsets[:-1]
@@ -490,8 +488,7 @@ def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
         else start + np.sort(generator.choice(stop - start, most, replace=False))
         for start, stop in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)
     ]
-    sizes = [len(rows) for rows in kept]
-    return Bags(bags.instances[np.concatenate(kept)], np.concatenate([[0], np.cumsum(sizes)]))
+    return Bags(bags.instances[np.concatenate(kept)], offsets_of([len(rows) for rows in kept]))
 
 
 def _bytes_per_instance(bags: Bags) -> float:
@@ -517,7 +514,7 @@ def _require_room(left: Bags, right: Bags, symmetric: bool, at_once: int) -> Non
     )
 
 
-def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[Side, Side]:
+def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[PreparedRows, PreparedRows]:
     one, other = left.instances, right.instances
     if sparse.issparse(one) or sparse.issparse(other):
         one = sparse.csr_array(one, dtype=np.float64)

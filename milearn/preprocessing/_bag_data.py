@@ -52,12 +52,6 @@ class _Columns(BaseEstimator):
             out[:, at] = values
         return out
 
-    def _takes_remote_bags(self) -> bool:
-        raise TypeError(
-            f"{type(self).__name__} needs bag_data, which distributed bags do not have: use it on "
-            "the bags before they are sent to the workers."
-        )
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "columns_")
 
@@ -189,6 +183,9 @@ class BagData(TransformerMixin, _Columns):
         """
         check_is_fitted(self)
         return np.array(self.columns_, dtype=object)
+
+    def _takes_remote_bags(self) -> bool:
+        return True
 
     def _validated(self, X: Any, reset: bool) -> Bags:
         # The instances are not read, so that NaN among them do no harm.

@@ -28,11 +28,17 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.canonical import column_key
+from .._bags.canonical import check_choice, column_key
 from .._bags.distinct import instance_ranks
 from .._bags.rows_on_disk import converted, holds_text, is_read_in_blocks
 from .._bags.threads import inner_matrices
-from .._fit.validation import STORED_FLOATS, as_bags, validate_bags, validate_sample_weight
+from .._fit.validation import (
+    STORED_FLOATS,
+    as_bags,
+    check_n_labels,
+    validate_bags,
+    validate_sample_weight,
+)
 from .._kernels.centring import exact_factors
 
 # Steps whose output has the NaN of their input: scalers, selectors of features and "passthrough".
@@ -359,12 +365,8 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             return self
         labels = None
         if y is not None:
-            labels = np.asarray(y)
-            if labels.ndim == 0 or len(labels) != len(bags):
-                raise ValueError(
-                    f"y has {labels.size if labels.ndim == 0 else len(labels)} labels for "
-                    f"{len(bags)} bags: pass one label per bag (inconsistent numbers of samples)."
-                )
+            labels = np.atleast_1d(y)
+            check_n_labels(labels, bags)
             labels = labels[bags.bag_index]
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
@@ -632,9 +634,7 @@ class ClippedScaler(InstanceTransformer):
         self
             The fitted estimator.
         """
-        if not (isinstance(self.scaling, str) and self.scaling in _SCALINGS):
-            known = ", ".join(map(repr, _SCALINGS))
-            raise ValueError(f"scaling={self.scaling!r} is unknown: choose one of {known}.")
+        check_choice("scaling", self.scaling, _SCALINGS)
         if not isinstance(self.clip, Real) or isinstance(self.clip, bool) or not self.clip > 0:
             raise ValueError(f"clip={self.clip!r} is not a positive number.")
         bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite="allow-nan")

@@ -845,7 +845,7 @@ def check_error_string(estimator: Any, problem: Problem) -> None:
     blocks: list[Any] = _blocks(problem)
     blocks[2] = "text"
     refuses_fit(
-        estimator, blocks, problem.y, TypeError, "^Bag 2 is a string:", "a string for a bag"
+        estimator, blocks, problem.y, ValueError, "^Bag 2 holds strings:", "a string for a bag"
     )
 
 

@@ -124,18 +124,6 @@ def test_columns_beside_the_features():
     )
 
 
-def test_long_tables():
-    table = pa.table({"bag": ["b", "a", "b"], "f": [1.0, 2.0, 3.0], "y": [1, 0, 1]})
-    bags, y, ids = Bags.from_arrow(table, "bag", label="y", return_ids=True)
-    assert bags.instances.tolist() == [[1.0], [3.0], [2.0]]
-    assert y.tolist() == [1, 0]
-    assert ids.tolist() == ["b", "a"]
-    refuses(
-        lambda: Bags.from_arrow(table),
-        "The table has no column of lists: name the column of the bags.",
-    )
-
-
 def test_awkward_arrays():
     ak = pytest.importorskip("awkward", reason="the arrays of particle physics")
     if int(pa.__version__.split(".")[0]) < 17:
@@ -161,11 +149,15 @@ def test_frames_of_lists(library):
         frame = pa.table(columns).to_pandas(types_mapper=pd.ArrowDtype)
     else:
         frame = pd.DataFrame(columns)
-    bags, y, ids = Bags.from_frame(frame, "id", label="y", return_ids=True)
+    bags, y, ids = Bags.from_arrow(frame, "id", label="y", return_ids=True)
     assert_same(bags, NAMED)
     assert y.tolist() == [0, 1, 0]
     assert ids.tolist() == ["p", "q", "r"]
-    assert_same(Bags.from_frame(frame, features=["v", "u"]), NAMED[:, ["v", "u"]])
+    assert_same(Bags.from_arrow(frame, features=["v", "u"]), NAMED[:, ["v", "u"]])
+    refuses(
+        lambda: Bags.from_frame(frame, "id", label="y"),
+        "Column 'u' holds lists: a frame with one row per bag is read by Bags.from_arrow.",
+    )
 
 
 # -- empty and wrong ---------------------------------------------------------------------------
@@ -207,8 +199,6 @@ def test_a_missing_list_with_values_beneath_is_dropped_whole():
          "Instance 1 of 'instances' has 1 features but the first has 2: every instance must have"),
         (lambda: Bags.from_arrow(pa.array([[[1.0], None]])),
          "The column 'instances' has an instance that is missing (null)."),
-        (lambda: Bags.from_frame(pd.DataFrame({"f": [1.0]})),
-         "bag=None is for columns of lists: name the column of the bags."),
         (lambda: Bags.from_arrow(pa.array([["a"], ["b"]])),
          "The column 'instances' holds string values: encode them as numbers first, for example"),
         (lambda: Bags.from_arrow(pa.array([[datetime.date(2020, 1, 1)]])),
@@ -300,10 +290,10 @@ def test_what_does_not_go_out():
     graph = Bags(bags.instances, bags.offsets, bag_graph=np.eye(4))
     for call, sentence in (
         (graph.to_arrow, "Arrow does not hold bag_graph: save the bags by save_bags."),
-        (lambda: bags.to_arrow(y=[1]), "label has 1 entries for 4 bags."),
+        (lambda: bags.to_arrow(y=[1]), "y has shape (1,): give one entry for 4 bags."),
         (lambda: bags.to_frame(y=[1]), "y has shape (1,): give one entry for 4 bags."),
         (Bags(bags.instances, bags.offsets, instance_data={"label": wide}).to_arrow,
-         "instance_data has the name 'label' of a column: rename it."),
+         "Two columns would be named 'label': rename one."),
         (Bags(bags.instances, bags.offsets, instance_data={"w": wide}).to_arrow,
          "Arrow holds instance data of one or two dimensions only."),
         (Bags(bags.instances, bags.offsets, instance_data={"w": wide}).to_frame,

@@ -8,7 +8,6 @@ import pickle
 import joblib
 import numpy as np
 import pytest
-from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
 
@@ -129,26 +128,6 @@ def test_pickle(bags, protocol):
     assert_canonical(again)
     np.testing.assert_array_equal(again.bag_index, bags.bag_index)
     assert joblib.hash(again) == joblib.hash(bags)
-
-
-def _in_worker(bags):
-    values = bags.instances.data if sparse.issparse(bags.instances) else bags.instances
-    base = values
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    return base is not None, values.flags.writeable, joblib.hash(bags), bags[[1, 0]].sizes.tolist()
-
-
-def test_workers_get_read_only_memory_maps(tmp_path):
-    # One call for all kinds, mapped before or not: a pool of processes takes seconds to start.
-    kinds = [make() for make in KINDS.values()]
-    mapped = []
-    for number, bags in enumerate(kinds):
-        joblib.dump(bags, tmp_path / str(number))
-        mapped.append(joblib.load(tmp_path / str(number), mmap_mode="r"))
-    results = Parallel(n_jobs=2)(delayed(_in_worker)(bags) for bags in [*kinds, *mapped])
-    expected = [(True, False, joblib.hash(bags), [1, 2]) for bags in kinds]
-    assert results == expected * 2
 
 
 # -- immutability --------------------------------------------------------------------------------

@@ -55,10 +55,3 @@ def test_sparse_bags_no_bags_and_many_names():
     assert "sizes: min, quartiles, max" not in found
     assert found["feature names"] == "f0, f1, f2, f3, f4, f5, f6, f7, ... (92 more)"
     assert len(Bags(np.empty((0, 1)), [0])._repr_html_()) < 2000
-
-
-def test_rows_of_a_map_are_not_read(tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((4, 2), dtype=np.float32))
-    bags = Bags(np.load(tmp_path / "x.npy", mmap_mode="r"), [0, 1, 2, 4])[[2, 0]]
-    assert shown(bags)["dtype"] == "float32"
-    assert bags._instances is None

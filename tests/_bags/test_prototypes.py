@@ -23,8 +23,8 @@ def test_all_points_up_to_the_limits(n_points, n_bags, expected):
     assert limits.points(n_points, n_bags) == expected
 
 
-@pytest.mark.parametrize(("kind", "below"), [("bags", 100**2 // 2), ("sample", 50**2)])
-def test_all_bags_up_to_the_limits(kind, below):
+@pytest.mark.parametrize(("with_each_other", "below"), [(False, 100**2 // 2), (True, 50**2)])
+def test_all_bags_up_to_the_limits(with_each_other, below):
     bags = bags_of(20, 5)  # 100 instances
     for n_pairs, most, expected in (
         (100**2, 1000, 20),
@@ -32,7 +32,8 @@ def test_all_bags_up_to_the_limits(kind, below):
         (below, 1000, 10),
         (1, 1000, 1),
     ):
-        assert getattr(PrototypeLimits(n_pairs=n_pairs), kind)(bags, most) == expected
+        limits = PrototypeLimits(n_pairs=n_pairs)
+        assert limits.bags(bags, most, with_each_other=with_each_other) == expected
 
 
 def test_drawn_points_are_distinct_and_do_not_depend_on_the_order_of_bags():

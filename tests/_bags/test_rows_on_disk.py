@@ -204,19 +204,6 @@ def test_maps_of_joblib_are_pickled_by_value(tmp_path):
     assert_same(pickle.loads(whole), plain)
 
 
-def _is_mapped_here(bags):
-    return is_mapped(bags.instance_rows.matrix), float(bags.instances.sum(dtype=float))
-
-
-def test_workers_map_the_file_too(tmp_path):
-    plain = made(np.float32, n_bags=300, n_features=40)
-    bags = mapped_from(tmp_path, plain)
-    parts = [bags, bags[10:200], bags[[4, 250]]]
-    found = joblib.Parallel(n_jobs=2)(joblib.delayed(_is_mapped_here)(part) for part in parts)
-    expected = [plain, plain[10:200], plain[[4, 250]]]
-    assert found == [(True, float(bags.instances.sum(dtype=float))) for bags in expected]
-
-
 def test_the_hash_follows_the_file(tmp_path):
     plain = made()
     bags = mapped_from(tmp_path, plain)
@@ -329,11 +316,6 @@ def test_finite_values_are_checked_in_blocks(tmp_path):
                     check_bags(own)
                 with pytest.raises(ValueError, match=rf"^Bag {bag} contains {what} \(instance row"):
                     validate_bags(BagStatistics(), own, dtype=STORED_FLOATS)
-
-
-def test_sums_of_float16_do_not_overflow():
-    bags = Bags(np.full((50_000, 2), 60_000, dtype=np.float16), [0, 50_000])
-    assert BagStatistics("mean").fit_transform(bags).tolist() == [[60_000.0, 60_000.0]]
 
 
 def test_float16_becomes_float32_where_that_will_do():

@@ -10,10 +10,8 @@ import pytest
 from joblib import delayed
 from sklearn import config_context, get_config
 
-from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._bags.threads import Parallel, in_threads, one_blas_thread, working_threads
-from milearn.svm import MISVC
 from tests.blas import n_threads, two_threads
 
 
@@ -23,13 +21,6 @@ def _two_threads():
         yield
 
 
-def labelled_bags(seed=0, n_bags=400, size=10, n_features=8):
-    rng = np.random.default_rng(seed)
-    instances, y = rng.normal(size=(n_bags * size, n_features)), np.arange(n_bags) % 2
-    instances[::size][y == 1] += 2.0
-    return Bags(instances, np.arange(n_bags + 1) * size), y
-
-
 # -- threads of BLAS -------------------------------------------------------------------------------
 
 
@@ -37,20 +28,6 @@ def labelled_bags(seed=0, n_bags=400, size=10, n_features=8):
 def test_passes_have_one_thread(n_jobs):
     source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64, n_jobs=n_jobs)
     assert set(source.map(lambda block: n_threads())) == {1}
-    assert n_threads() == 2
-
-
-def test_fits_in_two_threads_are_those_of_one():
-    data = [labelled_bags(0), labelled_bags(1)]
-    expected = [MISVC(kernel="linear").fit(*each) for each in data]
-    with ThreadPoolExecutor(2) as pool:
-        fits = [
-            pool.submit(MISVC(kernel="linear", n_jobs=n_jobs).fit, *each)
-            for n_jobs in (None, 2)
-            for each in data
-        ]
-        for found, one in zip(fits, expected * 2, strict=True):
-            np.testing.assert_array_equal(found.result().coef_, one.coef_)
     assert n_threads() == 2
 
 

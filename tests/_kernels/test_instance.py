@@ -6,8 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from joblib import parallel_config
-from joblib.parallel import ThreadingBackend
 from scipy import sparse
 from sklearn.metrics.pairwise import (
     additive_chi2_kernel,
@@ -85,20 +83,6 @@ def test_a_users_kernel_must_return_a_matrix_of_the_pairs(rows):
         lambda left, right: sparse.csr_array(left) @ sparse.csr_array(right).T, **OPTIONS
     )
     np.testing.assert_allclose(kernel(*rows), rows[0] @ rows[1].T)
-
-
-def test_a_block_of_kernel_values_takes_no_job(rows):
-    class Counting(ThreadingBackend):
-        asked = 0
-
-        def configure(self, *args, **params):
-            type(self).asked += 1
-            return super().configure(*args, **params)
-
-    kernel, _ = instance_kernel("rbf", **OPTIONS)
-    with parallel_config(backend=Counting(), n_jobs=2):
-        kernel(*rows)
-    assert Counting.asked == 0
 
 
 @pytest.mark.parametrize("name", ["rbf", "laplacian"])

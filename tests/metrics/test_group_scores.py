@@ -91,7 +91,7 @@ def test_scorer_of_a_loss_and_what_it_refuses():
     expected = np.abs(y.reshape(20, 3).mean(axis=1) - model.predict(X).reshape(20, 3).mean(axis=1))
     np.testing.assert_allclose(scorer(model, X, y), -expected.mean())
     for column, options, error, sentence in (
-        ("patient", {}, ValueError, "of group 'P0' have different labels"),
+        ("patient", {}, ValueError, "of group 'P0' have two labels"),
         ("site", {}, ValueError, r"bag_data\['site'\], which the bags do not have; their"),
         ("patient", {"labels": "some"}, ValueError, "^labels='some' is unknown; choose one of"),
         ("patient", {"how": "median"}, ValueError, "^how='median' is unknown; choose one of max"),

@@ -155,7 +155,7 @@ def test_the_subsample_of_quantiles_does_not_depend_on_the_order(tmp_path):
 
 def test_errors():
     X = random_bags()
-    with pytest.raises(ValueError, match="scaling='robust' is unknown: choose one of 'standard'"):
+    with pytest.raises(ValueError, match="scaling='robust' is unknown; choose one of standard"):
         ClippedScaler("robust").fit(X)
     for clip in (0, -1.0, "3", True, np.nan):
         with pytest.raises(ValueError, match="is not a positive number"):
