@@ -18,6 +18,10 @@ constraint of an instance is violated, until the duality gap of the whole proble
 
 For a hard maximum in regression the points are the mixtures W_i, and the c_ij belong to the upper
 side of the tube.
+
+The rows of a Cholesky factor of the kernel matrix are explicit features, with which :mod:`.rows`
+ends at the same objectives. That took 1.0 to 4.1 times as long as the dual on Musk1, Elephant, Fox
+and Tiger (24 fits), 3.9 times on Musk2, and for a hard maximum 2.6 to 9.5 times.
 """
 
 from __future__ import annotations
