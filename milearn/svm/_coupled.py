@@ -94,21 +94,20 @@ def coupled(problems: Problems, settings: CoupledSettings) -> Coupled:
 
 
 def _over_rows(problems: Problems, settings: CoupledSettings) -> Coupled:
-    training, kernel = problems.training, problems.kernel
-    if not settings.minmax and kernel.linear:
-        return Coupled.of(problems, settings=settings)
-    candidates, bags = training.instances, None
+    training, kernel, bags, features = problems.training, problems.kernel, None, None
     if settings.minmax:
-        n_instances, candidates = training.size[1], _all_object_rows(training, kernel)
-        selected = Bags(candidates[:n_instances], training.offsets)
-        training = replace(training, selected=selected)
-    features = kernel_features(candidates, kernel, problems.n_components, problems.rng)
-    if settings.minmax:
-        bags = BagRows(features.transform(candidates[n_instances:]))
-    elif not settings.hard:
-        of_bags, of_instances = _scales(training, kernel, settings)
-        spread = np.repeat(of_bags, np.diff(training.offsets))
-        bags = BagRows(features.sums(candidates, spread, training.offsets), of_instances)
+        n_instances, rows = training.size[1], _all_object_rows(training, kernel)
+        training = replace(training, selected=Bags(rows[:n_instances], training.offsets))
+        bags = BagRows(rows[n_instances:])
+    if not kernel.linear:
+        rows = rows if settings.minmax else training.instances
+        features = kernel_features(rows, kernel, problems.n_components, problems.rng)
+        if bags is not None:
+            bags = BagRows(features.transform(bags.bags))
+        elif not settings.hard:
+            of_bags, of_instances = _scales(training, kernel, settings)
+            spread = np.repeat(of_bags, np.diff(training.offsets))
+            bags = BagRows(features.sums(rows, spread, training.offsets), of_instances)
     more = {"training": training, "features": features, "bags": bags}
     return Coupled.of(problems, settings=settings, **more)
 
@@ -143,7 +142,7 @@ class Coupled(Formulation):
     """Solved over rows: instances, or explicit features; or in the dual over kernel values."""
 
     settings: CoupledSettings
-    # Explicit features of bags.
+    # Rows of minima and maxima of bags, or explicit features of bags.
     bags: BagRows | None = None
     # Kernel values, for the dual.
     gram: BagGram | None = None
