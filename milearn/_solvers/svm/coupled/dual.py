@@ -133,8 +133,8 @@ class _Step:
         self.subgradient, self.mix = subgradient, bags.mix(subgradient)
         # A bag of one instance is that instance and needs no coupling.
         costs = np.ones(bags.n_bags) if coupling.hard else coupling.weights
-        self.tied = (np.diff(bags.offsets) > 1) & (costs > 0)
-        self.mixed = np.flatnonzero(self.tied | coupling.hard)
+        self.coupled = (np.diff(bags.offsets) > 1) & (costs > 0)
+        self.mixed = np.flatnonzero(self.coupled | coupling.hard)
         self.mixtures = np.zeros((0, bags.n_instances))
         if len(self.mixed):
             self.mixtures = bags.mixtures(subgradient)[self.mixed]
@@ -146,7 +146,7 @@ class _Step:
     def add(self, rows: np.ndarray) -> bool:
         """Generate the cuts of instances, and tell whether there was one."""
         # An instance of weight one is the mixture.
-        rows = rows[self.tied[self.owner[rows]] & (self.subgradient[rows] < 1.0)]
+        rows = rows[self.coupled[self.owner[rows]] & (self.subgradient[rows] < 1.0)]
         if len(rows):
             self.cut_products = np.concatenate([self.cut_products, self.bags.instances(rows)])
             self.cuts = np.concatenate([self.cuts, rows])
