@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from milearn import Bags
+from milearn._bags.segments import pooling_matrix
+from milearn._solvers.svm.coupled.gram import BagGram
 
 
 def random_bags(seed=0, n_bags=9, d=4, largest=6, *, centre=0.0, zeros=0.0):
@@ -22,6 +24,12 @@ def labelled_bags(seed=0, *, n_positive=3, n_negative=4, d=3, largest=3, shift=0
     instances = bags.instances.copy()
     instances[bags.offsets[:n_positive], 0] += shift
     return Bags(instances, bags.offsets), (np.arange(len(bags)) < n_positive).astype(int)
+
+
+def bag_gram(gram, offsets, of_bags, of_instances):
+    """Products of scaled sums of the instances of each bag, and of scaled instances."""
+    weights = pooling_matrix(offsets, np.repeat(of_bags, np.diff(offsets)))
+    return BagGram(gram, offsets, weights, of_instances)
 
 
 def tissues(seed, n_bags=60, size=100, d=300):

@@ -145,8 +145,8 @@ MemoryError_if_indefinite = MemoryError
 ConvergenceWarning
     If and only if ``converged_`` is False.
 
-rows_or_dual = The linear kernel on many {}, and landmarks, are fitted in passes over blocks of
-instances. Other problems are solved in the dual over kernel values.
+rows_or_dual = The linear kernel and landmarks are fitted in passes over blocks of instances. Other
+kernels are solved in the dual over kernel values.
 
 andrews2003 = .. [{}] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for
 Multiple-Instance Learning. NIPS 15, 2003.

@@ -41,7 +41,7 @@ from .._bags.segments import (
 )
 from .._bags.threads import Parallel
 from .memory import block_bytes as cached_bytes
-from .pairs import bags_of_rows, block_shape, own_sums, pair_reductions, side_of, squares
+from .pairs import block_shape, own_sums, pair_reductions, side_of, squares
 
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
@@ -55,44 +55,6 @@ _NEGLIGIBLE = 1e-14
 _ALONE = np.zeros(1, dtype=np.intp)
 
 Kernel = Callable[[Any, Any], np.ndarray]
-
-
-def symmetric_row_sums(
-    instances: Any, offsets: np.ndarray, kernel: Kernel, *, rows_at_once: int = 512
-) -> tuple[np.ndarray, np.ndarray]:
-    """sum_{x in bag} k(x, z) for every bag and instance z; kernel values are computed once.
-
-    Parameters
-    ----------
-    instances : ndarray or CSR of shape (n_instances, n_features)
-    offsets : ndarray of shape (n_bags + 1,)
-    kernel : callable, symmetric
-    rows_at_once : int
-        Rows and columns of a block of kernel values, which fits into the processor's cache.
-
-    Returns
-    -------
-    sums : ndarray of shape (n_bags, n_instances)
-    own : ndarray of shape (n_instances,), k(z, z)
-    """
-    n = instances.shape[0]
-    sums, own = np.zeros((len(offsets) - 1, n)), np.empty(n)
-    parts = [
-        (slice(start, min(start + rows_at_once, n)), instances[start : start + rows_at_once])
-        for start in range(0, n, rows_at_once)
-    ]
-    for number, (rows, left) in enumerate(parts):
-        mine, starts = bags_of_rows(offsets, rows)
-        for columns, right in parts[: number + 1]:
-            values = kernel(left, right)
-            sums[mine, columns] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
-            if columns == rows:
-                own[rows] = np.diagonal(values)
-                continue
-            other, starts_of_other = bags_of_rows(offsets, columns)
-            by_row = np.add.reduceat(values, starts_of_other, axis=1, dtype=np.float64)
-            sums[other, rows] += by_row.T
-    return sums, own
 
 
 def pair_sums(

@@ -96,7 +96,7 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
 
     Notes
     -----
-    {rows_or_dual: instances}
+    {rows_or_dual}
 
     [1]_ starts from the mean of each bag, and has two slacks per bag for "epsilon_insensitive",
     where this class has one.
@@ -266,7 +266,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
 
     Notes
     -----
-    {rows_or_dual: instances}
+    {rows_or_dual}
 
     If the lowest instance determines the value of a bag, change the sign of the targets.
 

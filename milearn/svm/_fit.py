@@ -57,13 +57,6 @@ class TrainingBags:
         return bool(self.bags.is_remote)
 
     @property
-    def is_in_memory(self) -> bool:
-        """Whether the instances are an array or CSR matrix and not a memory map."""
-        stored = self.stored
-        in_memory = isinstance(stored, np.ndarray) and not isinstance(stored, np.memmap)
-        return in_memory or sparse.issparse(stored)
-
-    @property
     def size(self) -> tuple[int, int, int]:
         """Numbers of used bags, of their instances, and of features."""
         return len(self.used), int(self.offsets[-1]), int(self.bags.shape[1])
@@ -211,20 +204,6 @@ class Problems:
     def options(self) -> SolverOptions:
         """The stopping rule of the estimator."""
         return SolverOptions(precision(self.estimator.tol), self.estimator.max_iter)
-
-    def by_rows(self) -> bool:
-        """Whether coupled problems are solved over rows, or in the dual over kernel values.
-
-        The dual has a variable for each instance, the problem over rows one for each feature.
-        """
-        training = self.training
-        if training.is_remote or self.n_components is not None:
-            return True
-        n_bags, n_instances, n_features = training.size
-        stored_elsewhere = not training.is_in_memory and n_instances * n_features > 2**25
-        many = n_instances > 20_000 or (n_bags > 500 and n_instances > 5_000)
-        tall = n_bags > 2 * n_features and n_instances > 150
-        return self.kernel.linear and (stored_elsewhere or many or tall)
 
     @property
     def n_threads(self) -> int:

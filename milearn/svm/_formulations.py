@@ -236,9 +236,7 @@ class Selection(Maximum):
 def kernel_features(
     rows: Any, kernel: Kernel, n_components: int | None, rng: np.random.RandomState
 ) -> FeatureMap:
-    """Explicit features by landmarks; for the linear kernel, the rows themselves."""
-    if kernel.linear:
-        return FeatureMap(rows.shape[1])
+    """Explicit features by landmarks."""
     assert n_components is not None
     features, smallest = landmark_features(rows, kernel.values, n_components, rng)
     if smallest < -1e-10:
@@ -275,7 +273,7 @@ def stored_rows(
     weights: np.ndarray, features: FeatureMap | None, numbers: Callable[[], np.ndarray]
 ) -> Stored:
     """A function with weights of features or explicit features, and its fitted attributes."""
-    if features is None or features.kernel is None:
+    if features is None:
         return stored_linear(weights)
     coef = weights @ features.factor.T
     attributes = {

@@ -1,21 +1,21 @@
 """Explicit features whose inner products approximate those of a kernel (Nystroem's method).
 
 The features of an instance are z(x) = Q' k(L, x) with landmarks L, so that z(x).z(x') is the inner
-product of the projections of x and x' onto the span of the landmarks. For a linear kernel z(x) = x.
-Features are computed in blocks and not stored.
+product of the projections of x and x' onto the span of the landmarks. Features are computed in
+blocks and not stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..._bags.blocks import Block, PassSource
-from ..._bags.segments import segment_index
+from ..._bags.segments import pooling_matrix, segment_index
 from .gram import Kernel, Matrix
 from .low_rank import choose_landmarks, whitening
 
@@ -23,15 +23,14 @@ from .low_rank import choose_landmarks, whitening
 _KERNEL_BYTES = 4 * 2**20
 
 
+@dataclass(frozen=True)
 class FeatureMap:
-    """Explicit features of rows: by landmarks of a kernel, or the rows themselves.
+    """Explicit features of rows by landmarks of a kernel.
 
     Parameters
     ----------
-    dim : int
-        Number of features.
-    kernel : callable, default=None
-        None if the rows themselves are the features.
+    kernel : callable
+        ``kernel(A, B)`` returns the matrix of shape (len(A), len(B)).
     landmarks : ndarray or CSR of shape (n_landmarks, n_columns)
     factor : ndarray of shape (n_landmarks, dim)
         Q above.
@@ -39,63 +38,43 @@ class FeatureMap:
         Rows of the landmarks in the training instances.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        kernel: Kernel | None = None,
-        landmarks: Matrix = None,
-        factor: Any = None,
-        chosen: Any = None,
-    ) -> None:
-        self.dim = dim
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.factor = factor
-        self.chosen = chosen
+    kernel: Kernel
+    landmarks: Matrix
+    factor: np.ndarray
+    chosen: np.ndarray
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return int(self.factor.shape[1])
 
     @property
     def rows_at_once(self) -> int:
         """Number of rows whose values in the computation of features fit into a cache."""
-        width = self.dim if self.kernel is None else int(self.landmarks.shape[0])
-        return max(1, _KERNEL_BYTES // (8 * width))
+        return max(1, _KERNEL_BYTES // (8 * len(self.factor)))
 
-    def transform(self, rows: Matrix) -> Matrix:
+    def transform(self, rows: Matrix) -> np.ndarray:
         """Features of rows, (n_rows, dim)."""
-        if self.kernel is None:
-            return rows
         out = np.empty((rows.shape[0], self.dim))
         for part, values in self._values(rows):
             np.matmul(values, self.factor, out=out[part])
         return out
 
-    def lazily(self, rows: Matrix) -> Any:
+    def lazily(self, rows: Matrix) -> KernelFeatures:
         """Features of rows, of which only the kernel values are computed."""
-        if self.kernel is None:
-            return rows
         return KernelFeatures(np.concatenate([K for _, K in self._values(rows)]), self.factor)
 
-    def scores(self, rows: Matrix, w: np.ndarray) -> np.ndarray:
-        """Products of the features of rows with weight vectors (dim,) or (dim, q)."""
-        if self.kernel is None:
-            return np.asarray(rows @ w)
-        weights = self.factor @ w
-        return np.concatenate([values @ weights for _, values in self._values(rows)])
-
-    def sums(self, rows: Matrix, weights: np.ndarray, offsets: np.ndarray) -> Matrix:
+    def sums(self, rows: Matrix, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Weighted sums of features over each bag's rows, (n_bags, dim)."""
-        n_bags, n_rows = len(offsets) - 1, int(offsets[-1])
-        matrix = sparse.csr_array((weights, np.arange(n_rows), offsets), shape=(n_bags, n_rows))
-        if self.kernel is None:
-            return matrix @ rows
-        total, owner = np.zeros((n_bags, len(self.factor))), segment_index(offsets)
+        matrix, owner = pooling_matrix(offsets, weights), segment_index(offsets)
+        total = np.zeros((len(offsets) - 1, len(self.factor)))
         for part, values in self._values(rows):
             bags = slice(int(owner[part.start]), int(owner[part.stop - 1]) + 1)
             total[bags] += matrix[bags, part] @ values
-        return total @ self.factor
+        return np.asarray(total @ self.factor)
 
     def _values(self, rows: Matrix) -> Iterator[tuple[slice, np.ndarray]]:
         """Kernel values of some rows at a time with the landmarks."""
-        assert self.kernel is not None
         for first in range(0, rows.shape[0], self.rows_at_once):
             some = rows[first : first + self.rows_at_once]
             if not sparse.issparse(some):
@@ -127,7 +106,7 @@ def landmark_features(
     landmarks = rows[chosen]
     matrix = np.asarray(kernel(landmarks, landmarks), dtype=np.float64)
     factor, smallest = whitening(matrix)
-    return FeatureMap(factor.shape[1], kernel, landmarks, factor, chosen), smallest
+    return FeatureMap(kernel, landmarks, factor, chosen), smallest
 
 
 class KernelFeatures:

@@ -284,7 +284,7 @@ def instance_landmarks(
     # Small eigenvalues and the signs of eigenvectors are rounding, which must not choose.
     factor, _ = whitening(np.asarray(values(landmarks, landmarks), dtype=np.float64), 1e-6)
     factor = factor @ (factor / np.maximum(np.linalg.norm(factor, axis=0), 1e-300)).T
-    return FeatureMap(factor.shape[1], values, landmarks, factor, rows)
+    return FeatureMap(values, landmarks, factor, rows)
 
 
 def transformed_source(source: PassSource, features: FeatureMap) -> ArraySource:

@@ -7,6 +7,7 @@ import itertools
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy import sparse
 
 from milearn._kernels.bag import (
     BAG_KERNELS,
@@ -17,8 +18,9 @@ from milearn._kernels.bag import (
 from milearn._kernels.instance import instance_kernel
 from milearn._solvers.common.gram import KernelGram, LinearGram
 from milearn._solvers.svm.coupled.dual import solve_step
-from milearn._solvers.svm.coupled.gram import PrecomputedGram, SetKernelGram
+from milearn._solvers.svm.coupled.gram import BagGram
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
+from tests.bags import bag_gram
 from tests.oracles import highest_of
 
 LOSSES = ["l1", "l2", "epsilon_insensitive"]
@@ -38,11 +40,12 @@ def problem(seed, n_bags=8, d=3, name="normalized_set"):
     if name == "minmax":
         own = minmax_vectors(X, np.arange(len(X) + 1))
         rows = np.concatenate([own, minmax_vectors(X, offsets)])
-        return PrecomputedGram(LinearGram(rows), offsets), rows[len(X) :], own
+        whole = sparse.eye_array(n_bags, len(rows), k=len(X), format="csr")
+        return BagGram(LinearGram(rows), offsets, whole, np.ones(len(X))), rows[len(X) :], own
     kernel, _ = instance_kernel("linear", gamma=1.0)
     scales = bag_scales(name, X, offsets, kernel), instance_scales(name, X, kernel)
     bags = scales[0][:, None] * np.add.reduceat(X, offsets[:-1], axis=0)
-    return SetKernelGram(LinearGram(X), offsets, *scales), bags, scales[1][:, None] * X
+    return bag_gram(LinearGram(X), offsets, *scales), bags, scales[1][:, None] * X
 
 
 def losses(seed, n_bags, task):
@@ -130,7 +133,7 @@ def test_larger_problems_close_their_gap(task, loss_name):
     X = rng.normal(size=(offsets[-1], 5))
     kernel, _ = instance_kernel("rbf", gamma=0.2)
     scales = bag_scales("normalized_set", X, offsets, kernel), np.ones(len(X))
-    objects = SetKernelGram(KernelGram(X, kernel, 2**27), offsets, *scales)
+    objects = bag_gram(KernelGram(X, kernel, 2**27), offsets, *scales)
     loss = losses(0, 40, task)
     for strength in (0.01, 0.3, 10.0):
         coupling = Coupling(loss_name, strength * loss.weights, epsilon=0.02)

@@ -15,11 +15,7 @@ from milearn._bags.segments import segment_argmax, segment_max
 from milearn._kernels.bag import bag_scales, instance_scales
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.svm.coupled.cccp import (
-    coupled_objective,
-    solve_coupled,
-)
-from milearn._solvers.svm.coupled.gram import SetKernelGram
+from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
 from milearn._solvers.svm.coupled.rows import CoupledLimits, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.labels import (
@@ -30,6 +26,7 @@ from milearn._solvers.svm.maximum.labels import (
 )
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_affinity, make_bags
+from tests.bags import bag_gram
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
@@ -69,7 +66,7 @@ def tied(bags, signs, weights, kind):
     if task == "regression":
         top = segment_max(bags.instances @ rng.normal(size=bags.shape[1]), bags.offsets)
         loss = Tube(50.0 + 3.0 * top + 0.3 * rng.normal(size=len(bags)), weights, 0.4)
-    scales = np.ones(len(bags)), np.ones(bags.n_instances)
+    scales = 1.0 / bags.sizes, np.ones(bags.n_instances)
     if name != "max":
         scales = (
             bag_scales(kernel, bags.instances, bags.offsets, linear_kernel),
@@ -153,14 +150,12 @@ def test_rows_that_cross_the_margin_join_the_working_set():
 def test_tied_bags_by_passes_are_those_of_the_dual(seed, cost, kind, near_rows):
     bags, signs, weights = data(seed, cost)
     loss, coupling, scales = tied(bags, signs, weights, kind)
-    gram = SetKernelGram(LinearGram(bags.instances), bags.offsets, *scales)
+    gram = bag_gram(LinearGram(bags.instances), bags.offsets, *scales)
     first = bags.offsets[:-1]
-    subgradient = np.zeros(bags.n_instances)
-    subgradient[first] = 1.0
     found = solve_coupled_rows(
         source(bags), loss, coupling, kind[1], first, OPTIONS, 1e-6, limits=near_rows[1]
     )
-    dual = solve_coupled(gram, loss, coupling, subgradient, OPTIONS)
+    dual = solve_coupled(gram, loss, coupling, first, OPTIONS)
     assert found.converged
     assert 0 <= found.dual_gap <= 1e-6 * found.objective
     assert (np.diff(found.history) <= 0).all()
@@ -182,13 +177,11 @@ def test_a_hard_maximum_ends_in_the_minimum_of_the_dual_from_every_start(seed):
     bags, targets = make_affinity(30, 6, n_relevant=4, bag_size=(1, 4), random_state=seed)
     ones = np.ones(len(bags))
     loss, coupling = Tube(targets, (0.1, 1.0, 3.0)[seed % 3] * ones, 0.5), Coupling("max", ones)
-    scales = ones, np.ones(bags.n_instances)
-    gram = SetKernelGram(LinearGram(bags.instances), bags.offsets, *scales)
-    drawn = np.random.default_rng(seed).integers(0, np.diff(bags.offsets))
-    drawn = bags.offsets[:-1] + drawn
-    subgradient = np.bincount(drawn, minlength=bags.n_instances).astype(float)
-    for start, first in (("auto", None), (drawn, subgradient)):
-        dual = solve_coupled(gram, loss, coupling, first, OPTIONS)
+    scales = 1.0 / bags.sizes, np.ones(bags.n_instances)
+    gram = bag_gram(LinearGram(bags.instances), bags.offsets, *scales)
+    drawn = bags.offsets[:-1] + np.random.default_rng(seed).integers(0, bags.sizes)
+    for start in ("auto", drawn):
+        dual = solve_coupled(gram, loss, coupling, start, OPTIONS)
         for tol in (1e-5, 1e-8):
             found = solve_coupled_rows(source(bags), loss, coupling, "set", start, OPTIONS, tol)
             assert found.objective == pytest.approx(dual.objective, rel=2 * tol)

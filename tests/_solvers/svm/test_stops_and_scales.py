@@ -14,7 +14,6 @@ from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.qp import QPProblem, solve_qp, sparse_columns
 from milearn._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled, top_subgradient
-from milearn._solvers.svm.coupled.gram import SetKernelGram
 from milearn._solvers.svm.coupled.rows import solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
@@ -24,6 +23,7 @@ from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.selection import SelectionSettings, solve_selection
 from milearn.exceptions import SolverError
+from tests.bags import bag_gram
 
 SETTINGS = SelectionSettings(
     slack_bound=2.0,
@@ -49,11 +49,6 @@ def problem(weights=1.0):
     return BinaryProblem(LinearGram(X), offsets, signs, weights * ones)
 
 
-def coupled_bags(X, offsets):
-    ones = np.ones(len(offsets) - 1), np.ones(len(X))
-    return SetKernelGram(LinearGram(X), offsets, *ones)
-
-
 def run(name, options, targets=None):
     X, offsets, signs, ones = bags()
     loss = Hinge(signs, ones) if targets is None else Tube(targets, ones, nu=0.5)
@@ -70,7 +65,8 @@ def run(name, options, targets=None):
     if name == "selection":
         return solve_selection(problem(), SETTINGS, options)
     if name == "coupled":
-        return solve_coupled(coupled_bags(X, offsets), loss, coupling, None, options)
+        gram = bag_gram(LinearGram(X), offsets, ones, np.ones(len(X)))
+        return solve_coupled(gram, loss, coupling, "auto", options)
     return solve_coupled_rows(source, loss, coupling, "set", "auto", options, 1e-6)
 
 

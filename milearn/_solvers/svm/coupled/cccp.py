@@ -21,7 +21,7 @@ from ...common.cccp import CCCPSolution, SolverOptions, cccp
 from ...common.passes import HighestInstances, is_constant
 from ..losses import BagLoss, Coupling, Tube
 from .dual import StepSolution, solve_step
-from .gram import BagGram, UncoupledGram
+from .gram import BagGram
 
 # Relative difference of scores that counts as rounding.
 _TIE_TOL = 1e-7
@@ -82,7 +82,7 @@ def highest_of_hard(bags: BagGram, loss: Tube) -> Callable[[np.ndarray, float], 
     at_zero = loss.value(zeros, loss.free(zeros)[0])
 
     def along(rows: np.ndarray) -> np.ndarray:
-        return np.asarray((descent @ bags.means())[rows])
+        return np.asarray((descent @ bags.cross)[rows])
 
     rule = HighestInstances(bags.offsets, np.arange(bags.n_bags), along)
 
@@ -92,18 +92,6 @@ def highest_of_hard(bags: BagGram, loss: Tube) -> Callable[[np.ndarray, float], 
         return found
 
     return subgradient
-
-
-def _highest_by_means(
-    bags: BagGram, loss: Tube, linearise: Callable[[np.ndarray, float], np.ndarray], tol: float
-) -> np.ndarray:
-    """The subgradient of a hard maximum under the model of the means of the bags."""
-    means, sizes = bags.means(), np.diff(bags.offsets)
-    products = segment_sum(means.T, bags.offsets).T / sizes
-    gram = UncoupledGram(0.5 * (products + products.T))
-    coupling, each = Coupling.none(bags.n_bags), np.ones(bags.n_bags)
-    found = solve_step(gram, loss, coupling, each, tol=tol)
-    return linearise((found.of_bags + found.of_instances) @ means, found.objective)
 
 
 def coupled_objective(
@@ -126,7 +114,7 @@ def solve_coupled(
     bags: BagGram,
     loss: BagLoss,
     coupling: Coupling,
-    start: np.ndarray | None,
+    start: str | np.ndarray,
     options: SolverOptions,
 ) -> CoupledResult:
     """Minimise J.
@@ -136,11 +124,11 @@ def solve_coupled(
     bags : BagGram
     loss : Hinge or Tube
     coupling : Coupling
-    start : ndarray of shape (n_instances,) or None
-        First subgradient. None takes the highest instances under the SVM without coupling, or for a
-        hard maximum under the SVM of the means. With equal weights, the linearisation at f = 0,
-        nearly every bag would have a violated constraint, and the first problem would take longer
-        than all others.
+    start : {"auto", "mean"} or ndarray of int of shape (n_bags,)
+        First linearisation: the highest instances under the SVM without coupling, or for a hard
+        maximum under the SVM of the means; the mean of each bag; or given rows. With the means, the
+        linearisation at f = 0, nearly every bag would have a violated constraint, and the first
+        problem would take longer than all others.
     options : SolverOptions
     """
     offsets, scale = bags.offsets, loss.objective_scale
@@ -170,18 +158,14 @@ def solve_coupled(
             solution=solution,
         )
 
-    if start is None and coupling.hard:
-        start = _highest_by_means(bags, cast(Tube, loss), linearise, 0.1 * options.tol)
-    elif start is None:
-        svm = solve_step(
-            bags,
-            loss,
-            Coupling.none(bags.n_bags),
-            equal_subgradient(offsets),
-            tol=0.1 * options.tol,
-        )
-        start = top_subgradient(svm.scores, offsets)
-    run = cccp(step, start, options, 0.1 * options.tol, certified=True)
+    first = equal_subgradient(offsets)
+    if not isinstance(start, str):
+        first = np.bincount(start, minlength=bags.n_instances).astype(np.float64)
+    elif start == "auto":
+        free, tol = Coupling.none(bags.n_bags), 0.1 * options.tol
+        svm = solve_step(bags, loss, free, first, tol=tol)
+        first = linearise(svm.scores, svm.objective)
+    run = cccp(step, first, options, 0.1 * options.tol, certified=True)
     point: _DualPoint = run.point
     return CoupledResult(
         **run.outcome(),

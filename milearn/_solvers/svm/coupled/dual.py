@@ -18,6 +18,10 @@ constraint of an instance is violated, until the duality gap of the whole proble
 
 For a hard maximum in regression the points are the mixtures W_i, and the c_ij belong to the upper
 side of the tube.
+
+The rows of a Cholesky factor of the kernel matrix are explicit features, with which :mod:`.rows`
+ends at the same objectives. That took 1.0 to 4.1 times as long as the dual on Musk1, Elephant, Fox
+and Tiger (24 fits), 3.9 times on Musk2, and for a hard maximum 2.6 to 9.5 times.
 """
 
 from __future__ import annotations
@@ -129,8 +133,8 @@ class _Step:
         self.subgradient, self.mix = subgradient, bags.mix(subgradient)
         # A bag of one instance is that instance and needs no coupling.
         costs = np.ones(bags.n_bags) if coupling.hard else coupling.weights
-        self.tied = (np.diff(bags.offsets) > 1) & (costs > 0)
-        self.mixed = np.flatnonzero(self.tied | coupling.hard)
+        self.coupled = (np.diff(bags.offsets) > 1) & (costs > 0)
+        self.mixed = np.flatnonzero(self.coupled | coupling.hard)
         self.mixtures = np.zeros((0, bags.n_instances))
         if len(self.mixed):
             self.mixtures = bags.mixtures(subgradient)[self.mixed]
@@ -142,7 +146,7 @@ class _Step:
     def add(self, rows: np.ndarray) -> bool:
         """Generate the cuts of instances, and tell whether there was one."""
         # An instance of weight one is the mixture.
-        rows = rows[self.tied[self.owner[rows]] & (self.subgradient[rows] < 1.0)]
+        rows = rows[self.coupled[self.owner[rows]] & (self.subgradient[rows] < 1.0)]
         if len(rows):
             self.cut_products = np.concatenate([self.cut_products, self.bags.instances(rows)])
             self.cuts = np.concatenate([self.cuts, rows])

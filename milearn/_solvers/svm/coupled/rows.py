@@ -108,7 +108,7 @@ def solve_coupled_rows(
     unit_loss, middle, size = loss.standardised()
     weights = coupling.weights if coupling.squared else coupling.weights / size
     unit_coupling = Coupling(coupling.loss, weights, coupling.epsilon / size)
-    model = _Coupled(source, unit_loss, unit_coupling, bag_kernel, limits)
+    model = _Model(source, unit_loss, unit_coupling, bag_kernel, limits)
     own_start = isinstance(start, str) and start == "auto"
     held = model.means() if isinstance(start, str) else model.given(start)
     # In a fine problem the start is the same as in the dual.
@@ -143,7 +143,7 @@ def solve_coupled_rows(
     )
 
 
-class _Coupled:
+class _Model:
     """The problem for :func:`...common.descent.descend`."""
 
     def __init__(
@@ -169,7 +169,7 @@ class _Coupled:
             else:
                 self.bags, self.scales = bag_kernel.bags, bag_kernel.scales
             # A bag of one instance is that instance and needs no coupling.
-            self.tied = np.flatnonzero((coupling.weights > 0) & (sizes > 1))
+            self.coupled = np.flatnonzero((coupling.weights > 0) & (sizes > 1))
         self.n_bags, self.n_instances = len(sizes), source.n_instances
         # Breaks ties of a hard maximum.
         self.second: np.ndarray | None = None
@@ -303,34 +303,34 @@ class _Coupled:
     def _coupled_problem(
         self, held: Witnesses, view: _View, missing: np.ndarray
     ) -> tuple[GroupProblem, np.ndarray]:
-        tied, coupling, n = self.tied, self.coupling, self.n_bags
+        coupled, coupling, n = self.coupled, self.coupling, self.n_bags
         everyone = np.arange(n)
         upper, lower = (
             (everyone, self.bags, self.n_instances + side * n + everyone) for side in range(2)
         )
         groups = _loss_groups(self.loss, upper, lower)
-        if len(tied) == 0:
+        if len(coupled) == 0:
             return _assembled(groups, 0)
         place = np.full(n, -1)
-        place[tied] = np.arange(len(tied))
+        place[coupled] = np.arange(len(coupled))
         missing, near = missing[place[missing] >= 0], place[view.owners] >= 0
         owners, numbers = view.owners[near], view.numbers[near]
         rows = view.rows if near.all() else view.rows[near]
-        own = np.r_[place[tied], place[missing], place[owners]]
+        own = np.r_[place[coupled], place[missing], place[owners]]
         differences = [
-            self.bags[tied] - held.vectors[tied],
+            self.bags[coupled] - held.vectors[coupled],
             held.vectors[missing] - self.bags[missing],
             rows - self.bags[owners],
         ]
         more = _Groups(
             own,
             stacked(differences),
-            np.r_[self.n_instances + 2 * n + tied, held.numbers[missing], numbers],
+            np.r_[self.n_instances + 2 * n + coupled, held.numbers[missing], numbers],
             e=np.zeros((len(own), groups[0].e.shape[1])),
             c=np.full(len(own), -coupling.margin),
-            costs=coupling.weights[tied],
+            costs=coupling.weights[coupled],
         )
-        return _assembled([*groups, more], len(tied) if coupling.squared else 0)
+        return _assembled([*groups, more], len(coupled) if coupling.squared else 0)
 
 
 # -- passes ----------------------------------------------------------------------------------------
