@@ -8,7 +8,7 @@ from .._compat import StrOptions, with_callbacks
 from .._constraints import Constraints
 from .._fit.threads import fit_context
 from ..base import BagClassifier
-from ._base import INSTANCE_KERNELS, BaseMISVM
+from ._base import BaseMISVM
 from ._fit import class_problems, solve_and_store
 from ._formulations import maximum
 
@@ -38,7 +38,6 @@ class MISVC(BaseMISVM, BagClassifier):
     C : float, default=10.0
         Cost of a bag's slack relative to the norm of w. Must be positive.
     {kernel}
-        {precomputed}
     {gamma}
     {landmarks}
     slack : {"bag", "instance"}, default="bag"
@@ -62,9 +61,9 @@ class MISVC(BaseMISVM, BagClassifier):
     {coef_: (1, n_features) or (n_classes, n_features)}
     {dual_coef_: (1, n_support) or (n_classes, n_support)}
     {support_}
-    {support_vectors_: the linear kernel and a precomputed one}
+    {support_vectors_: the linear kernel}
     {intercept_: (1,) or (n_classes,)}
-    {gamma_: the linear kernel and a precomputed one}
+    {gamma_: the linear kernel}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
     {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
@@ -96,7 +95,7 @@ class MISVC(BaseMISVM, BagClassifier):
     -----
     A fit from the means of bags can end in a poor local minimum if few instances decide.
     ``init="auto"`` therefore also tries up to 2,000 instances of positive bags as directions, and
-    keeps the lowest objective. Precomputed and indefinite kernels start from the means only.
+    keeps the lowest objective. Indefinite kernels start from the means only.
 
     References
     ----------
@@ -114,9 +113,7 @@ class MISVC(BaseMISVM, BagClassifier):
     (3,)
     """
 
-    _parameter_constraints = Constraints(
-        kernel=INSTANCE_KERNELS, slack=[StrOptions({"bag", "instance"})]
-    )
+    _parameter_constraints = Constraints(slack=[StrOptions({"bag", "instance"})])
 
     def __init__(
         self,
@@ -201,7 +198,6 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     C : float, default=10.0
         Cost of an instance's slack relative to the norm of w. Must be positive.
     {kernel}
-        {precomputed}
     {gamma}
     {landmarks}
     init : {"auto", "mean", "bag", "random"}, default="auto"
@@ -225,9 +221,9 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     {coef_: (1, n_features) or (n_classes, n_features)}
     {dual_coef_: (1, n_support) or (n_classes, n_support)}
     {support_}
-    {support_vectors_: the linear kernel and a precomputed one}
+    {support_vectors_: the linear kernel}
     {intercept_: (1,) or (n_classes,)}
-    {gamma_: the linear kernel and a precomputed one}
+    {gamma_: the linear kernel}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
     {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
@@ -275,9 +271,7 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     True
     """
 
-    _parameter_constraints = Constraints(
-        init=[StrOptions({"auto", "mean", "bag", "random"})], kernel=INSTANCE_KERNELS
-    )
+    _parameter_constraints = Constraints(init=[StrOptions({"auto", "mean", "bag", "random"})])
 
     def __init__(
         self,
