@@ -120,10 +120,9 @@ def max_margin_clusters(
         counts = np.bincount(clusters, minlength=k)
         witnesses = gather(source, rows[order])
         risk = LinearisedRisk(witnesses, counts, balance=balance)
-        first = np.zeros(balance.dim(k, d)) if before is None else balance.split(before.weights)
-        solved = cutting_plane(
-            risk, first, C, tol, scale=scale, held=balance.held, max_iter=max_cuts
-        )
+        first = balance.split(np.zeros((k, d)) if before is None else before.weights)
+        held = balance.n_held, balance.width
+        solved = cutting_plane(risk, first, C, tol, scale=scale, held=held, max_iter=max_cuts)
         n_cuts += solved.n_iter
         weights = balance.join(solved.w, k)
         rows, clusters, hinges = problem.choose(weights)

@@ -75,8 +75,8 @@ def linearised(witnesses, clusters, k, C, balance, m, tol):
     given = Balance.of(m, balance, k)
     counts = np.bincount(clusters, minlength=k)
     risk = LinearisedRisk(witnesses[order], counts, balance=given)
-    start = np.zeros(given.dim(k, len(m)))
-    result = cutting_plane(risk, start, C, tol, held=given.held)
+    start = given.split(np.zeros((k, len(m))))
+    result = cutting_plane(risk, start, C, tol, held=(given.n_held, given.width))
     return result, given.join(result.w, k)
 
 
