@@ -169,16 +169,6 @@ def test_the_gap_of_sparse_features_far_from_zero_is_true():
         assert found.dual_gap_ <= 1e-6 * found.objective_
 
 
-def test_memory_maps_and_half_precision(tmp_path):
-    bags, y = random_case(7, 50, 4, 30)
-    model = MICoxPH().fit(bags.with_instances(bags.instances.astype(np.float16)), y)
-    np.save(tmp_path / "rows.npy", bags.instances.astype(np.float16))
-    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    found = MICoxPH().fit(Bags(mapped, bags.offsets), y)
-    np.testing.assert_allclose(found.coef_, model.coef_, atol=1e-6)
-    np.testing.assert_allclose(found.predict(bags), model.predict(bags), atol=1e-5)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_events_of_the_last_time_alone(weighted):
     """All that happened was expected: residuals are rounding, which may have one sign."""
