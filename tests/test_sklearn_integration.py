@@ -25,7 +25,6 @@ from sklearn.feature_selection import RFE, SequentialFeatureSelector
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import make_scorer, roc_auc_score
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -52,7 +51,6 @@ from sklearn.utils import resample, shuffle
 from milearn import Bags
 from milearn._bags.container import _ADVICE
 from milearn.baselines import SingleInstance
-from milearn.metrics import bag_kernel
 from milearn.preprocessing import AppendBagData, BagStatistics, InstanceTransformer
 from milearn.svm import MISVC, BagSVC, CoupledMISVC
 from tests.toys import LeastSquaresBags, two_level_bags
@@ -311,27 +309,6 @@ def test_one_vs_rest(classifier):
     columns = [clone(classifier).fit(bags, y == k).decision_function(bags) for k in range(3)]
     np.testing.assert_allclose(meta.decision_function(bags), np.column_stack(columns))
     np.testing.assert_array_equal(meta.predict(bags), np.argmax(columns, axis=0))
-
-
-def test_labels_share_a_precomputed_kernel(bags, y):
-    labels = np.column_stack([y, y[::-1]])
-    computed = []
-
-    def kernel(a, b):
-        computed.append(a.shape[0] * b.shape[0])
-        return rbf_kernel(a, b, gamma=0.1)
-
-    direct = MultiOutputClassifier(MISVC(kernel=kernel, init="mean")).fit(bags, labels)
-    once = bags.with_instances(kernel(bags.instances, bags.instances))
-    computed.clear()
-    shared = MultiOutputClassifier(MISVC(kernel="precomputed", init="mean")).fit(once, labels)
-    assert computed == []
-    np.testing.assert_array_equal(shared.predict(once), direct.predict(bags))
-    gram = bag_kernel(bags, kernel=kernel)
-    computed.clear()
-    rows = MultiOutputClassifier(SVC(kernel="precomputed")).fit(gram, labels)
-    assert computed == []
-    assert rows.predict(gram).shape == labels.shape
 
 
 def test_labels_share_the_kernels_in_a_memory(bags, y, tmp_path):

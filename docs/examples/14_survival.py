@@ -94,14 +94,16 @@ axes[1].legend(frameon=False)
 # ----------------------------------------------
 # A fitted model predicts the probability of survival at any observed time, and ``witness`` is the patch that determines
 # the risk of a patient. In this example the patches of the lesion come first in each bag.
+from scipy.interpolate import interp1d
+
 scaler, cox = models["MICoxPH"].fit(X[:120], y[:120])
 new = scaler.transform(X[120:])
 order = np.argsort(cox.predict(new))
 years = np.array([0.5, 1.0, 2.0])
+survival = interp1d(cox.unique_times_, cox.predict_survival_function(new), kind="previous")(years)
 for name, patient in (("lowest", order[0]), ("median", order[20]), ("highest", order[-1])):
-    [function] = cox.predict_survival_function(new[[patient]])
     print(
-        f"{name:8s} risk: alive after {years} years with probability {function(years).round(2)}, "
+        f"{name:8s} risk: alive after {years} years with probability {survival[patient].round(2)}, "
         f"severity {severity[120 + patient]:.2f}"
     )
 first = cox.witness(new) - new.offsets[:-1]

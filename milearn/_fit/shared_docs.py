@@ -44,9 +44,6 @@ kernel : str or callable, default="rbf"
     Kernel between instances: a name of scikit-learn ("linear", "rbf", "poly", ...) or a callable.
     The negative part of an indefinite kernel is dropped with a warning.
 
-precomputed = With "precomputed", rows of ``X.instances`` are kernel values with all training
-instances.
-
 landmarks = n_components : int, "auto" or None, default="auto"
     Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto" is
     None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.

@@ -69,7 +69,7 @@ from ._judgement import (
     value_judge,
     weights_of,
 )
-from ._plan import AVERAGE, SizeLimits, size_plan
+from ._plan import AVERAGE, SizeLimits, SizePlan, size_plan
 
 INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
 LOGISTIC, SHARE = "logistic", "share"
@@ -149,6 +149,8 @@ class Search:
     folds : list of (train, test)
     start : float
         When the fit began, by ``time.perf_counter``.
+    size : SizePlan, default=None
+        By default, that of the bags.
 
     Attributes
     ----------
@@ -173,18 +175,20 @@ class Search:
         seed: int,
         folds: Folds,
         start: float,
+        size: SizePlan | None = None,
     ) -> None:
-        self.name, self.task = type(estimator).__name__, task
+        self.estimator, self.name, self.task = estimator, type(estimator).__name__, task
         self.time_limit, self.n_jobs = estimator.time_limit, estimator.n_jobs
         self.verbose = bool(estimator.verbose)
         self.merged, self.seed = merged, seed
         self.limits = estimator._size_limits
-        self.size = size_plan(merged.bags, self.limits)
+        self.size = size or size_plan(merged.bags, self.limits)
         self.folds = folds[: self.size.n_scored_folds]
         regression, scoring = is_regressor(estimator), getattr(estimator, "scoring", "")
         self.data = FitData(targets, n_columns, regression, merged.weights, self.size.cost)
         self.judge = value_judge(self.data) if regression else class_judge(self.data, scoring)
-        self._check_memory()
+        if size is None:
+            self._check_memory()
         self.skipped = list(self.size.notes)
         self.start, self.stopped = start, False
         self._prepared: dict[CandidateName, Candidate] = {}
@@ -499,11 +503,10 @@ class Search:
         return np.diff(times)
 
     def _on_sample(self, rows: np.ndarray) -> Search:
-        """This search on a sample of the bags, which says and leaves out nothing."""
-        found, data, every = copy(self), self.data, np.arange(len(rows))
-        for name in ("_scaled", "_featured"):
-            vars(found).pop(name, None)
-        found.merged = replace(
+        """A search with this plan on a sample of the bags, which says and leaves out nothing."""
+        quiet, every = copy(self.estimator), np.arange(len(rows))
+        quiet.set_params(time_limit=None, n_jobs=1, verbose=False)
+        merged = replace(
             self.merged,
             bags=self.merged.bags[rows],
             positions=self.merged.positions[rows],
@@ -513,15 +516,15 @@ class Search:
             inverse=every,
             groups=None,
         )
-        found.data = replace(data, targets=data.targets[rows], weights=data.weights[rows])
-        found.folds = [
+        folds = [
             (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))
             for train, test in self.folds
         ]
-        found.task = FitTask(None, None, {})
-        found.verbose, found.time_limit, found.n_jobs = False, None, 1
-        found.skipped, found._prepared, found._shared = [], {}, {}
-        return found
+        targets, n_columns = self.data.targets[rows], self.data.n_columns
+        task = FitTask(None, None, {})
+        return Search(
+            quiet, task, merged, targets, n_columns, self.seed, folds, self.start, self.size
+        )
 
     def _is_wanted(self, candidate: CandidateName) -> bool:
         """Whether to score a candidate: "instance" only as "linear" leaves it open."""

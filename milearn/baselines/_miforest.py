@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 
@@ -18,7 +16,6 @@ from .._bags.segments import segment_max
 from .._compat import Interval
 from .._constraints import AT_LEAST_ONE, POSITIVE, Constraints
 from .._fit.threads import fit_context
-from .._kernels.centring import centre_of, exact_factors, subtracted
 from .._solvers.baselines.annealed_forest import ForestProblem, anneal_forest, positive_votes
 from ..base import class_scores
 from ._base import BaselineClassifier
@@ -26,8 +23,6 @@ from ._base import BaselineClassifier
 # Instances up to which max_samples="auto" draws as many bags as there are, and how many are drawn
 # above.
 _ALL_INSTANCES, _AUTO_INSTANCES = 8192, 4096
-# Features whose mean exceeds this multiple of their standard deviation are centred.
-_CENTRED_DEVIATIONS = 1000.0
 
 
 class MIForest(BaselineClassifier):
@@ -110,6 +105,9 @@ class MIForest(BaselineClassifier):
     training instances are computed from all trees, including those that were fitted to them. The
     score of a bag is the highest score of its instances, p(x) minus one half.
 
+    Like scikit-learn's trees, these have single precision: centre features whose values are large
+    compared with their differences.
+
     References
     ----------
     .. [1] C. Leistner, A. Saffari, H. Bischof. MIForests: Multiple-Instance Learning with
@@ -132,7 +130,6 @@ class MIForest(BaselineClassifier):
     )
 
     estimators_: list[Any]
-    _units: _Units
 
     def __init__(
         self,
@@ -192,8 +189,8 @@ class MIForest(BaselineClassifier):
             )
         merged = training.merged()
         temperatures = np.geomspace(self.max_temperature, self.min_temperature, self.n_epochs)
-        units = _Units.of(training.bags.instances)
-        instances = units.single(training.bags.instances)[merged.kept[merged.point_of]]
+        # Trees have single precision.
+        instances = training.bags.instances[merged.kept[merged.point_of]].astype(np.float32)
         seeds = check_random_state(self.random_state).randint(
             2**31 - 1, size=(len(training.labels.classes), self.n_estimators)
         )
@@ -222,7 +219,6 @@ class MIForest(BaselineClassifier):
                 "estimators_": forests if len(forests) > 1 else forests[0],
                 "temperatures_": temperatures,
                 "feature_importances_": np.mean(importances, axis=0),
-                "_units": units,
             }
         )
         return self
@@ -241,7 +237,7 @@ class MIForest(BaselineClassifier):
     def _probabilities(self, bags: Bags) -> list[np.ndarray]:
         """p of each instance, for each problem."""
         forests = [self.estimators_] if len(self.classes_) == 2 else self.estimators_
-        instances = self._units.single(bags.instances)
+        instances = bags.instances.astype(np.float32)
         return [
             np.mean([positive_votes(tree, instances) for tree in trees], axis=0)
             for trees in forests
@@ -277,41 +273,3 @@ class MIForest(BaselineClassifier):
 
 def _tree(seed: int, **parameters: Any) -> DecisionTreeClassifier:
     return DecisionTreeClassifier(random_state=seed, **parameters)
-
-
-@dataclass(frozen=True)
-class _Units:
-    """Centre and factors of the features, without which trees would take them for constant.
-
-    Trees have single precision, and do not split a feature whose range is below 1e-7.
-    """
-
-    centre: np.ndarray | None
-    factors: np.ndarray | None
-
-    @classmethod
-    def of(cls, instances: Any) -> _Units:
-        centre = centre_of(instances, deviations=_CENTRED_DEVIATIONS)
-        if sparse.issparse(instances):
-            return cls(centre, exact_factors(abs(instances).max(axis=0).toarray().ravel()))
-        middle = 0.0 if centre is None else centre
-        sizes = np.maximum(instances.max(axis=0) - middle, middle - instances.min(axis=0))
-        return cls(centre, exact_factors(sizes))
-
-    def single(self, instances: Any) -> Any:
-        """Instances in these units and in single precision, as used by trees."""
-        if self.centre is not None:
-            instances = subtracted(instances, self.centre)
-        if self.factors is not None:
-            scaled = sparse.issparse(instances)
-            instances = instances.multiply(self.factors) if scaled else instances * self.factors
-        with np.errstate(over="ignore"):
-            if sparse.issparse(instances):
-                rows = sparse.csr_array(instances).astype(np.float32)
-                values = rows.data
-            else:
-                values = rows = instances.astype(np.float32)
-        # What is beyond single precision is beyond every threshold.
-        largest = np.finfo(np.float32).max
-        np.clip(values, -largest, largest, out=values)
-        return rows

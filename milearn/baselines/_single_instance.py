@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,11 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 
 from .._bags import Bags
-from .._bags.distinct import bag_fingerprints
 from .._bags.remote import over_blocks
-from .._bags.segments import gather_rows, segment_max, segment_mean
+from .._bags.segments import segment_max, segment_mean
 from .._bags.threads import inner_matrices
-from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.validation import encode_classes, validate_bags, validate_labels
 from ..base import BagEstimator, decided, deciding_rows
-from ..model_selection import StratifiedBagKFold
 from ..preprocessing._instance_transformer import (
     copy_input_tags,
     finite_of,
@@ -30,11 +26,6 @@ from ..preprocessing._instance_transformer import (
     inner_tags,
     routed_fit_params,
 )
-from ._sparse_misvc import LandmarkSVC
-
-_INNER_FOLDS = 5
-_THRESHOLDS = np.arange(20) / 20
-_EQUAL_ACCURACY = 1e-9
 
 
 def _pools_by_max(self: Any) -> bool:
@@ -57,33 +48,23 @@ class SingleInstance(BagEstimator):
     Parameters
     ----------
     estimator : classifier or regressor, default=None
-        It is cloned. By default, it is :class:`~sklearn.svm.SVC`, see ``n_components``. A search
-        as the inner estimator would divide bags between its folds. Apply the search to this
-        estimator instead.
+        It is cloned. By default, it is :class:`~sklearn.svm.SVC`, whose time is quadratic in the
+        number of instances. A search as the inner estimator would divide bags between its folds.
+        Apply the search to this estimator instead.
     pooling : {"max", "mean"}, default="max"
         How the scores of instances are combined to the score of a bag.
-    threshold : float or "auto", default=None
+    threshold : float, default=None
         With ``pooling="max"``, a bag is positive if more than this fraction of its instances is
         positive. It must be in the interval [0, 1). The score of a bag of n instances is the
-        (floor(threshold * n) + 1)-th highest. "auto" chooses the threshold by the accuracy in five
-        inner folds of the training bags. None and 0 use the maximum.
+        (floor(threshold * n) + 1)-th highest. None and 0 use the maximum.
     pos_label : label, default=None
         The positive class of two. By default, it is ``classes_[1]``. With ``pooling="max"``, one
         positive instance, or more than the fraction ``threshold``, makes a bag positive.
-    n_components : int, "auto" or None, default="auto"
-        Number of landmarks of the default estimator, drawn from the training instances with a fixed
-        seed: the function of the SVC is sought in the span of their images (Nystroem's
-        approximation of the kernel), and three or more classes are compared one against the rest.
-        None is the exact SVC. "auto" is None for up to 8,000 instances, and 300 otherwise, or fewer
-        above 110,000 instances, down to 30. It is ignored if ``estimator`` is given.
 
     Attributes
     ----------
     estimator_ : estimator
         The fitted clone.
-    threshold_ : float
-        The threshold; not set if ``threshold`` is None.
-    {n_components_}
     classes_ : ndarray of shape (n_classes,)
         The class labels; only set for classifiers.
     {n_features_in_}
@@ -105,9 +86,8 @@ class SingleInstance(BagEstimator):
     instances of the bag, so a weight of 2 is equivalent to duplicating the bag. With metadata
     routing they are passed on if the inner estimator requests them.
 
-    ``threshold="auto"`` with an SVC is SI-SVM-TH of [2]_. In the paper, instances of a bag can be
-    in different inner folds; here whole bags are assigned to folds. The threshold is chosen from 0,
-    0.05, ..., 0.95. If several are equally accurate, the middle one is used.
+    A search over ``threshold`` by :class:`~sklearn.model_selection.GridSearchCV`, with an SVC, is
+    SI-SVM-TH of [2]_. In the paper, instances of a bag can be in different inner folds.
 
     References
     ----------
@@ -140,15 +120,13 @@ class SingleInstance(BagEstimator):
         estimator: Any = None,
         *,
         pooling: str = "max",
-        threshold: float | str | None = None,
+        threshold: float | None = None,
         pos_label: Any = None,
-        n_components: int | str | None = "auto",
     ) -> None:
         self.estimator = estimator
         self.pooling = pooling
         self.threshold = threshold
         self.pos_label = pos_label
-        self.n_components = n_components
 
     @inner_matrices
     def fit(self, X: Any, y: Any, **params: Any) -> SingleInstance:
@@ -186,7 +164,7 @@ class SingleInstance(BagEstimator):
             )
         if self.pooling not in ("max", "mean"):
             raise ValueError(f"pooling={self.pooling!r} is unknown: use 'max' or 'mean'.")
-        self._check_threshold(kind)
+        self._check_threshold()
         if kind == "regressor" and self.pos_label is not None:
             raise ValueError(
                 f"pos_label={self.pos_label!r} was given but {type(inner).__name__} is a "
@@ -200,24 +178,17 @@ class SingleInstance(BagEstimator):
             if len(classes) > 2:
                 _refuse_pairwise_scores(inner)
             fitted["classes_"] = classes
-        n_components = self._components(bags)
         routed = routed_fit_params(self, "estimator", inner, params, bags)
-        if n_components is not None:
-            inner = LandmarkSVC(n_components)
         if kind == "classifier" and "sample_weight" in routed:
             _check_weighed_classes(classes, codes[bags.bag_index], routed["sample_weight"])
         fitted |= {
-            "n_components_": n_components,
             "estimator_": clone(inner).fit(bags.instances, y[bags.bag_index], **routed),
             "_regresses": kind == "regressor",
             "_fitted_on_sparse": sparse.issparse(bags.instances),
             "_positive_sign": -1 if positive == 0 else 1,
             "_pooling": self.pooling if self.threshold is None else "count",
+            "_threshold": self.threshold,
         }
-        if self.threshold is not None:
-            fitted["threshold_"] = self.threshold
-            if self.threshold == "auto":
-                fitted["threshold_"] = self._chosen_threshold(inner, bags, y, codes, routed, fitted)
         self._replace_fitted(fitted)
         return self
 
@@ -431,17 +402,6 @@ class SingleInstance(BagEstimator):
     def _inner(self) -> Any:
         return SVC() if self.estimator is None else self.estimator
 
-    def _components(self, bags: Bags) -> int | None:
-        """The number of landmarks of the default estimator; None for any other."""
-        given = self.n_components
-        if not (given in (None, AUTO) or (isinstance(given, Integral) and given >= 1)):
-            raise ValueError(
-                f"n_components={given!r} must be a number of at least 1, 'auto' or None."
-            )
-        if self.estimator is not None:
-            return None
-        return auto_components(given, 1, bags.n_instances, STORED_LIMITS)
-
     def _kind(self) -> str | None:
         tags = inner_tags(self._inner())
         kind = None if tags is None else tags.estimator_type
@@ -471,7 +431,7 @@ class SingleInstance(BagEstimator):
             return (predicted == self.classes_[1]) - 0.5
         return (predicted[:, np.newaxis] == self.classes_).astype(np.float64)
 
-    def _check_threshold(self, kind: str) -> None:
+    def _check_threshold(self) -> None:
         threshold = self.threshold
         if threshold is None:
             return
@@ -480,66 +440,8 @@ class SingleInstance(BagEstimator):
                 f"threshold={threshold!r} was given with pooling={self.pooling!r}: it requires "
                 "pooling='max'."
             )
-        if isinstance(threshold, str):
-            if threshold != "auto":
-                raise ValueError(
-                    f"threshold={threshold!r} is unknown: use a number from 0 to below 1, or "
-                    "'auto'."
-                )
-            if kind == "regressor":
-                raise ValueError("threshold='auto' needs classes: pass a number for a regressor.")
-        elif not (isinstance(threshold, Real) and 0 <= float(threshold) < 1):
+        if not (isinstance(threshold, Real) and 0 <= float(threshold) < 1):
             raise ValueError(f"threshold={threshold!r} must be a number from 0 to below 1.")
-
-    def _chosen_threshold(
-        self,
-        inner: Any,
-        bags: Bags,
-        y: np.ndarray,
-        codes: np.ndarray,
-        routed: dict[str, Any],
-        fitted: dict[str, Any],
-    ) -> float:
-        """The threshold with the best accuracy in inner folds of the training bags."""
-        weights = np.ones(len(bags))
-        if "sample_weight" in routed:
-            weights = np.asarray(routed["sample_weight"], dtype=np.float64)[bags.offsets[:-1]]
-        # Merge equal bags, so that they are in the same fold, and use a canonical order.
-        used = np.flatnonzero(weights > 0)
-        keys = np.rec.fromarrays([bag_fingerprints(bags)[used], codes[used]])
-        _, first, kinds = np.unique(keys, return_index=True, return_inverse=True)
-        n_splits = min(_INNER_FOLDS, int(np.bincount(codes[used[first]]).min()))
-        if n_splits < 2:
-            raise ValueError(
-                "threshold='auto' needs two different bags of each class for its inner folds: give "
-                "a number."
-            )
-        # A copy with the same scoring, fitted on the bags of a fold.
-        probe = copy(self)
-        probe.__dict__.update(fitted)
-        right = np.zeros(len(_THRESHOLDS))
-        order = np.argsort(kinds.ravel(), kind="stable")
-        used, kinds = used[order], kinds.ravel()[order]
-        first = np.searchsorted(kinds, np.arange(len(first)))
-        for kept, _ in StratifiedBagKFold(n_splits).split(bags[used[first]], y[used[first]]):
-            inside = np.isin(kinds, kept)
-            train, test = used[inside], used[~inside]
-            rows, _ = gather_rows(bags.offsets, train)
-            arguments = {
-                name: value[rows] if np.shape(value)[:1] == (bags.n_instances,) else value
-                for name, value in routed.items()
-            }
-            part, held_out = bags[train], bags[test]
-            probe.estimator_ = clone(inner).fit(
-                part.instances, y[train][part.bag_index], **arguments
-            )
-            scores = probe._instance_scores(held_out)
-            for number, threshold in enumerate(_THRESHOLDS):
-                probe.threshold_ = float(threshold)
-                found = decided(probe._pool(scores, held_out), probe.classes_)
-                right[number] += weights[test] @ (found == y[test])
-        best = np.flatnonzero(right >= right.max() - _EQUAL_ACCURACY * weights.sum())
-        return float(_THRESHOLDS[best[len(best) // 2]])
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._pool(self._instance_scores(bags), bags)
@@ -549,7 +451,7 @@ class SingleInstance(BagEstimator):
             return segment_mean(values, bags.offsets)
         if self._pooling == "count":
             # The tolerance compensates for the rounding of, for example, 0.1 * 30.
-            ranks = np.floor(self.threshold_ * bags.sizes + 1e-9).astype(np.intp)
+            ranks = np.floor(self._threshold * bags.sizes + 1e-9).astype(np.intp)
             turned = -self._positive_sign * values
             columns = turned[:, None] if turned.ndim == 1 else turned
             rows = bags.offsets[:-1] + np.minimum(ranks, bags.sizes - 1)

@@ -23,7 +23,7 @@ from .._fit.multi_start import MultiStart, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS
 from .._solvers.cluster.initial_weights import k_means_weights
-from .._solvers.cluster.margins import scores_of
+from .._solvers.cluster.margins import margin_weights
 from .._solvers.cluster.max_margin import ClusterProblem, ClusterSolution, max_margin_clusters
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.passes import STREAM_BYTES, bag_maxima, bag_means, highest, instance_scores
@@ -69,9 +69,6 @@ class M3IC(CallbackSupport, BagClusterer):
     n_init : int, default=5
         Number of runs; the lowest objective is kept. A given ``init`` is used in the first run, and
         the others are random.
-    margin : {"mean", "runner-up"}, default="mean"
-        Reference of the margin: the mean score of all clusters, as published, or the largest score
-        of another cluster.
     min_cluster_size : int, default=None
         Minimum number of bags per cluster. None is the published problem, in which clusters can be
         empty.
@@ -153,7 +150,6 @@ class M3IC(CallbackSupport, BagClusterer):
 
     _parameter_constraints = Constraints(
         balance=[NOT_NEGATIVE, None],
-        margin=[StrOptions({"mean", "runner-up"})],
         min_cluster_size=[AT_LEAST_ONE, None],
         init=[StrOptions({"k-means", "random"}), "array-like"],
         tol=[NOT_NEGATIVE],
@@ -170,7 +166,6 @@ class M3IC(CallbackSupport, BagClusterer):
         *,
         init: Any = "k-means",
         n_init: int = 5,
-        margin: str = "mean",
         min_cluster_size: int | None = None,
         tol: float = 0.01,
         max_iter: int = 100,
@@ -183,7 +178,6 @@ class M3IC(CallbackSupport, BagClusterer):
         self.balance = balance
         self.init = init
         self.n_init = n_init
-        self.margin = margin
         self.min_cluster_size = min_cluster_size
         self.tol = tol
         self.max_iter = max_iter
@@ -220,7 +214,7 @@ class M3IC(CallbackSupport, BagClusterer):
         runs = MultiStart(self, self.max_iter)
         # Additional jobs share the blocks of a pass.
         source = _source(bags, runs.n_threads(len(starts)))
-        problem = ClusterProblem(source, self.C, self.balance, self.margin, smallest)
+        problem = ClusterProblem(source, self.C, self.balance, smallest)
         options = SolverOptions(max(self.tol, _MIN_TOL), self.max_iter)
         solve = partial(_solve, problem, options)
         (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)
@@ -228,7 +222,6 @@ class M3IC(CallbackSupport, BagClusterer):
             {
                 **noted,
                 "coef_": best.weights,
-                "_margin": self.margin,
                 "witnesses_": best.witnesses,
                 "objective_": best.objective,
                 "objective_history_": np.array(best.history),
@@ -276,7 +269,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_bags,)
             Numbers of clusters, from 0.
         """
-        return highest(_source(self._checked(X)), *scores_of(self._margin, self.coef_))[1]
+        return highest(_source(self._checked(X)), margin_weights(self.coef_))[1]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag for each cluster: the highest of its instances.
@@ -291,7 +284,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_bags, n_clusters)
             The largest entry of a row is the bag's margin; its column is the bag's cluster.
         """
-        return bag_maxima(_source(self._checked(X)), *scores_of(self._margin, self.coef_))
+        return bag_maxima(_source(self._checked(X)), margin_weights(self.coef_))
 
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Margin :math:`g_p(x)` of each instance for each cluster.
@@ -306,9 +299,8 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_instances, n_clusters), in the order of ``X.instances``
             Scores of the instances.
         """
-        return instance_scores(
-            _source(self._checked(X, of_instances=True)), *scores_of(self._margin, self.coef_)
-        )
+        source = _source(self._checked(X, of_instances=True))
+        return instance_scores(source, margin_weights(self.coef_))
 
     def predict_instances(self, X: Any) -> np.ndarray:
         """Cluster of each instance, as :meth:`predict` returns it for a bag of it alone.
@@ -341,7 +333,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_bags,)
             Positions in ``X.instances``.
         """
-        return highest(_source(self._checked(X)), *scores_of(self._margin, self.coef_))[0]
+        return highest(_source(self._checked(X)), margin_weights(self.coef_))[0]
 
 
 def _source(bags: Bags, n_jobs: int = 1, *, block_bytes: int = STREAM_BYTES) -> PassSource:

@@ -1,7 +1,6 @@
 """Survival analysis of bags: proportional hazards of the highest instances."""
 
 from .._fit.outcomes import survival_outcomes
-from ._functions import StepFunction
 from ._mi_cox_ph import MICoxPH
 
-__all__ = ["MICoxPH", "StepFunction", "survival_outcomes"]
+__all__ = ["MICoxPH", "survival_outcomes"]

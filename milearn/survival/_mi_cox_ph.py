@@ -40,7 +40,6 @@ from .._solvers.survival.passes import (
 )
 from ..base import BagValues
 from ..metrics import concordance_index
-from ._functions import StepFunction
 
 # Gap of a step for many instances: a hundredth of what a model gains on the constant one.
 _COARSE = 5e-5
@@ -96,10 +95,10 @@ class MICoxPH(CallbackSupport, BagValues):
         The weights w: log hazard ratios for one unit of a feature of the highest instance.
     unique_times_ : ndarray of shape (n_times,)
         Times of the training bags, increasing, in the unit of ``y``.
-    cum_baseline_hazard_ : StepFunction
-        Cumulative baseline hazard, by Breslow's estimator.
-    baseline_survival_ : StepFunction
-        Survival function of a bag with the score zero.
+    cum_baseline_hazard_ : ndarray of shape (n_times,)
+        Cumulative baseline hazard at ``unique_times_``, by Breslow's estimator.
+    baseline_survival_ : ndarray of shape (n_times,)
+        Survival function of a bag with the score zero at ``unique_times_``.
     witnesses_ : ndarray of shape (n_bags,)
         Row of the highest instance of each training bag.
     objective_ : float
@@ -167,8 +166,8 @@ class MICoxPH(CallbackSupport, BagValues):
     >>> model = MICoxPH().fit(X[:100], y[:100])
     >>> model.score(X[100:], y[100:]) > 0.7
     True
-    >>> model.predict_survival_function(X[100:101])[0]([0.0, 0.01]).shape
-    (2,)
+    >>> model.predict_survival_function(X[100:]).shape == (100, len(model.unique_times_))
+    True
     """
 
     _parameter_constraints = Constraints(
@@ -293,43 +292,37 @@ class MICoxPH(CallbackSupport, BagValues):
 
     # -- functions of time ---------------------------------------------------------------------
 
-    def predict_cumulative_hazard_function(self, X: Any, return_array: bool = False) -> np.ndarray:
+    def predict_cumulative_hazard_function(self, X: Any) -> np.ndarray:
         """Cumulative hazard of each bag.
 
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
             Bags to predict.
-        return_array : bool, default=False
-            Whether to return values at ``unique_times_``.
 
         Returns
         -------
-        ndarray of shape (n_bags,) or (n_bags, n_times)
-            A :class:`StepFunction` for each bag, or the values.
+        ndarray of shape (n_bags, n_times)
+            Values at ``unique_times_``, which hold up to the next time.
         """
         risks = self.predict(X)
         with np.errstate(over="ignore"):
-            values = np.exp(risks[:, None] + self._log_hazard)
-        return values if return_array else _functions(self.unique_times_, values, 0.0)
+            return np.asarray(np.exp(risks[:, None] + self._log_hazard))
 
-    def predict_survival_function(self, X: Any, return_array: bool = False) -> np.ndarray:
+    def predict_survival_function(self, X: Any) -> np.ndarray:
         """Probability that a bag is without an event up to a time.
 
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
             Bags to predict.
-        return_array : bool, default=False
-            Whether to return values at ``unique_times_``.
 
         Returns
         -------
-        ndarray of shape (n_bags,) or (n_bags, n_times)
-            A :class:`StepFunction` for each bag, or the values.
+        ndarray of shape (n_bags, n_times)
+            Values at ``unique_times_``, which hold up to the next time.
         """
-        values = np.exp(-self.predict_cumulative_hazard_function(X, return_array=True))
-        return values if return_array else _functions(self.unique_times_, values, 1.0)
+        return np.asarray(np.exp(-self.predict_cumulative_hazard_function(X)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Concordance index of the risks, see :func:`milearn.metrics.concordance_index`.
@@ -380,13 +373,7 @@ def _baseline(
         hazard = np.exp(log_hazard)
     return {
         "unique_times_": times,
-        "cum_baseline_hazard_": StepFunction(times, hazard, start=0.0),
-        "baseline_survival_": StepFunction(times, np.exp(-hazard), start=1.0),
+        "cum_baseline_hazard_": hazard,
+        "baseline_survival_": np.exp(-hazard),
         "_log_hazard": log_hazard,
     }
-
-
-def _functions(times: np.ndarray, values: np.ndarray, start: float) -> np.ndarray:
-    found = np.empty(len(values), dtype=object)
-    found[:] = [StepFunction(times, each, start=start) for each in values]
-    return found

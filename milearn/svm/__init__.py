@@ -2,7 +2,7 @@
 
 from ._bag_svm import BagSVC, BagSVR
 from ._coupled_misvm import MISVR, CoupledMISVC, CoupledMISVR
-from ._misvc import MISVC, InstanceMISVC, misvc_path
+from ._misvc import MISVC, InstanceMISVC
 from ._ordinal_misvc import OrdinalMISVC
 from ._sdpmil import SDPMIL
 from ._well_svc import WellSVC
@@ -18,5 +18,4 @@ __all__ = [
     "InstanceMISVC",
     "OrdinalMISVC",
     "WellSVC",
-    "misvc_path",
 ]

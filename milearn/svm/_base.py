@@ -17,9 +17,6 @@ from ._functions import BagFunction
 
 LOSSES = ("l1", "l2", "epsilon_insensitive")
 
-# For estimators that also take a precomputed kernel between instances.
-INSTANCE_KERNELS = [StrOptions({*KERNELS, "precomputed"}), callable]
-
 
 class BaseMISVM(CallbackSupport, _TwoLevels):
     """Base of the support vector machines of bags: scores of the fitted function."""

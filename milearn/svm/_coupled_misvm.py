@@ -8,7 +8,7 @@ from .._compat import with_callbacks
 from .._constraints import Constraints
 from .._fit.threads import fit_context
 from ..base import BagClassifier, BagRegressor
-from ._base import INSTANCE_KERNELS, BaseMISVM
+from ._base import BaseMISVM
 from ._coupled import CoupledSettings, coupled
 from ._fit import class_problems, solve_and_store, value_problem
 
@@ -373,7 +373,6 @@ class MISVR(BaseMISVM, BagRegressor):
     C : float, default=1.0
         Cost of a bag's distance from the tube relative to the norm of w. Must be positive.
     {kernel}
-        {precomputed}
     {gamma}
     {landmarks}
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
@@ -393,10 +392,10 @@ class MISVR(BaseMISVM, BagRegressor):
     {coef_: (1, n_features)}
     {dual_coef_: (1, n_support)}
     {support_}
-    {support_vectors_: the linear kernel and a precomputed one}
+    {support_vectors_: the linear kernel}
     {intercept_: (1,)}
     {tube_half_width_}
-    {gamma_: the linear kernel and a precomputed one}
+    {gamma_: the linear kernel}
     {witnesses_: (n_bags,)}
     {objective_: float}
     {objective_history_: ndarray of shape (n_iter_,)}
@@ -441,8 +440,6 @@ class MISVR(BaseMISVM, BagRegressor):
     >>> model.predict(X[40:]).shape
     (20,)
     """
-
-    _parameter_constraints = Constraints(kernel=INSTANCE_KERNELS)
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from .._kernels.centring import centred
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import precision
-from .._solvers.common.gram import Gram, KernelGram, LinearGram, MatrixGram, clipped_gram
+from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram
 from .._solvers.svm.losses import Hinge, Tube
 from ._functions import BagFunction, InstanceFunction, LinearExpansion
 
@@ -121,8 +121,6 @@ class Kernel:
     values: Callable[[Any, Any], np.ndarray]
     # Whether the kernel is known to be positive semidefinite.
     semidefinite: bool
-    # Columns of the used training instances in a precomputed kernel; ``values`` is not called then.
-    columns: np.ndarray | None = None
 
     @classmethod
     def of(cls, estimator: Any, instances: Any, sample_weight: np.ndarray) -> Kernel:
@@ -130,23 +128,6 @@ class Kernel:
         gamma = resolve_gamma(estimator.gamma, instances, sample_weight)
         values, semidefinite = instance_kernel(estimator.kernel, gamma=gamma)
         return cls(estimator.kernel, gamma, values, semidefinite)
-
-    @classmethod
-    def precomputed(cls, estimator: Any, training: Any) -> Kernel:
-        """The kernel whose values are the instances of the bags."""
-        shape = training.bags.n_instances, training.bags.shape[1]
-        if shape[0] != shape[1]:
-            raise ValueError(
-                "kernel='precomputed' needs the square matrix of kernel values between all "
-                f"training instances, and X.instances has shape {shape}: cross-validation cannot "
-                "slice such a matrix; pass a callable kernel, or BagSVC(bag_kernel='precomputed')."
-            )
-        if estimator.n_components not in (None, AUTO):
-            raise ValueError(
-                "n_components draws landmarks from instances, and kernel='precomputed' has kernel "
-                "values alone: leave n_components=None, or pass a callable kernel."
-            )
-        return cls("precomputed", None, _given_values, False, training.rows)
 
     @classmethod
     def inner_product(cls) -> Kernel:
@@ -164,19 +145,12 @@ def training_gram(rows: Any, kernel: Kernel, cache_bytes: float) -> Gram:
     if kernel.linear:
         return LinearGram(rows)
     gram = KernelGram(rows, kernel.values, int(cache_bytes))
-    if kernel.columns is not None:
-        matrix = rows[:, kernel.columns]
-        gram = MatrixGram(rows, matrix.toarray() if sparse.issparse(matrix) else matrix)
     if kernel.semidefinite:
         return gram
     clipped, smallest = clipped_gram(gram)
     if smallest < 0:
         warn_of_indefinite(smallest, "training instances")
     return clipped
-
-
-def _given_values(left: Any, right: Any) -> np.ndarray:
-    raise AssertionError("the values of a precomputed kernel are given")
 
 
 @dataclass(frozen=True)
@@ -251,9 +225,9 @@ def value_problem(
 
 
 def _components(estimator: Any, training: TrainingBags, kernel: Kernel) -> int | None:
-    """The number of landmarks; "auto" has none for kernels that cannot use them."""
+    """The number of landmarks; "auto" has none for the linear kernel."""
     given = estimator.n_components
-    if given == AUTO and (kernel.linear or kernel.columns is not None):
+    if given == AUTO and kernel.linear:
         return None
     return auto_components(given, *training.size[:2])
 
@@ -278,8 +252,6 @@ def _problems(
     training = TrainingBags.of(bags, used)
     if is_linear(estimator):
         kernel = Kernel.inner_product()
-    elif isinstance(estimator.kernel, str) and estimator.kernel == "precomputed":
-        kernel = Kernel.precomputed(estimator, training)
     else:
         spread = np.repeat(weights, np.diff(training.offsets))
         kernel = Kernel.of(estimator, training.instances, spread)

@@ -30,7 +30,6 @@ from .._solvers.svm.selection import SelectionSettings, solve_selection
 from ._fit import Kernel, Problems, TrainingBags, memory_limit, training_gram
 from ._functions import (
     BagFunction,
-    ColumnExpansion,
     Expansion,
     InstanceFunction,
     KernelExpansion,
@@ -253,14 +252,12 @@ def stored_support(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: 
     ``coef`` has shape (k, n_vectors); ``numbers`` are the values of ``support_`` for the vectors.
     """
     support = np.flatnonzero(coef.any(axis=0))
-    attributes: dict[str, Any] = {
-        "dual_coef_": coef[:, support],
+    coef, vectors = coef[:, support], vectors[support]
+    attributes = {
+        "dual_coef_": coef,
         "support_": numbers[support],
+        "support_vectors_": vectors,
     }
-    coef = attributes["dual_coef_"]
-    if kernel.columns is not None:
-        return ColumnExpansion(attributes["support_"], coef), attributes
-    attributes["support_vectors_"] = vectors = vectors[support]
     return KernelExpansion(kernel.values, vectors, coef), attributes
 
 

@@ -67,17 +67,6 @@ class KernelExpansion:
 
 
 @dataclass(frozen=True)
-class ColumnExpansion:
-    """Expansions over columns of a precomputed kernel: ``coef`` has shape (k, n_columns)."""
-
-    columns: np.ndarray
-    coef: np.ndarray
-
-    def __call__(self, rows: Any) -> np.ndarray:
-        return np.asarray(rows[:, self.columns] @ self.coef.T)
-
-
-@dataclass(frozen=True)
 class InstanceFunction:
     """A function of instances; the score of a bag is its highest instance score."""
 

@@ -1,24 +1,16 @@
-"""MI-SVM, mi-SVM, and a path of MI-SVMs over the cost."""
+"""MI-SVM and mi-SVM."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from sklearn.base import clone
-from sklearn.utils.validation import check_array
-
 from .._compat import StrOptions, with_callbacks
 from .._constraints import Constraints
 from .._fit.threads import fit_context
-from .._kernels.instance import resolve_gamma
 from ..base import BagClassifier
-from ._base import INSTANCE_KERNELS, BaseMISVM
+from ._base import BaseMISVM
 from ._fit import class_problems, solve_and_store
 from ._formulations import maximum
-
-# Relative difference up to which two objectives of a path are the same minimum.
-_SAME = 1e-7
 
 
 class MISVC(BaseMISVM, BagClassifier):
@@ -46,7 +38,6 @@ class MISVC(BaseMISVM, BagClassifier):
     C : float, default=10.0
         Cost of a bag's slack relative to the norm of w. Must be positive.
     {kernel}
-        {precomputed}
     {gamma}
     {landmarks}
     slack : {"bag", "instance"}, default="bag"
@@ -70,9 +61,9 @@ class MISVC(BaseMISVM, BagClassifier):
     {coef_: (1, n_features) or (n_classes, n_features)}
     {dual_coef_: (1, n_support) or (n_classes, n_support)}
     {support_}
-    {support_vectors_: the linear kernel and a precomputed one}
+    {support_vectors_: the linear kernel}
     {intercept_: (1,) or (n_classes,)}
-    {gamma_: the linear kernel and a precomputed one}
+    {gamma_: the linear kernel}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
     {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
@@ -104,7 +95,7 @@ class MISVC(BaseMISVM, BagClassifier):
     -----
     A fit from the means of bags can end in a poor local minimum if few instances decide.
     ``init="auto"`` therefore also tries up to 2,000 instances of positive bags as directions, and
-    keeps the lowest objective. Precomputed and indefinite kernels start from the means only.
+    keeps the lowest objective. Indefinite kernels start from the means only.
 
     References
     ----------
@@ -122,9 +113,7 @@ class MISVC(BaseMISVM, BagClassifier):
     (3,)
     """
 
-    _parameter_constraints = Constraints(
-        kernel=INSTANCE_KERNELS, slack=[StrOptions({"bag", "instance"})]
-    )
+    _parameter_constraints = Constraints(slack=[StrOptions({"bag", "instance"})])
 
     def __init__(
         self,
@@ -209,7 +198,6 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     C : float, default=10.0
         Cost of an instance's slack relative to the norm of w. Must be positive.
     {kernel}
-        {precomputed}
     {gamma}
     {landmarks}
     init : {"auto", "mean", "bag", "random"}, default="auto"
@@ -233,9 +221,9 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     {coef_: (1, n_features) or (n_classes, n_features)}
     {dual_coef_: (1, n_support) or (n_classes, n_support)}
     {support_}
-    {support_vectors_: the linear kernel and a precomputed one}
+    {support_vectors_: the linear kernel}
     {intercept_: (1,) or (n_classes,)}
-    {gamma_: the linear kernel and a precomputed one}
+    {gamma_: the linear kernel}
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
     {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
@@ -283,9 +271,7 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     True
     """
 
-    _parameter_constraints = Constraints(
-        init=[StrOptions({"auto", "mean", "bag", "random"})], kernel=INSTANCE_KERNELS
-    )
+    _parameter_constraints = Constraints(init=[StrOptions({"auto", "mean", "bag", "random"})])
 
     def __init__(
         self,
@@ -340,135 +326,3 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
         problems = class_problems(self, X, y, sample_weight)
         solve_and_store(problems, maximum(problems, "labels"))
         return self
-
-
-def misvc_path(
-    X: Any,
-    y: Any,
-    *,
-    Cs: Any = 10,
-    eps: float = 1e-3,
-    sample_weight: Any = None,
-    estimator: MISVC | None = None,
-) -> tuple[np.ndarray, list[MISVC]]:
-    r"""Fit linear MI-SVMs for several costs, in little more time than a few fits.
-
-    The model of the middle cost has the starts of :class:`MISVC`, and each other model starts from
-    the witnesses of its neighbour. A model is fitted again if the model of another cost has a lower
-    objective for its cost. A single fit with the screened starts of its own cost can still have a
-    lower objective.
-
-    Read more in the :ref:`User Guide <methods_svm>`.
-
-    .. versionadded:: 0.2.0
-
-    Parameters
-    ----------
-    X : bags, see :class:`milearn.Bags`
-        Training bags.
-    y : array-like of shape (n_bags,)
-        Class of each bag, one of two.
-    Cs : int or array-like of shape (n_costs,), default=10
-        The costs, or how many. A number of them are spaced evenly on a logarithmic scale from 100
-        down to 100 times ``eps``, divided by ``n_features * X.instances.var()``. So they mean the
-        same for any number and unit of the features, as ``gamma="scale"`` does.
-    eps : float, default=1e-3
-        Ratio of the lowest cost to the highest one, if ``Cs`` is a number.
-    sample_weight : array-like of shape (n_bags,), default=None
-        Factor on C for each bag.
-    estimator : MISVC, default=None
-        Settings other than C. Its kernel must be "linear". By default,
-        ``MISVC(kernel="linear")``.
-
-    Returns
-    -------
-    Cs : ndarray of shape (n_costs,)
-        The costs, the highest first.
-    models : list of MISVC
-        The model fitted for each cost.
-
-    Raises
-    ------
-    ValueError
-        If the bags, labels or costs are invalid, if the kernel is not linear, or if there are three
-        or more classes.
-
-    See Also
-    --------
-    MISVC : The estimator of one cost.
-
-    References
-    ----------
-    J. Friedman, T. Hastie, R. Tibshirani. Regularization Paths for Generalized Linear Models via
-    Coordinate Descent. Journal of Statistical Software 33(1), 2010 (costs from a warm start).
-
-    Examples
-    --------
-    >>> from milearn.datasets import make_bags
-    >>> from milearn.svm import misvc_path
-    >>> bags, y = make_bags(n_bags=40, random_state=0)
-    >>> Cs, models = misvc_path(bags, y, Cs=5)
-    >>> len(Cs), len(models)
-    (5, 5)
-    >>> max(model.score(bags, y) for model in models) > 0.9
-    True
-    """
-    estimator = MISVC(kernel="linear") if estimator is None else estimator
-    if not (isinstance(estimator.kernel, str) and estimator.kernel == "linear"):
-        raise ValueError(
-            f"The estimator has kernel={estimator.kernel!r}: a path needs kernel='linear'."
-        )
-    if len(np.unique(y)) > 2:
-        raise ValueError("y has three or more classes: a path needs two, take one of them at once.")
-    bags, _ = clone(estimator)._validate_fit(X)
-    costs = _costs(Cs, eps, bags)
-    first = len(costs) // 2
-
-    def fitted(C: float, init: Any) -> MISVC:
-        settings = {"C": float(C), "init": init}
-        if not isinstance(init, str):
-            settings["n_init"] = 1
-        model: MISVC = clone(estimator).set_params(**settings)
-        return model.fit(bags, y, sample_weight=sample_weight)
-
-    models: dict[int, MISVC] = {first: fitted(costs[first], estimator.init)}
-    for places, step in ((range(first + 1, len(costs)), -1), (range(first - 1, -1, -1), 1)):
-        for place in places:
-            models[place] = fitted(costs[place], models[place + step].witnesses_)
-    found = [models[place] for place in range(len(costs))]
-    better = True
-    while better:
-        better = False
-        norms, losses = _parts(found, costs)
-        reached = norms + costs[:, None] * losses
-        for place, row in enumerate(reached):
-            other = int(np.argmin(row))
-            if row[other] < row[place] - _SAME * abs(row[place]):
-                candidate = fitted(costs[place], found[other].witnesses_)
-                if candidate.objective_ < found[place].objective_:
-                    found[place], better = candidate, True
-    for model in found:
-        model.set_params(init=estimator.init, n_init=estimator.n_init)
-    return costs, found
-
-
-def _costs(Cs: Any, eps: float, bags: Any) -> np.ndarray:
-    """The costs, the highest first."""
-    if np.ndim(Cs) > 0:
-        costs = np.sort(check_array(Cs, ensure_2d=False, dtype=np.float64, input_name="Cs"))[::-1]
-        if costs[-1] <= 0:
-            raise ValueError(f"Cs holds {costs[-1]:g}: costs must be positive.")
-        return costs
-    if int(Cs) != Cs or Cs < 1:
-        raise ValueError(f"Cs={Cs!r}: pass a positive number of costs, or the costs.")
-    if not 0 < eps <= 1:
-        raise ValueError(f"eps={eps!r}: pass a ratio above 0 and at most 1.")
-    scale = resolve_gamma("scale", bags.instances)
-    return 100.0 * scale * np.geomspace(1.0, eps, int(Cs))
-
-
-def _parts(models: list[MISVC], costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Half of the squared norm of each model, and its loss without the cost."""
-    norms = np.array([0.5 * float(np.sum(model.coef_**2)) for model in models])
-    objectives = np.array([model.objective_ for model in models])
-    return norms, (objectives - norms) / costs

@@ -9,7 +9,6 @@ from inspect import signature
 import numpy as np
 import pytest
 from sklearn.base import clone, is_regressor
-from sklearn.svm import SVC
 
 from milearn._fit import components
 from milearn._fit.components import (
@@ -19,8 +18,7 @@ from milearn._fit.components import (
     ComponentLimits,
     auto_components,
 )
-from milearn.baselines import SingleInstance, SparseMISVC
-from milearn.baselines._sparse_misvc import LandmarkSVC
+from milearn.baselines import SparseMISVC
 from milearn.datasets import make_bags
 from milearn.svm import (
     MISVC,
@@ -181,38 +179,3 @@ def test_sparse_bags_over_all_landmarks_are_the_exact_ones(variant, monkeypatch)
     few = clone(model).set_params(n_components=8).fit(bags, y)
     assert few.dual_coef_.shape == (3, 8)
     np.testing.assert_array_equal(few.support_vectors_, bags.instances[few.support_])
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_an_svc_over_all_landmarks_is_the_exact_one(n_classes):
-    bags, y = make_bags(40, 3, bag_size=3, concept_distance=1.0, random_state=1)
-    X, y = bags.instances, (y + (np.arange(40) % 3 == 0) * (n_classes - 2))[bags.bag_index]
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
-    found = LandmarkSVC(EVERY, tol=1e-9).fit(X, y, sample_weight=weights)
-    gamma = 1.0 / (3 * X.var())
-    options = {"gamma": found.kernel_.args[1], "tol": 1e-9}
-    assert found.kernel_.args[1] == pytest.approx(gamma, rel=0.1)  # with weights in the variance
-    scores = found.decision_function(X).reshape(len(X), -1)
-    labels = [1] if n_classes == 2 else [0, 1, 2]
-    for column, label in zip(scores.T, labels, strict=True):
-        exact = SVC(**options).fit(X, y == label, sample_weight=weights)
-        np.testing.assert_allclose(column, exact.decision_function(X), atol=1e-5)
-    assert set(found.predict(X)) <= set(range(n_classes))
-
-
-def test_single_instances_have_landmarks_for_the_default_estimator_alone(monkeypatch):
-    bags, y = make_bags(24, 3, bag_size=(1, 4), random_state=1)
-    exact = SingleInstance().fit(bags, y)
-    assert (exact.n_components_, type(exact.estimator_)) == (None, SVC)
-    limits = replace(STORED_LIMITS, instances=bags.n_instances - 1, landmarks=9)
-    monkeypatch.setattr("milearn.baselines._single_instance.STORED_LIMITS", limits)
-    model = SingleInstance(threshold="auto").fit(bags, y)
-    assert model.n_components_ == len(model.estimator_.landmarks_) == 9
-    weighed = SingleInstance().fit(bags, y, sample_weight=np.repeat([2.0, 1.0], 12))
-    twice = np.r_[0:12, 0:24]
-    repeated = SingleInstance().fit(bags[twice], y[twice])
-    scores = weighed.decision_function(bags)
-    np.testing.assert_allclose(repeated.decision_function(bags), scores, atol=1e-4)
-    assert SingleInstance(SVC(), n_components=9).fit(bags, y).n_components_ is None
-    with pytest.raises(ValueError, match=r"n_components=0 must be"):
-        SingleInstance(n_components=0).fit(bags, y)

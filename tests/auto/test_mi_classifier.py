@@ -14,12 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
-from milearn import MISVC, Bags, MIRegressor, auto
+from milearn import MISVC, Bags, MIRegressor
 from milearn._bags.distinct import merge_bags
 from milearn.auto._judgement import calibrate, probabilities
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.datasets import make_bags
-from milearn.model_selection._inner import checked_groups, class_folds, value_folds
+from milearn.model_selection._inner import class_folds, value_folds
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
 from tests.auto.test_ways import Only
@@ -271,16 +271,6 @@ def test_bad_groups_are_refused(estimator, groups, message):
         estimator().fit(bags, y, groups=groups)
 
 
-def test_groups_of_any_names_are_those_of_their_numbers():
-    bags, _ = shifted_bags()
-    numbers = np.arange(40) // 4
-    expected = checked_groups(numbers, bags)
-    np.testing.assert_array_equal(expected, numbers)
-    np.testing.assert_array_equal(checked_groups([f"g{each}" for each in numbers], bags), numbers)
-    order = np.random.default_rng(0).permutation(40)
-    np.testing.assert_array_equal(checked_groups(numbers[order], bags), numbers[order])
-
-
 def test_groups_reach_the_folds_through_a_search():
     bags, y = witness_bags(40)
     groups = np.arange(40) // 4
@@ -377,21 +367,6 @@ def test_a_budget_leaves_out_what_it_tells(instance):
     enough = AllFolds(time_limit=1e9, random_state=0).fit(bags, y)
     assert enough.skipped_ == []
     np.testing.assert_allclose(enough.predict_proba(bags), without.predict_proba(bags))
-
-
-def test_verbose_tells_each_step(capsys):
-    bags, y = shifted_bags(20)
-    auto.MIClassifier(verbose=True, random_state=0).fit(bags, y)
-    lines = capsys.readouterr().out.splitlines()
-    # Trees, shares, the average, two models with two orientations, by folds; four scalings, the
-    # last fit.
-    scored = [line for line in lines if "scored on fold" in line]
-    started = [line for line in lines if " starts" in line]
-    assert len(scored) == 21
-    assert len(started) == len(scored) + 1
-    assert len(lines) == len(scored) + len(started) + 5
-    assert all(line.startswith("[MIClassifier] ") for line in lines)
-    assert lines[-1].endswith("fitted on all bags")
 
 
 def test_a_callback_may_stop_the_search():

@@ -152,16 +152,6 @@ def test_constant_values_and_two_bags():
     assert np.isfinite(pair.predict(X)).all()
 
 
-def test_a_budget_leaves_out_all_ways_but_the_first(affinity):
-    _, X, y, _, _ = affinity
-    with pytest.warns(
-        UserWarning, match="left out 'ridge', 'trees', 'share', 'average', 'instance'"
-    ):
-        model = MIRegressor(time_limit=1e-9, random_state=0).fit(X, y)
-    assert list(model.scores_) == ["linear"]
-    assert model.skipped_
-
-
 @pytest.mark.parametrize(("tree_values", "n_considered"), [(400.0, 10), (1.0, 6), (None, 40)])
 def test_trees_of_large_data_consider_fewer_statistics(tree_values, n_considered):
     class Limited(Only):

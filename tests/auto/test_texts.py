@@ -146,15 +146,6 @@ def test_three_classes_instances_and_pickles():
     np.testing.assert_array_equal(restored.predict_proba(bags), stated)
 
 
-def test_what_the_budget_leaves_out_is_not_combined():
-    bags, y = texts()
-    with pytest.warns(UserWarning, match="left out 'mean', 'minmax_laplacian'"):
-        model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
-    assert model.paradigm_ == "logistic"
-    assert list(model.scores_) == ["logistic"]
-    assert np.isfinite(model.predict_proba(bags)).all()
-
-
 def test_texts_without_inner_folds():
     bags, y = texts(2)
     model = MIClassifier().fit(bags, y)

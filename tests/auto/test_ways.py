@@ -301,13 +301,6 @@ def test_a_sample_without_a_rare_class_is_not_fitted():
     assert set(model.scores_) >= {"linear", "trees", "share", "average"}
 
 
-def test_seconds_are_those_of_a_fold_and_of_the_last_fit(capsys):
-    bags, y = make_bags(n_bags=260, n_features=2, bag_size=(1, 2), random_state=0)
-    MIClassifier(time_limit=1e3, verbose=True, random_state=0).fit(bags, y)
-    lines = [line for line in capsys.readouterr().out.splitlines() if "for one bag of" in line]
-    assert [line.split("'")[1] for line in lines] == ["trees", "share", "average", "instance"]
-
-
 def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     bags, y = make_bags(n_bags=40, random_state=0)
     AllFolds(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)

@@ -41,17 +41,6 @@ def test_it_scores_new_bags_and_finds_what_was_moved():
     assert (model.witness(bags)[positive] == bags.offsets[positive]).mean() > 0.9
 
 
-def test_the_order_of_bags_and_instances_does_not_matter():
-    X, y = make_bags(40, 6, bag_size=(2, 9), flip_y=0.2, random_state=0)
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, 40)
-    model = BLRT(20, random_state=3).fit(X, y, weights)
-    rng = np.random.default_rng(1)
-    order = rng.permutation(40)
-    moved = Bags.from_list([rng.permutation(X[int(bag)]) for bag in order])
-    again = BLRT(20, random_state=3).fit(moved, y[order], weights[order])
-    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-12)
-
-
 def test_class_weights_move_probabilities():
     X, y = two_level_bags(n_bags=60, shift=0.5)
     means = [
@@ -68,13 +57,6 @@ def test_a_longer_ensemble_begins_with_the_shorter_one():
     second = 2 * more - short
     assert second.min() > -1e-12
     assert second.max() < 1 + 1e-12
-
-
-@pytest.mark.parametrize(
-    ("max_features", "expected"), [("sqrt", 4), ("log2", 4), (None, 13), (0.25, 3), (40, 13)]
-)
-def test_features_that_are_drawn(max_features, expected):
-    assert BLRT(max_features=max_features)._n_drawn(13) == expected
 
 
 def test_constant_features_leave_a_single_leaf():

@@ -5,9 +5,6 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import optimize, sparse, stats
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Binarizer
 
 from milearn import Bags
 from milearn._solvers.baselines.sequence_abundance import (
@@ -178,15 +175,6 @@ def test_a_p_value_may_equal_a_threshold():
     model = SequenceAbundanceClassifier(thresholds=0.1).fit(y[:, None].astype(float), y)
     assert model.p_values_ == pytest.approx([0.1], rel=1e-12)
     assert model.associated_.tolist() == [0]
-
-
-def test_pipelines_and_searches():
-    X, y = draw()
-    model = make_pipeline(Binarizer(), SequenceAbundanceClassifier())
-    assert cross_val_score(model, X, y, cv=4, scoring="roc_auc").mean() > 0.9
-    name = "sequenceabundanceclassifier__thresholds"
-    search = GridSearchCV(model, {name: [1e-9, 0.01]}, scoring="roc_auc", cv=3).fit(X, y)
-    assert search.best_params_ == {name: 0.01}
 
 
 def test_refused_parameters_and_classes():

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -167,14 +167,6 @@ def test_sample_weight_through_cross_validation(bags, two):
         model.set_score_request(sample_weight=False)
         routed = cross_validate(model, bags, two, params={"sample_weight": weights})
     np.testing.assert_array_equal(plain["test_score"], routed["test_score"])
-
-
-def test_search_over_inner_parameters(bags, two):
-    pipe = make_pipeline(InstanceTransformer(), SingleInstance(SVC()))
-    grid = {"singleinstance__estimator__C": [0.1, 10], "singleinstance__pooling": ["max", "mean"]}
-    search = GridSearchCV(pipe, grid, cv=StratifiedBagKFold(3), scoring="roc_auc")
-    assert search.fit(bags, two).best_score_ > 0.6
-    assert "roc_auc" in repr(search)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
@@ -172,17 +171,6 @@ def test_names_of_the_classes_where_orientations_tie(seed):
     np.testing.assert_allclose(other.predict_proba(bags)[:, ::-1], model.predict_proba(bags))
 
 
-def test_names_of_groups(few):
-    bags, *_ = few
-    rng = np.random.default_rng(0)
-    values, groups = rng.normal(size=24), rng.integers(0, 12, 24)
-    model, other = (
-        ShareRegressor().fit(bags[:24], values, groups=names)
-        for names in (groups, rng.permutation(12)[groups])
-    )
-    np.testing.assert_allclose(other.coef_, model.coef_)
-
-
 def test_three_classes():
     y = np.arange(90) % 3
     bags, _ = cohort(1, np.array([0.0, 0.05, 0.3])[y], size=40)
@@ -279,13 +267,3 @@ def test_few_bags_of_a_class_and_one_bag_alone():
     for bag in (0, 1, 21):
         np.testing.assert_allclose(model.decision_function(bags[[bag]]), together[bag])
         np.testing.assert_allclose(model.selected_share(bags[[bag]]).shape, (1,))
-
-
-def test_threads_and_worker_processes(few):
-    bags, y, model = few
-    for backend in ("threading", "loky"):
-        found = Parallel(2, backend=backend)(
-            delayed(ShareDiscriminant().fit)(bags[:24], y[:24]) for _ in range(2)
-        )
-        for each in found:
-            np.testing.assert_allclose(each.coef_, model.coef_)

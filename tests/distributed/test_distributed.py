@@ -345,7 +345,7 @@ def test_what_goes_by_passes_is_that_of_bags(there, data, model):
     assert model.witnesses_.shape == (len(bags),)
 
 
-@pytest.mark.parametrize("options", [{}, {"margin": "runner-up", "min_cluster_size": 5}])
+@pytest.mark.parametrize("options", [{}, {"min_cluster_size": 5}])
 def test_m3ic_is_that_of_bags(there, data, options):
     there, bags = there[:60], data[0][:60]
     here = M3IC(3, C=10.0, n_init=2, random_state=0, **options).fit(bags)

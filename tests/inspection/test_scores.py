@@ -77,7 +77,7 @@ def test_three_classes_values_and_risks(data):
     cox = scaled(MICoxPH()).fit(X, outcomes)
     last, bags = final_step(cox, X)
     np.testing.assert_array_equal(instance_scores(cox, X), last.predict_instances(bags))
-    assert last.predict_survival_function(bags, return_array=True).shape[0] == 24
+    assert last.predict_survival_function(bags).shape[0] == 24
 
 
 def test_what_has_no_instance_scores_is_refused(data):

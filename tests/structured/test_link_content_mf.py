@@ -160,11 +160,3 @@ def test_a_classifier_cut_short_warns(monkeypatch):
         model = LinkContentMF(C=1e8).fit(X, np.arange(24) % 2)
     assert not model.converged_
     assert np.isfinite(model.coef_).all()
-
-
-def test_a_score_does_not_read_changed_parameters():
-    X, y = linked_bags()
-    coded = np.where(np.arange(60) % 3 == 0, -1, y)
-    model = LinkContentMF(4, unlabeled=-1).fit(X, coded)
-    expected = model.score(X, coded)
-    assert model.set_params(unlabeled=None).score(X, coded) == expected

@@ -20,8 +20,7 @@ from milearn._solvers.structured.milsd import solve_milsd
 from milearn._solvers.structured.problem import LinkedProblem
 from milearn._solvers.structured.step import LinkedStep, LinkedTerms
 from milearn.datasets import make_bags
-from milearn.structured import MILSD, _milsd, knn_bag_graph, spatial_graph
-from milearn.structured._active import ActiveBags
+from milearn.structured import MILSD, knn_bag_graph, spatial_graph
 from milearn.svm import MISVC
 from tests.oracles import highest_of
 
@@ -358,51 +357,44 @@ def test_one_against_the_rest_with_unlabelled_bags():
     assert model.transduction_.shape == (12,)
 
 
-def test_labels_that_tell_nothing_are_refused():
-    bags, y = case(0)
-    with pytest.raises(ValueError, match="y contains no labels"):
-        MILSD().fit(bags, np.full(12, np.nan))
-    one_class = np.where(y == 0, np.nan, y)
-    model = MILSD()
-    with pytest.raises(ValueError, match="one class only"):
-        model.fit(bags, one_class)
-    assert not hasattr(model, "classes_")
-    with pytest.raises(ValueError, match="y contains no labels"):
-        MILSD().fit(bags, y).score(bags, np.full(12, np.nan))
+# -- what is refused -----------------------------------------------------------------------------
 
 
-# -- graphs that are refused ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mu", [0.0, 1.0])
-@pytest.mark.parametrize("kind", ["bag", "instance"])
-def test_weights_of_links_are_finite_and_not_negative(kind, mu):
-    bags, y = case(0, graph=kind)
+def weighted(kind, weight):
+    """Bags with a link of this weight."""
+    bags, _ = case(0, graph=kind)
     graph = getattr(bags, f"{kind}_graph").toarray()
-    for weight, message in ((-0.5, rf"{kind}_graph has the weight -0\.5"), (np.inf, "be finite")):
-        graph[4, 5] = weight
-        wrong = Bags(bags.instances, bags.offsets, **{f"{kind}_graph": graph})
-        with pytest.raises(ValueError, match=message):
-            MILSD(mu=mu).fit(wrong, y)
+    graph[4, 5] = weight
+    return Bags(bags.instances, bags.offsets, **{f"{kind}_graph": graph})
 
 
-def test_graphs_of_another_shape_and_missing_ones_are_refused():
-    bags, y = case(0)
-    with pytest.raises(ValueError, match=r"instance_graph has shape \(12, 12\) but there are"):
-        Bags(bags.instances, bags.offsets, instance_graph=np.eye(12))
-    with pytest.raises(ValueError, match=r"bag_graph has shape \(3, 3\) but there are 12 bags"):
-        Bags(bags.instances, bags.offsets, bag_graph=np.eye(3))
-    with pytest.raises(ValueError, match=r"bag_graph has shape \(3, 3\) but there are 12 bags"):
-        MILSD(graph=lambda X: np.eye(3)).fit(bags, y)
-    with pytest.raises(ValueError, match="callable that returned None"):
-        MILSD(graph=lambda X: None).fit(bags, y)
-    with pytest.raises(ValueError, match="graph='both' but the bags have no instance_graph"):
-        MILSD(graph="both").fit(bags, y)
-    bare = Bags(bags.instances, bags.offsets)
-    with pytest.raises(ValueError, match="graph='bag' but the bags have no bag_graph"):
-        MILSD(graph="bag").fit(bare, y)
-    with pytest.raises(ValueError, match=r"instance_data\['coords'\]: give the positions"):
-        MILSD(graph="spatial").fit(bare, y)
+BAGS, Y = case(0)
+BARE = Bags(BAGS.instances, BAGS.offsets)
+
+
+@pytest.mark.parametrize(
+    ("settings", "bags", "y", "message"),
+    [
+        ({}, BAGS, np.full(12, np.nan), "y contains no labels"),
+        ({}, BAGS, np.where(Y == 0, np.nan, Y), "one class only"),
+        # It fitted a constant without a word, because some bags had a weight.
+        ({"class_weight": {0: 0.0}}, BARE, Y, "class_weight leaves a class without weight"),
+        ({"class_weight": {1: 0.0}}, BARE, Y, "class_weight leaves a class without weight"),
+        ({"mu": 0.0}, weighted("bag", -0.5), Y, r"bag_graph has the weight -0\.5"),
+        ({}, weighted("instance", -0.5), Y, r"instance_graph has the weight -0\.5"),
+        ({"mu": 0.0}, weighted("instance", np.inf), Y, "be finite"),
+        ({"graph": lambda X: np.eye(3)}, BAGS, Y, r"bag_graph has shape \(3, 3\) but there are 12"),
+        ({"graph": lambda X: None}, BAGS, Y, "callable that returned None"),
+        ({"graph": "both"}, BAGS, Y, "graph='both' but the bags have no instance_graph"),
+        ({"graph": "bag"}, BARE, Y, "graph='bag' but the bags have no bag_graph"),
+        ({"graph": "spatial"}, BARE, Y, r"instance_data\['coords'\]: give the positions"),
+    ],
+)
+def test_what_is_refused(settings, bags, y, message):
+    model = MILSD(**settings)
+    with pytest.raises(ValueError, match=message):
+        model.fit(bags, y)
+    assert not hasattr(model, "classes_")
 
 
 # -- around it -----------------------------------------------------------------------------------
@@ -435,23 +427,6 @@ def test_without_intercept():
     assert model.objective_ >= MILSD(mu=2.0, n_init=5).fit(bags, y).objective_ - 1e-6
 
 
-def test_what_differs_by_rounding_is_the_same_minimum(monkeypatch):
-    bags, y = case(0)
-    solve, seen = _milsd.solve_milsd, []
-
-    def lower_and_lower(*args):
-        found = solve(*args)
-        found.objective *= 1.0 - 1e-15 * len(seen)
-        seen.append(found)
-        return found
-
-    monkeypatch.setattr(_milsd, "solve_milsd", lower_and_lower)
-    model = MILSD(n_init=3, random_state=0).fit(bags, y)
-    lowest = min(found.objective for found in seen)
-    first = next(found for found in seen if found.objective <= lowest * (1 + 1e-9))
-    assert model.objective_ == first.objective
-
-
 def test_an_objective_near_zero_is_no_reason_to_go_on():
     # Features of a size of 1e6: an objective of 1e-13 where each loss is 1 at w = 0.
     bags, y = make_bags(n_bags=24, random_state=0)
@@ -466,14 +441,6 @@ def test_an_objective_near_zero_is_no_reason_to_go_on():
     # The gap is not that of a step before, which ended early.
     assert found.step_converged
     assert found.dual_gap <= 1e-6 * 1e-8
-
-
-@pytest.mark.parametrize("label", [0.0, 1.0])
-def test_a_class_without_weight_is_refused(label):
-    # It fitted a constant without a word, because some bags had a weight.
-    bags, y = case(0, graph="none")
-    with pytest.raises(ValueError, match="class_weight leaves a class without weight"):
-        MILSD(class_weight={label: 0.0}).fit(bags, y)
 
 
 @pytest.mark.parametrize("graph", ["bag", "none"])
@@ -565,20 +532,6 @@ def test_features_far_from_zero_are_those_near_it(linked, others):
     far = MILSD(C=30.0, mu=3.0).fit(X.with_instances(steps + [1e6, 0.0, 1e6, -1e6, 0.0]), y)
     assert far.objective_ == pytest.approx(near.objective_, rel=1e-4)
     np.testing.assert_allclose(far.coef_, near.coef_, atol=0.01)
-
-
-def test_each_feature_is_centred_by_its_own_spread(linked):
-    # Means of 100 of features whose scales are a million apart took seconds instead of none.
-    X, _ = linked
-    scales = [1e-3, 1.0, 1.0, 1.0, 1e3]
-    active = ActiveBags(
-        X.with_instances(X.instances * scales + 200.0),
-        np.arange(40),
-        *(edges_of(graph) for graph in (X.bag_graph, X.instance_graph)),
-    )
-    active.center()
-    np.testing.assert_array_equal(active.shift > 0, [True, True, True, True, False])
-    np.testing.assert_allclose(active.instances[:, :4].mean(axis=0), 0.0, atol=1e-12)
 
 
 def test_features_that_are_all_zero_leave_a_constant():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -69,21 +69,6 @@ def test_patients_stay_together():
     for train, test in zip(*found["indices"].values(), strict=True):
         assert not set(patients[train]) & set(patients[test])
         assert y["event"][test].any()
-
-
-def test_search():
-    bags, y = case()
-    model = pipelines()["statistics"]
-    grid = {
-        "coxphsurvivalanalysis__alpha": [0.01, 100.0],
-        "bagstatistics__statistics": [("mean",), ("min", "max")],
-    }
-    search = GridSearchCV(model, grid, cv=StratifiedBagKFold(3), scoring=SCORER).fit(bags, y)
-    assert search.predict(bags).shape == (60,)
-    functions = search.best_estimator_[-1].predict_survival_function(
-        search.best_estimator_[:-1].transform(bags)
-    )
-    assert len(functions) == 60
 
 
 def test_outcomes_of_both_packages_are_the_same():

@@ -1,6 +1,6 @@
 """Cutting planes for one convex, piecewise linear risk and a squared norm.
 
-    min 1/2 |w|^2 + C R(w)   subject to   the last entries of w lie in a convex set
+    min 1/2 |w|^2 + C R(w)   subject to   the last entries of w differ by at most a width
 
 The risk R >= 0 is replaced by the maximum of its cuts, the tangent planes R(v) + g'(w - v) found so
 far. The dual of this problem is a quadratic program with one variable per cut. There are a few
@@ -9,10 +9,10 @@ duality gap exceeds the precision, and the program is solved again (Joachims, Fi
 Learning 77, 2009: the 1-slack formulation). The dual value is a lower bound at every step, the best
 point an upper one.
 
-The convex set is not added to the quadratic program as constraints, because their multipliers may
-be unbounded. For given multipliers of the cuts, the minimiser over the last entries is a projection
-onto the set. The dual is then concave and, for a polyhedral set, piecewise quadratic. Newton's
-method with an exact line search maximises it and solves one program over the cuts per step.
+The last entries y of w are variables of the program too, so that large slopes there do not hide the
+others. They are y = -E'a - u + v with the multipliers a of the cuts, the last entries E of their
+slopes, and the multipliers u and v of the upper and the lower end of the interval, whose sums are
+equal because its position is free.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import numpy as np
 
 from ...exceptions import SolverError
 from ..common.qp import ActiveSet, QPProblem, solve_qp
-from .balance import IntervalOfWidth
 
 # w -> (R(w), a subgradient of R).
 Oracle = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -34,15 +33,6 @@ _ROUNDING = 1e-13
 _QP_TOL = 1e-9
 # Added to the programs that no backend solves, relative to the largest entry.
 _CURVATURE = 1e-11
-# Maximum number of Newton steps of a dual program with a convex set, and of line search halvings.
-_MAX_NEWTON_STEPS = 50
-_MAX_HALVINGS = 60
-# A line search ends at this fraction of its initial slope.
-_LINE_SEARCH = 0.01
-# Newton's method ends when the possible gain is at most this fraction of the objective.
-_KINK = 1e-4
-# Newton's method may leave a gain of this fraction of the last violation, or of the precision.
-_ENOUGH = 1e-2
 
 
 @dataclass
@@ -70,7 +60,7 @@ def cutting_plane(
     tol: float,
     *,
     scale: float = 0.0,
-    held: IntervalOfWidth | None = None,
+    held: tuple[int, float] = (0, 0.0),
     max_iter: int = 1000,
     drop_after: int = 20,
 ) -> CuttingPlaneResult:
@@ -81,15 +71,15 @@ def cutting_plane(
     oracle : callable
         Value and a subgradient of the risk.
     start : ndarray of shape (dim,)
-        First w, in the set. The result is never worse.
+        First w, which is feasible. The result is never worse.
     cost : float
         C above.
     tol : float
         Duality gap, as a fraction of the objective, at which to stop.
     scale : float, default=0.0
         Lower bound of the objective in this fraction.
-    held : IntervalOfWidth, default=None
-        The set of the last entries of w.
+    held : tuple of int and float, default=(0, 0.0)
+        How many of the last entries of w may differ by at most the width, and this width.
     max_iter : int, default=1000
         Maximum number of calls of the oracle.
     drop_after : int, default=20
@@ -100,7 +90,7 @@ def cutting_plane(
     SolverError
         If a quadratic program is not solved.
     """
-    model = _CutModel(len(start), cost, held, drop_after)
+    model = _CutModel(len(start), cost, *held, drop_after)
     w, best, lower = start, None, 0.0
     for n_iter in range(1, max_iter + 1):
         value, slope = oracle(w)
@@ -118,7 +108,7 @@ def cutting_plane(
             break
         if missing:
             model.add(value, slope, w)
-        w, bound = model.minimise(best.objective, _ENOUGH * min(cost * violation, allowed))
+        w, bound = model.minimise(best.objective)
         lower = max(lower, bound)
     assert best is not None, f"max_iter={max_iter}"
     return best
@@ -127,16 +117,15 @@ def cutting_plane(
 class _CutModel:
     """The cuts so far, their Gram matrix, and the dual program over them."""
 
-    def __init__(
-        self, dim: int, cost: float, held: IntervalOfWidth | None, drop_after: int
-    ) -> None:
-        self.cost, self.held, self.drop_after = cost, held, drop_after
-        # Number of unconstrained entries of w.
-        self.n_loose = dim - (0 if held is None else held.size)
+    def __init__(self, dim: int, cost: float, n_held: int, width: float, drop_after: int) -> None:
+        self.cost, self.n_held, self.width, self.drop_after = cost, n_held, width, drop_after
+        # Slopes of the cuts, and inner products of their entries that are not held.
         self.slopes, self.gram = np.zeros((0, dim)), np.zeros((0, 0))
         self.offsets = np.zeros(0)
         # Multipliers as fractions of the cost, and the number of steps for which they were zero.
         self.proportions, self.idle = np.zeros(0), np.zeros(0, dtype=np.intp)
+        # Multipliers of the upper and the lower end of the interval, for each entry.
+        self.ends = np.zeros(2 * n_held)
 
     @property
     def size(self) -> int:
@@ -150,111 +139,87 @@ class _CutModel:
     def add(self, value: float, slope: np.ndarray, w: np.ndarray) -> None:
         """Add the tangent plane at w."""
         self.slopes = np.concatenate([self.slopes, slope[None]])
-        products = self.slopes[:, : self.n_loose] @ slope[: self.n_loose]
+        n_loose = len(slope) - self.n_held
+        products = self.slopes[:, :n_loose] @ slope[:n_loose]
         self.gram = np.block([[self.gram, products[:-1, None]], [products[None]]])
         self.offsets = np.append(self.offsets, value - slope @ w)
         self.proportions, self.idle = np.append(self.proportions, 0.0), np.append(self.idle, 0)
 
-    def minimise(self, objective: float, enough: float) -> tuple[np.ndarray, float]:
-        """Minimiser of the model and its dual value, up to a gain of ``enough``."""
+    def minimise(self, objective: float) -> tuple[np.ndarray, float]:
+        """Minimiser of the model and its dual value."""
         if not self.size:  # the norm alone
             return np.zeros(self.slopes.shape[1]), 0.0
-        # Multipliers are scaled by the cost and values by the objective, so that a precision has
-        # the same meaning for every C.
-        scale = objective if objective > 0 else 1.0
-        if self.held is None:
-            proportions = self._solved(self.gram, self.offsets, scale)
-        else:
-            proportions = self._by_newton(self.held, scale, enough)
-        weights = proportions * self.cost
+        # Multipliers and values are scaled by the objective, so that a precision has the same
+        # meaning for every C.
+        self._solve(objective if objective > 0 else 1.0)
+        weights = self.proportions * self.cost
         w = -(weights @ self.slopes)
         value = float(weights @ self.offsets)
-        if self.held is not None:
-            slope = -w[self.n_loose :]
-            w[self.n_loose :] = self.held.project(-slope)
-            value += float((slope + w[self.n_loose :]) @ w[self.n_loose :])
+        if self.n_held:
+            free = w[-self.n_held :].copy()
+            w[-self.n_held :] = held = _clipped(free, self.width)
+            # The multipliers of the ends are the difference.
+            value += float((held - free) @ held)
         value -= 0.5 * float(w @ w)
-        self._keep(proportions)
+        self._keep()
         return w, value
 
-    def _keep(self, proportions: np.ndarray) -> None:
+    def _keep(self) -> None:
         """Drop the cuts that have not been used for ``drop_after`` steps."""
-        idle = np.where(proportions > 0, 0, self.idle + 1)
+        idle = np.where(self.proportions > 0, 0, self.idle + 1)
         kept = np.flatnonzero(idle <= self.drop_after)
-        self.proportions, self.idle = proportions[kept], idle[kept]
+        self.proportions, self.idle = self.proportions[kept], idle[kept]
         self.offsets = self.offsets[kept]
         if len(kept) < len(idle):
             self.slopes, self.gram = self.slopes[kept], self.gram[np.ix_(kept, kept)]
 
-    def _solved(self, gram: np.ndarray, offsets: np.ndarray, scale: float) -> np.ndarray:
-        """Maximiser of a quadratic function over proportions, whose sum is at most 1."""
-        n = self.size
-        problem = QPProblem(
-            gram * (self.cost**2 / scale),
-            offsets * (-self.cost / scale),
-            G=np.ones((1, n)),
-            h=np.ones(1),
-            lb=np.zeros(n),
+    def _solve(self, scale: float) -> None:
+        """Maximise the dual over a, y, u and v."""
+        n, k = self.size, self.n_held
+        n_all = n + 3 * k
+        # No entry of w exceeds the largest one of this norm, and u and v are as large as E'a.
+        largest = np.sqrt(2.0 * scale)
+        pulls = self.slopes[:, self.slopes.shape[1] - k :].T * scale
+        unit = float(np.abs(pulls).max(initial=largest))
+        P, q = np.zeros((n_all, n_all)), np.zeros(n_all)
+        P[:n, :n] = self.gram * scale
+        P[range(n, n + k), range(n, n + k)] = 2.0
+        q[:n], q[n + k :] = -self.offsets, 0.5 * self.width * unit / scale
+        sums = np.repeat([1.0, 0.0], [n, 3 * k])[None]
+        problem = QPProblem(P, q, G=sums, h=np.array([self.cost / scale]), lb=np.zeros(n_all))
+        problem.lb[n : n + k] = -np.inf
+        if k:
+            identity = np.eye(k)
+            y = np.hstack([pulls / unit, identity * (largest / unit), identity, -identity])
+            problem.A = np.vstack([y, np.repeat([0.0, 1.0, -1.0], [n + k, k, k])])
+            problem.b = np.zeros(k + 1)
+        start = ActiveSet(
+            lower=np.concatenate([self.proportions, np.ones(k), self.ends]) <= 0,
+            upper=np.zeros(n_all, dtype=bool),
+            tight=np.array([self.proportions.sum() > 1 - 1e-9]),
         )
-        idle = (self.proportions <= 0) & (np.arange(n) < n - 1)
-        full = np.array([self.proportions.sum() > 1 - 1e-9])
-        start = ActiveSet(lower=idle, upper=np.zeros(n, dtype=bool), tight=full)
+        start.lower[n - 1] = False  # the newest cut
         try:
             found = solve_qp(problem, tol=_QP_TOL, start=start)
         except SolverError:
             # Cuts of unscaled features cancel each other in more digits than there are. A small
             # curvature prevents this; bounds are computed without it, so they hold.
-            problem.P = problem.P + _CURVATURE * float(np.diagonal(problem.P).max()) * np.eye(n)
+            problem.P = P + _CURVATURE * float(np.diagonal(P).max()) * np.eye(n_all)
             found = solve_qp(problem, tol=_QP_TOL, start=start)
-        proportions: np.ndarray = np.maximum(found.x, 0.0)
-        return proportions
-
-    def _by_newton(self, held: IntervalOfWidth, scale: float, enough: float) -> np.ndarray:
-        """Proportions that maximise the dual if the last entries of w are constrained to a set."""
-        ends, x = self.slopes[:, self.n_loose :], self.proportions
-
-        def gradient(proportions: np.ndarray) -> np.ndarray:
-            weights = proportions * self.cost
-            nearest = held.project(-(weights @ ends))
-            return np.asarray(self.offsets - self.gram @ weights + ends @ nearest) * self.cost
-
-        def ascent(slope: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, float]:
-            derivative = held.derivative(-self.cost * (at @ ends))
-            gram = self.gram + ends @ derivative @ ends.T
-            found = self._solved(gram, slope / self.cost + gram @ (x * self.cost), scale)
-            return found, float(slope @ (found - x))
-
-        for _ in range(_MAX_NEWTON_STEPS):
-            slope = gradient(x)
-            # Upper bound of the gain: the linear model is maximal at a vertex, which is the
-            # steepest cut or zero.
-            steepest = int(slope.argmax())
-            corner = np.zeros(self.size)
-            corner[steepest] = slope[steepest] > 0
-            most = float(slope @ (corner - x))
-            if most <= enough:
-                break
-            found, rise = ascent(slope, x)
-            if rise <= _QP_TOL * scale:
-                # Near a kink, the quadratic model may predict no gain although there is one.
-                if most <= _KINK * scale:
-                    break
-                found, rise = ascent(slope, corner)
-                if rise <= _QP_TOL * scale:
-                    break
-            x = x + _step_length(gradient, x, found - x, rise) * (found - x)
-        return x
+        self.proportions = np.maximum(found.x[:n], 0.0) * (scale / self.cost)
+        self.ends = found.x[n + k :]
 
 
-def _step_length(
-    gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: np.ndarray, rise: float
-) -> float:
-    """Maximiser of a concave function along a step, at most 1; ``rise`` is the initial slope."""
-    low, high, t = 0.0, 1.0, 1.0
-    for _ in range(_MAX_HALVINGS):
-        left = float(gradient(x + t * step) @ step)
-        if abs(left) <= _LINE_SEARCH * rise or (t == 1.0 and left > 0):
-            break
-        low, high = (t, high) if left > 0 else (low, t)
-        t = 0.5 * (low + high)
-    return t
+def _clipped(z: np.ndarray, width: float) -> np.ndarray:
+    """The nearest point whose entries differ by at most the width.
+
+    It clips the entries into the interval for which the amounts above and below sum to zero. This
+    sum is piecewise linear in the centre.
+    """
+    if np.ptp(z) <= width:
+        return z
+    half = 0.5 * width
+    centres = np.sort(np.concatenate([z - half, z + half]))
+    cut = (z - np.clip(z, centres[:, None] - half, centres[:, None] + half)).sum(axis=1)
+    centre = np.interp(0.0, -cut, centres)
+    return np.asarray(np.clip(z, centre - half, centre + half))

@@ -1,7 +1,7 @@
 """Maximum margin clustering of bags: witnesses by passes, convex steps by cutting planes.
 
     min 1/2 sum_p |w_p|^2 + C/n sum_i [1 - max_j max_p g_p(x_ij)]_+,   |(w_p - w_q)'m| <= balance,
-    m = sum_i mean_j x_ij,   and g_p a margin of :mod:`.margins`
+    m = sum_i mean_j x_ij,   and g_p the margin of :mod:`.margins`
 
 or, with a minimum number of bags per cluster, over the weights and the clusters p(i) of the bags,
 
@@ -28,7 +28,7 @@ from ..common.passes import gather, highest, sum_of_means
 from .assignment import assign
 from .balance import Balance
 from .cutting_plane import cutting_plane
-from .margins import LinearisedRisk, best_of_bags, scores_of
+from .margins import LinearisedRisk, best_of_bags, margin_weights
 
 
 @dataclass
@@ -38,7 +38,6 @@ class ClusterProblem:
     source: PassSource
     C: float
     balance: float | None  # None: no constraint
-    margin: str = "mean"  # or "runner-up"
     smallest: int = 0  # minimum number of bags per cluster
 
     def __post_init__(self) -> None:
@@ -52,11 +51,11 @@ class ClusterProblem:
 
         The ``first`` choice does not depend on the length of the weights.
         """
-        vectors, scores = scores_of(self.margin, weights)
+        vectors = margin_weights(weights)
         if not self.smallest:
-            rows, clusters, margins = highest(self.source, vectors, scores)
+            rows, clusters, margins = highest(self.source, vectors)
         else:
-            every, places = best_of_bags(self.source, vectors, scores)
+            every, places = best_of_bags(self.source, vectors)
             costs = -every if first else np.maximum(1.0 - every, 0.0)
             # Among clusters with zero loss, prefer the one with the largest margin.
             clusters = assign(costs, every.argmax(axis=1), self.smallest)
@@ -120,11 +119,10 @@ def max_margin_clusters(
         order = np.argsort(clusters, kind="stable")
         counts = np.bincount(clusters, minlength=k)
         witnesses = gather(source, rows[order])
-        risk = LinearisedRisk(witnesses, counts, margin=problem.margin, balance=balance)
-        first = np.zeros(balance.dim(k, d)) if before is None else balance.split(before.weights)
-        solved = cutting_plane(
-            risk, first, C, tol, scale=scale, held=balance.held, max_iter=max_cuts
-        )
+        risk = LinearisedRisk(witnesses, counts, balance=balance)
+        first = balance.split(np.zeros((k, d)) if before is None else before.weights)
+        held = balance.n_held, balance.width
+        solved = cutting_plane(risk, first, C, tol, scale=scale, held=held, max_iter=max_cuts)
         n_cuts += solved.n_iter
         weights = balance.join(solved.w, k)
         rows, clusters, hinges = problem.choose(weights)

@@ -236,12 +236,17 @@ class KernelGram:
         return np.asarray(self._slot[rows])
 
 
-class MatrixGram(KernelGram):
-    """A precomputed kernel matrix; ``instances`` are not used."""
+class _ClippedGram(KernelGram):
+    """An indefinite kernel matrix without its negative part, K+ = K Pi.
 
-    def __init__(self, instances: Matrix, matrix: np.ndarray) -> None:
-        super().__init__(instances, _no_kernel, 8 * matrix.size)
-        self._rows = matrix
+    ``Pi`` projects onto the eigenvectors of positive eigenvalues, so coefficients ``c`` over K+
+    are coefficients ``Pi c`` over the kernel.
+    """
+
+    def __init__(self, instances: Matrix, vectors: np.ndarray, values: np.ndarray) -> None:
+        super().__init__(instances, _no_kernel, 8 * instances.shape[0] ** 2)
+        self._basis = vectors
+        self._rows = (vectors * values) @ vectors.T
         self._slot = np.arange(self.n)
         self._used = self.n
 
@@ -252,21 +257,9 @@ class MatrixGram(KernelGram):
         self.__dict__.update(state)
         self._lock = Lock()
 
-    def share_of(self, n_workers: int) -> MatrixGram:
+    def share_of(self, n_workers: int) -> _ClippedGram:
         """The same object, because it is constant."""
         return self
-
-
-class _ClippedGram(MatrixGram):
-    """An indefinite kernel matrix without its negative part, K+ = K Pi.
-
-    ``Pi`` projects onto the eigenvectors of positive eigenvalues, so coefficients ``c`` over K+
-    are coefficients ``Pi c`` over the kernel.
-    """
-
-    def __init__(self, instances: Matrix, vectors: np.ndarray, values: np.ndarray) -> None:
-        super().__init__(instances, (vectors * values) @ vectors.T)
-        self._basis = vectors
 
     def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.arange(self.n), self._basis @ (coef @ self._basis[rows])

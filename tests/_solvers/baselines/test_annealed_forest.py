@@ -10,9 +10,7 @@ from milearn._solvers.baselines.annealed_forest import (
     ForestProblem,
     anneal_forest,
     label_distribution,
-    likeliest,
     positive_votes,
-    random_labels,
 )
 
 
@@ -35,28 +33,6 @@ def test_the_distribution_minimises_the_free_energy(temperature):
         energy = -q * np.log(p) - (1 - q) * np.log(1 - p) - temperature * entropy
         found = label_distribution(np.array([p]), temperature)[0]
         assert found == pytest.approx(q[np.argmin(energy)], abs=2e-5)
-
-
-def test_low_temperatures_decide_and_high_ones_do_not():
-    p = np.array([0.1, 0.4999, 0.5, 0.9])
-    np.testing.assert_allclose(label_distribution(p, 1e-6), [0, 0, 0.5, 1], atol=1e-12)
-    np.testing.assert_allclose(label_distribution(p, 1e6), 0.5, atol=1e-5)
-
-
-def test_labels_keep_the_assumption_and_have_the_distribution():
-    given, rng = problem(), np.random.RandomState(0)
-    q = np.random.default_rng(1).uniform(0.1, 0.9, given.offsets[-1])
-    labels = np.stack([random_labels(q, likeliest(q, given), given, rng) for _ in range(2000)])
-    for first, last, positive in blocks(given):
-        proportions = labels[:, first:last].mean(axis=0)
-        if not positive:
-            assert not proportions.any()
-            continue
-        top = int(np.argmax(q[first:last]))
-        assert proportions[top] == 1.0
-        others = np.delete(np.arange(last - first), top)
-        # Four standard deviations of a proportion of 2000.
-        np.testing.assert_allclose(proportions[others], q[first:last][others], atol=0.045)
 
 
 def naive(given, seeds, temperatures):

@@ -147,30 +147,6 @@ def test_batches_do_not_matter():
     np.testing.assert_array_equal(mean_leaf(parts, problem.statistics, pairs_at_once=40), whole)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-def test_order_statistics_are_sorted_values(kind):
-    rng = np.random.default_rng(0)
-    sizes = np.array([3, 1, 5, 3, 8])
-    offsets = np.r_[0, np.cumsum(sizes)]
-    X = rng.integers(-2, 3, (20, 4)).astype(np.float32)
-    statistics = order_statistics(kind(X), offsets)
-    for bag, size in enumerate(sizes):
-        for feature in range(4):
-            expected = np.sort(X[offsets[bag] : offsets[bag + 1], feature])[::-1]
-            found = statistics.at(np.array(bag), np.array(feature), np.arange(size))
-            np.testing.assert_array_equal(found, expected)
-
-
 def test_matrices_without_entries_have_zeros():
     statistics = order_statistics(sparse.csr_array((3, 2)), np.array([0, 1, 3]))
     assert not statistics.at(np.array([0, 1]), np.array([1, 0]), np.zeros((2, 1), int)).any()
-
-
-def test_importances_are_those_of_what_separates():
-    X, offsets, codes, weights = drawn(1, n_bags=80, n_classes=2, rounded=False)
-    problem = TreeProblem(order_statistics(X, offsets), codes, weights)
-    trees = grow_trees(problem, TreeOptions(7, 10), range(20))
-    assert trees.importances.sum() == pytest.approx(1.0)
-    assert np.argmax(trees.importances) == 0
-    assert trees.importances[3] == 0.0
-    assert mean_leaf(trees, problem.statistics).argmax(axis=1).tolist() == (codes.tolist())

@@ -112,20 +112,6 @@ def test_a_sample_of_bags_is_a_problem_of_both_classes():
     assert sampled_problem(rare, n // 10).positive.sum() == 1
 
 
-def test_few_candidates_are_ranked_as_all_of_them():
-    given, scales = problem(1, n_bags=40), np.full(3, 0.7)
-    n = len(given.instances)
-    every = promising_starts(given, scales, 10**6)
-    some = promising_starts(given, scales, 3, max_entries=12 * n)
-    assert len(some) == 3
-    assert set(some) < set(every)
-    few = promising_starts(given, scales, 10**6, max_entries=0)
-    np.testing.assert_array_equal(few, every)
-    candidates = promising_starts(given, scales, 12, max_entries=12 * n)
-    np.testing.assert_array_equal(some, candidates[:3])
-    np.testing.assert_array_equal(candidates, every[np.isin(every, candidates)])
-
-
 @pytest.mark.parametrize("solve", [noisy_or_solution, nearest_solution])
 def test_the_best_run_of_a_sample_is_continued_on_all_bags(solve):
     given, scales = problem(3, n_bags=60), np.full(3, 0.5)
