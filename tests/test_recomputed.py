@@ -14,8 +14,6 @@ from sklearn.metrics import roc_auc_score
 from milearn import metrics
 from milearn.model_selection import (
     BagShuffleSplit,
-    RepeatedStratifiedBagKFold,
-    SiteKFold,
     StratifiedBagKFold,
     transductive_cross_val_score,
 )
@@ -163,8 +161,7 @@ def test_splits_do_not_leak(seed):
     for cv, given, together, n_tested in (
         (StratifiedBagKFold(k), None, np.arange(n), 1),
         (StratifiedBagKFold(k, shuffle=True, random_state=seed), groups, groups, 1),
-        (RepeatedStratifiedBagKFold(k, n_repeats=2, random_state=seed), groups, groups, 2),
-        (SiteKFold(k), columns, merged, 1),
+        (StratifiedBagKFold(k), columns, merged, 1),
         (BagShuffleSplit(3, test_size=0.4, random_state=seed), groups, groups, None),
     ):
         try:
