@@ -311,13 +311,14 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
     if name == "predict_proba_instances" and len(classes) == 2:
         scores = scores[:, 1] - 0.5
     if scores.ndim == 1:
-        # The witness is the highest instance for the positive class, and so is its score.
+        # Scores are high for the second class, and those of a witness for the positive class.
         positive = int(any(getattr(each, "_positive_sign", 1) > 0 for each, _ in fitted))
         column = positive if class_label is None else class_column(model, class_label)
         label = classes[column]
         name = f"score of {label!s}" if classes.dtype.kind in "OSU" else "score"
-        witnesses = segment_argmax((2 * positive - 1) * scores, bags.offsets)
-        return InstanceScores((2 * column - 1) * scores, witnesses, name, 0.0, label_name, label)
+        witnesses = segment_argmax(scores if positive else -scores, bags.offsets)
+        scores = scores if column == 1 else -scores
+        return InstanceScores(scores, witnesses, name, 0.0, label_name, label)
     if class_label is None:
         columns = np.searchsorted(classes, model.predict(rows))
     else:

@@ -638,8 +638,8 @@ class BagShuffleSplit(BagSplitter):
         self.unlabeled = unlabeled
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        n_test, n_train = _numbers(len(problem.codes), self.test_size, self.train_size)
-        _check_numbers(problem, n_test, n_train)
+        n_test, n_train = _split_counts(len(problem.codes), self.test_size, self.train_size)
+        _check_split_counts(problem, n_test, n_train)
         counts = np.bincount(problem.codes, minlength=len(problem.classes))
         wanted_test = _allot(n_test, counts, counts - 1)
         rest = counts - wanted_test
@@ -671,7 +671,7 @@ def _check_share(name: str, size: Any) -> None:
         )
 
 
-def _numbers(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
+def _split_counts(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
     """Numbers of test and training bags among n labelled ones."""
     if test_size is None and train_size is None:
         test_size = 0.1
@@ -692,7 +692,7 @@ def _count(size: Any, rounded: Callable[[float], int], n: int, tolerance: float)
     return rounded(size * n + tolerance) if _is_share(size) else size
 
 
-def _check_numbers(problem: Problem, n_test: int, n_train: int) -> None:
+def _check_split_counts(problem: Problem, n_test: int, n_train: int) -> None:
     n_classes = len(problem.classes)
     for side, number in (("test", n_test), ("training", n_train)):
         if number < n_classes:
