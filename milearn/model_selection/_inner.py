@@ -73,7 +73,7 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     for n_splits in range(min(_most_folds(len(codes)), fewest), 1, -1):
         splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
         try:
-            found = list(splitter.split_sizes(sizes, classes, groups))
+            found = list(splitter._split_sizes(sizes, classes, groups))
         except ValueError:
             # Groups that cannot be split into this number of folds may be split into fewer.
             if groups is None:

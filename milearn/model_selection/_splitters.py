@@ -78,9 +78,9 @@ class BagSplitter(BaseCrossValidator):
         ValueError
             If there is no split in which both training and test bags contain every class.
         """
-        yield from self.split_sizes(_sizes(X), y, groups)
+        yield from self._split_sizes(_sizes(X), y, groups)
 
-    def split_sizes(
+    def _split_sizes(
         self, sizes: np.ndarray, y: Any, groups: Any
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As ``split``, for bags of these numbers of instances."""

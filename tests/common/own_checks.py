@@ -144,7 +144,7 @@ def _can_change(estimator: Any, problem: Problem) -> bool:
     return predicts(estimator, problem) and any(True for _ in _changes(estimator))
 
 
-@bag_check("dense", applies=_can_change)
+@bag_check("dense", applies=_can_change, once=True)
 def check_parameters_after_fit(estimator: Any, problem: Problem) -> None:
     """Parameters that are changed after the fit affect the next fit but not predictions."""
     fitted, expected = reference(estimator, problem)
@@ -250,7 +250,7 @@ def check_max_iter(estimator: Any, problem: Problem) -> None:
 # -- selected bags ------------------------------------------------------------------------------
 
 
-@bag_check("graphs", applies=predicts)
+@bag_check("graphs", applies=predicts, once=True)
 def check_graphs_are_cut(estimator: Any, problem: Problem) -> None:
     """Selected bags are equivalent to bags whose graphs were sliced explicitly."""
     X, y = problem.X, problem.y
@@ -321,7 +321,7 @@ class _Stopper:
         pass
 
 
-@bag_check("dense", needs=("set_callbacks",))
+@bag_check("dense", needs=("set_callbacks",), once=True)
 def check_callbacks(estimator: Any, problem: Problem) -> None:
     """Callbacks see the begin and end of every task, and finally the fitted estimator."""
     watcher = _Watcher(problem.X)
@@ -336,7 +336,7 @@ def check_callbacks(estimator: Any, problem: Problem) -> None:
     assert_close(expected, watcher.outputs or {}, SAME, "with callbacks")
 
 
-@bag_check("dense", needs=("set_callbacks", "max_iter"))
+@bag_check("dense", needs=("set_callbacks", "max_iter"), once=True)
 def check_callback_stop(estimator: Any, problem: Problem) -> None:
     """A fit that is stopped by a callback has a warning that does not mention ``max_iter``."""
     whole, _ = reference(estimator, problem)
