@@ -194,6 +194,15 @@ def test_few_sites_have_nearly_the_best_folds(seed, n_classes):
     assert best <= deviation(y, folds) <= best + 0.02
 
 
+def test_many_groups_are_nearly_equal_without_exchanges():
+    bags, y = draw(0, n_bags=900)
+    folds = np.empty(900, dtype=int)
+    groups = np.random.default_rng(0).integers(0, 400, size=900)
+    for fold, (_, test) in enumerate(StratifiedBagKFold(5).split(bags, y, groups)):
+        folds[test] = fold
+    assert deviation(y, folds) < 0.005
+
+
 def test_patients_of_two_sites_join_the_sites():
     site, y = list("aabbcdef"), [0, 1, 1, 0, 0, 1, 1, 0]
     columns = np.column_stack([site, [1, 2, 2, 3, 4, 5, 6, 7]])
