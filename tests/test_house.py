@@ -6,14 +6,11 @@ import ast
 import inspect
 import re
 import runpy
-import subprocess
-import sys
 from functools import cache
 from importlib.util import resolve_name as absolute_name
 from pathlib import Path
 from pkgutil import resolve_name
 
-import pytest
 import sklearn.base
 
 import milearn
@@ -144,34 +141,10 @@ def upward_imports(path, tree, modules):
         yield f"{path} imports {module}"
 
 
-@cache
-def modules_of_the_package():
-    return frozenset(module_name(path) for path, _, _ in sources("milearn"))
-
-
 def test_imports_run_downwards():
-    found = [
-        line
-        for path, _, tree in sources("milearn")
-        for line in upward_imports(path, tree, modules_of_the_package())
-    ]
-    assert found == []
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("milearn/_solvers/svm/x.py", "from ...svm import MISVC"),
-        ("milearn/_solvers/svm/x.py", "from ..cluster.k_medoids import y"),
-        ("milearn/_solvers/common/x.py", "from ..._fit.validation import check_bags"),
-        ("milearn/_bags/x.py", "def f():\n    from ..utils import validation"),
-        ("milearn/base.py", "import milearn.svm"),
-        ("milearn/svm/x.py", "from ..cluster import M3IC"),
-        ("milearn/metrics/x.py", "from .. import Bags"),
-    ],
-)
-def test_an_upward_import_is_seen(path, text):
-    assert len(list(upward_imports(path, ast.parse(text), modules_of_the_package()))) == 1
+    modules = {module_name(path) for path, _, _ in sources("milearn")}
+    for path, _, tree in sources("milearn"):
+        assert list(upward_imports(path, tree, modules)) == []
 
 
 # -- sizes -----------------------------------------------------------------------------------------
@@ -180,7 +153,6 @@ def test_an_upward_import_is_seen(path, text):
 def test_no_folder_is_above_its_budget():
     script = runpy.run_path(str(ROOT / ".ci" / "lines"))
     budgets = script["budgets"](ROOT)
-    assert {"milearn", "milearn/_solvers/svm", "tests", "benchmarks"} <= set(budgets)
     sizes = {}
     for folder in ("milearn", "tests", "benchmarks"):
         sizes |= script["folder_sizes"](ROOT, folder)
@@ -222,18 +194,7 @@ def test_solver_libraries_are_imported_by_solvers_only():
         for path, _, tree in sources("milearn")
         if SOLVER_LIBRARIES & set(imported_libraries(tree))
     }
-    assert "milearn/_solvers/common/qp.py" in users
     assert {path for path in users if not path.startswith("milearn/_solvers/")} == set()
-
-
-def test_an_import_of_the_package_leaves_solver_libraries_and_extras_alone():
-    code = "import sys, milearn; print(*{name.partition('.')[0] for name in sys.modules})"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    ).stdout.split()
-    assert "milearn" in loaded
-    heavy = SOLVER_LIBRARIES | {"matplotlib", "dask", "distributed", "h5py", "pooch", "ot", "torch"}
-    assert set(loaded) & heavy == set()
 
 
 def type_tests(tree, classes):
@@ -258,7 +219,6 @@ def test_solvers_do_not_ask_for_our_classes():
         for node in nodes_of(tree)
         if isinstance(node, ast.ClassDef)
     }
-    assert {"Gram", "Bags", "QPProblem"} <= own
     found = [
         f"{path}:{line}"
         for path, _, tree in sources("milearn")
@@ -266,21 +226,11 @@ def test_solvers_do_not_ask_for_our_classes():
         for line in type_tests(tree, own)
     ]
     assert found == []
-    asked = ast.parse("isinstance(x, (int, gram.Gram)), isinstance(x, str), issubclass(t, Gram)")
-    assert len(list(type_tests(asked, own))) == 2
-
-
-def names_of(tree, name):
-    """Lines where a name is used, bare or as an attribute."""
-    for node in nodes_of(tree):
-        if getattr(node, "attr", getattr(node, "id", None)) == name:
-            yield node.lineno
 
 
 def test_warnings_are_not_caught_in_a_fit():
-    users = {path for path, _, tree in sources("milearn") if any(names_of(tree, "catch_warnings"))}
+    users = {path for path, text, _ in sources("milearn") if "catch_warnings" in text}
     assert {path for path in users if not path.startswith(tuple(CATCHES_WARNINGS))} == set()
-    assert any(names_of(ast.parse("with warnings.catch_warnings():\n    f()"), "catch_warnings"))
 
 
 def test_parallel_loops_keep_the_configuration_of_scikit_learn():
@@ -331,17 +281,3 @@ def test_references_of_docstrings_lead_somewhere():
             except (ImportError, AttributeError) as error:
                 missing.append(f"{path}: {name} ({error})")
     assert missing == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from sklearn.utils._param_validation import Interval",
-        "from sklearn.base import _fit_context",
-        "import sklearn.utils._tags",
-        "import sklearn\nsklearn.utils._indexing",
-        "estimator._validate_params()",
-    ],
-)
-def test_a_private_name_of_sklearn_is_seen(text):
-    assert any(private_sklearn_names(ast.parse(text)))

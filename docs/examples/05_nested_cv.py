@@ -84,11 +84,16 @@ ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False)
 #
 # The scores of the search, with all bags as its training set. The curve is flat up to 0.1, and of equal means the
 # search selects the first:
-from milearn.inspection import RegularizationPathDisplay
-
 search.fit(X, y, groups=patient)
-display = RegularizationPathDisplay.from_search(search)
-_ = display.figure_.suptitle("Scores of the search by C")
+found = search.cv_results_
+means, spread = found["mean_test_score"], found["std_test_score"]
+
+figure, ax = plt.subplots(figsize=(7.4, 3.2), layout="constrained")
+ax.errorbar(found["param_misvc__C"].astype(float), means, spread, marker="o", capsize=3)
+ax.set_xscale("log")
+ax.set_title("Scores of the search by C")
+ax.set_xlabel("C")
+ax.set_ylabel("mean AUC, and its deviation over the folds")
 
 # %%
 # The best mean of this curve is not an estimate of the model's accuracy, because it was selected for being the best.

@@ -29,43 +29,44 @@ print(
 )
 
 # %%
-from milearn.inspection import ObjectiveDisplay
-
-display = ObjectiveDisplay.from_estimator(default)
-for fit in fits:
-    display.ax_.plot(
-        np.arange(1, len(fit.objective_history_) + 1),
-        fit.objective_history_,
-        color="grey",
-        alpha=0.4,
-        linewidth=1.0,
-    )
-display.line_.set_label("default start")
-display.ax_.plot([], [], color="grey", label="random starts")
-display.ax_.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+figure, ax = plt.subplots(figsize=(7.4, 3.8), layout="constrained")
+for number, fit in enumerate(fits):
+    label = None if number else "random starts"
+    ax.plot(fit.objective_history_, color="grey", alpha=0.4, label=label)
+ax.plot(default.objective_history_, marker=".", label="default start")
+ax.set_title("Objective of each start")
+ax.set_xlabel("step")
+ax.set_ylabel("objective")
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
 # %%
 # The optimality gap
 # ------------------
 # A lower bound of the minimum is stronger: no choice of witnesses has a lower objective.
 # :class:`~milearn.ensemble.DPBoost` computes one from a linear relaxation, and ``optimality_gap_`` is the objective of
-# the solution minus this bound. The minimum is somewhere in the shaded band.
+# the solution minus this bound. The minimum is between both.
 from milearn import DPBoost
 
 X_small, y_small = make_bags(24, 3, bag_size=(3, 5), concept_distance=2.5, random_state=2)
 relaxed = DPBoost(C=0.3).fit(X_small, y_small)
-_ = ObjectiveDisplay.from_estimator(relaxed)
 
 # %%
-# On small problems branch and bound closes the gap: the bound and the objective meet, and the solution is *the* best
-# one over all stumps. The solution above was close to it, which its gap did not show.
+# On small problems branch and bound closes the gap, which is the shaded band: the bound and the objective meet, and the
+# solution is *the* best one over all stumps. The solution above was close to it, which its gap did not show.
 exact = DPBoost(C=0.3, branch=True).fit(X_small, y_small)
-_ = ObjectiveDisplay.from_estimator(exact)
-for name, model in (("relaxation", relaxed), ("branch and bound", exact)):
+
+figure, axes = plt.subplots(1, 2, sharey=True, figsize=(7.4, 3.2), layout="constrained")
+for ax, name, model in zip(axes, ("relaxation", "branch and bound"), (relaxed, exact), strict=True):
+    ax.plot(model.objective_history_, marker=".", label="objective")
+    ax.axhspan(model.lower_bound_, model.objective_, alpha=0.25, label="optimality gap")
+    ax.set_title(name)
+    ax.set_xlabel("step")
     print(
         f"{name:17s} objective {model.objective_:.4f}, bound {model.lower_bound_:.4f}, "
         f"gap {model.optimality_gap_:.4f}"
     )
+axes[0].set_ylabel("objective")
+axes[1].legend()
 
 # %%
 # Does the lower objective predict better?

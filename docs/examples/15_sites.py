@@ -38,33 +38,32 @@ site = X.bag_data["site"]
 print(X)
 
 # %%
-# Does the hospital predict the label? The test predicts each patient from the others of the same hospital, and compares the
-# accuracy with permuted labels.
-from milearn.model_selection import site_label_test
+# Does the hospital predict the label? A classifier that sees the hospital only is compared with permuted labels.
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-print(site_label_test(y, site, random_state=0))
+from milearn.model_selection import label_permutation_test
+
+of_site = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+found = label_permutation_test(of_site, site[:, None], y, scoring="roc_auc", random_state=0)
+print(f"AUC of the hospital alone {found.score:.2f}, p = {found.p_value:.2f}")
 
 # %%
 # Two kinds of folds
 # ------------------
-# ``SiteKFold`` keeps hospitals together, with class counts that exchanges of hospitals make more equal. The deviation is the
-# proportion of the bags of a class that would have to change fold for equal counts, and the bound is the deviation if
-# single bags were assigned to folds.
-from milearn.model_selection import SiteKFold, StratifiedBagKFold
+# With the hospitals as groups, the folds keep hospitals together, with class counts that are as equal as they can be
+# made by exchanges of hospitals.
+from milearn.model_selection import StratifiedBagKFold
 
-folds = SiteKFold(n_splits=5).assign(X, y, site)
-print(folds.counts)
-print(
-    f"deviation {folds.deviation:.4f}, bound {folds.bound:.4f}, greedy folds {folds.greedy_deviation:.4f}"
-)
+folds = StratifiedBagKFold(5)
+counts = np.array([np.bincount(y[test]) for _, test in folds.split(X, y, site)])
+print(counts)
 
 # %%
 # A user of the model at a new hospital will see the score at 400 new hospitals.
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from milearn.preprocessing import BagStatistics
 
@@ -76,7 +75,7 @@ auc = {
     "patients of all hospitals\non both sides": cross_val_score(
         model, X, y, cv=plain, scoring="roc_auc"
     ),
-    "SiteKFold": cross_val_score(model, X, y, cv=SiteKFold(5), groups=site, scoring="roc_auc"),
+    "hospitals together": cross_val_score(model, X, y, cv=folds, groups=site, scoring="roc_auc"),
     "new hospitals": np.array([roc_auc_score(new_y, new_scores)]),
 }
 for name, values in auc.items():
@@ -85,17 +84,10 @@ for name, values in auc.items():
 # %%
 # The plot
 # --------
-# Left: the areas under the ROC curve, with a point for each fold. Right: the patients of each class in the folds of
-# ``StratifiedBagKFold`` with groups, which is greedy, and of ``SiteKFold``. With many small hospitals both are nearly
-# equal, and ``SiteKFold`` compares them with the bound.
+# Left: the areas under the ROC curve, with a point for each fold. Right: the patients of each class in the folds that
+# keep hospitals together.
 import matplotlib.pyplot as plt
 
-greedy = np.array(
-    [
-        np.bincount(y[test], minlength=2)
-        for _, test in StratifiedBagKFold(5).split(X, y, groups=site)
-    ]
-)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")
 left.set_title("AUC by kind of split")
 right.set_title("Patients of each class in each fold")
@@ -103,17 +95,16 @@ for at, values in enumerate(auc.values()):
     left.bar(at, values.mean(), color="#0072B2", alpha=0.55, width=0.6)
     left.plot(np.full(len(values), at), values, ".", color="#333333")
 left.axhline(0.5, color="#333333", linestyle="--", linewidth=1)
-left.set_xticks(range(3), ["both sides", "SiteKFold", "new hospitals"])
+left.set_xticks(range(3), ["both sides", "together", "new hospitals"])
 left.set_ylabel("area under the ROC curve")
 left.set_ylim(0.4, 1.0)
-places = np.r_[0:5, 6:11]
-counts = np.vstack([greedy, folds.counts])
+places = np.arange(5)
 right.bar(places, counts[:, 0], color="#0072B2", alpha=0.55, label="healthy")
 right.bar(places, counts[:, 1], bottom=counts[:, 0], color="#D55E00", alpha=0.55, label="ill")
 for place, (healthy, ill) in zip(places, counts, strict=True):
     right.text(place, healthy / 2, healthy, ha="center", va="center")
     right.text(place, healthy + ill / 2, ill, ha="center", va="center")
-right.set_xticks([2, 8], ["greedy", "SiteKFold"])
+right.set_xlabel("fold")
 right.set_ylabel("patients in the fold")
 right.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 for ax in (left, right):

@@ -37,27 +37,6 @@ def local_bags(X: Any) -> Bags:
     return bags
 
 
-def model_with(estimator: Any, attribute: str, such_as: str) -> Any:
-    """The fitted model of a pipeline or a search; it must have an attribute."""
-    model, _ = _last_step(estimator)
-    if not hasattr(model, attribute):
-        raise TypeError(
-            f"{type(model).__name__} has no {attribute}: fit it first, or plot a model that has "
-            f"it, such as {such_as}."
-        )
-    return model
-
-
-def problem_of(model: Any, n_problems: int, class_label: Any) -> int:
-    """Number of the binary problem of a class."""
-    if class_label is None:
-        raise ValueError(
-            f"The model solved {n_problems} binary problems, one per class: name one by "
-            "class_label=."
-        )
-    return class_column(model, class_label)
-
-
 def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Return the last step of a fitted pipeline or search, and the bags that reach it.
 
@@ -332,13 +311,14 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
     if name == "predict_proba_instances" and len(classes) == 2:
         scores = scores[:, 1] - 0.5
     if scores.ndim == 1:
-        # The witness is the highest instance for the positive class, and so is its score.
+        # Scores are high for the second class, and those of a witness for the positive class.
         positive = int(any(getattr(each, "_positive_sign", 1) > 0 for each, _ in fitted))
         column = positive if class_label is None else class_column(model, class_label)
         label = classes[column]
         name = f"score of {label!s}" if classes.dtype.kind in "OSU" else "score"
-        witnesses = segment_argmax((2 * positive - 1) * scores, bags.offsets)
-        return InstanceScores((2 * column - 1) * scores, witnesses, name, 0.0, label_name, label)
+        witnesses = segment_argmax(scores if positive else -scores, bags.offsets)
+        scores = scores if column == 1 else -scores
+        return InstanceScores(scores, witnesses, name, 0.0, label_name, label)
     if class_label is None:
         columns = np.searchsorted(classes, model.predict(rows))
     else:
@@ -451,11 +431,6 @@ class Display:
             return None
         draw = self.ax_.axvline if vertical else self.ax_.axhline
         return draw(at, color=LINE, linestyle="--", linewidth=1.2, label=label)
-
-    def _band(self, x: Any, low: Any, high: Any, color: str, label: str) -> Any:
-        """A shaded band between two curves."""
-        style = {"color": color, "alpha": 0.25, "linewidth": 0}
-        return self.ax_.fill_between(x, low, high, label=label, **style)
 
     def _label(self, x: str, y: str) -> None:
         """Set labels of the axes, remove the frame, and add a legend to the right of the plot."""

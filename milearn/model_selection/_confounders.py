@@ -84,8 +84,7 @@ def confounder_baseline(
 
     See Also
     --------
-    site_label_test : Test whether the site predicts the class.
-    SiteKFold : Folds that keep sites together.
+    StratifiedBagKFold : Folds that keep sites together.
 
     Notes
     -----

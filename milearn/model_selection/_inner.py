@@ -10,7 +10,6 @@ from sklearn.utils import check_consistent_length
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
-from .._bags.segments import offsets_of
 from .._fit.validation import encode_classes
 from .._fit.warn import warn_user
 from ._splitters import StratifiedBagKFold, group_codes
@@ -64,8 +63,7 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     rng : RandomState
     """
     order = merged.order
-    offsets = offsets_of(merged.bags.sizes[order])
-    shapes = Bags(np.zeros((offsets[-1], 1), dtype=np.float16), offsets)
+    sizes = merged.bags.sizes[order]
     groups = None if merged.groups is None else merged.groups[order]
     units = np.arange(len(codes)) if merged.groups is None else merged.groups
     fewest = min(len(np.unique(units[codes == code])) for code in np.unique(codes))
@@ -75,7 +73,7 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     for n_splits in range(min(_most_folds(len(codes)), fewest), 1, -1):
         splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
         try:
-            found = list(splitter.split(shapes, classes, groups))
+            found = list(splitter._split_sizes(sizes, classes, groups))
         except ValueError:
             # Groups that cannot be split into this number of folds may be split into fewer.
             if groups is None:

@@ -99,7 +99,7 @@ def label_permutation_test(
 
     See Also
     --------
-    site_label_test : Test whether the site predicts the class.
+    confounder_baseline : Scores of models that see the site, or the sizes of bags, only.
     sklearn.model_selection.permutation_test_score : The function that refits everything.
 
     Notes

@@ -1,24 +1,23 @@
-"""Splitters of bags, and a test whether the site predicts the class."""
+"""Splitters of bags."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_consistent_length, check_random_state, indexable
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from .._fit.outcomes import events_and_times, has_outcomes
 from .._fit.validation import as_bags, missing_labels
 from .._fit.warn import warn_user
-from .._solvers.model_selection.group_folds import deviation_of, division_bound, exchanged
+from .._solvers.model_selection.group_folds import exchanged
 
 _EVENT, _CENSORED = "event", "censored"
 
@@ -65,8 +64,9 @@ class BagSplitter(BaseCrossValidator):
             Class of each bag. Missing values (NaN, None) and the value named by ``unlabeled``
             mark unlabelled bags. Of outcomes of survival analysis, bags with an event and
             censored bags are the classes, see :func:`milearn.survival.survival_outcomes`.
-        groups : array-like of shape (n_bags,), default=None
-            Bags of one group, such as those of a patient, stay on one side.
+        groups : array-like of shape (n_bags,) or (n_bags, n_columns), default=None
+            Bags of one group, such as those of a patient, stay on one side. With several columns,
+            such as site and patient, bags with the same entry in any of them stay together.
 
         Yields
         ------
@@ -78,7 +78,13 @@ class BagSplitter(BaseCrossValidator):
         ValueError
             If there is no split in which both training and test bags contain every class.
         """
-        problem = read_problem(type(self).__name__, X, y, groups, self.unlabeled)
+        yield from self._split_sizes(_sizes(X), y, groups)
+
+    def _split_sizes(
+        self, sizes: np.ndarray, y: Any, groups: Any
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """As ``split``, for bags of these numbers of instances."""
+        problem = _read_problem(type(self).__name__, sizes, y, groups, self.unlabeled)
         for test, train in self._masks(problem):
             problem.include_unlabelled(test, train)
             yield np.flatnonzero(train), np.flatnonzero(test)
@@ -139,12 +145,11 @@ class Problem:
         train |= unlabelled
 
 
-def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Problem:
+def _read_problem(name: str, sizes: np.ndarray, y: Any, groups: Any, unlabeled: Any) -> Problem:
     """Validate the input of the splitter ``name``."""
     if y is None:
         raise ValueError(f"{name} needs y: pass the class of each bag.")
-    X, y, groups = indexable(X, y, groups)
-    sizes = _sizes(X)
+    check_consistent_length(sizes, y, groups)
     if has_outcomes(y):
         events, _ = events_and_times(y)
         if not events.any():
@@ -158,7 +163,7 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
     classes, codes = np.unique(known, return_inverse=True)
     units, grouped, codes_of_groups = np.arange(len(labelled)), False, None
     if groups is not None:
-        codes_of_groups = group_codes(groups)
+        codes_of_groups = _linked_groups(groups)
         present, units = np.unique(codes_of_groups[labelled], return_inverse=True)
         grouped = len(present) < len(labelled)
     return Problem(
@@ -222,6 +227,25 @@ def group_codes(groups: Any) -> np.ndarray:
     return np.array([codes.setdefault(key, len(codes)) for key in keys.tolist()], dtype=np.intp)
 
 
+def _linked_groups(groups: Any) -> np.ndarray:
+    """Numbers of the groups of bags that are linked by equal entries in any of the columns."""
+    columns = np.asarray(groups)
+    if columns.ndim != 2:
+        return group_codes(groups)
+    n_bags = len(columns)
+    bags, entries, first = [], [], n_bags
+    for column in columns.T:
+        codes = group_codes(column)
+        bags.append(np.arange(n_bags))
+        entries.append(first + codes)
+        first += int(codes.max(initial=-1)) + 1
+    links = sparse.coo_array(
+        (np.ones(n_bags * len(bags)), (np.concatenate(bags), np.concatenate(entries))),
+        shape=(first, first),
+    )
+    return sparse.csgraph.connected_components(links, directed=False)[1][:n_bags]
+
+
 def warn_of_shared_groups(
     groups: Any, splits: Sequence[tuple[np.ndarray, np.ndarray]], what: str
 ) -> None:
@@ -242,7 +266,7 @@ def warn_of_shared_groups(
     """
     if groups is None:
         return
-    codes = group_codes(groups)
+    codes = _linked_groups(groups)
     shared = [len(np.intersect1d(codes[train], codes[test])) for train, test in splits]
     if not any(shared):
         return
@@ -280,7 +304,18 @@ class StratifiedBagKFold(BagSplitter):
     With groups, whole groups are assigned, starting with the rarest class and with large groups.
     Each group is assigned to the fold with the smallest proportions of bags and instances of its
     classes, where folds without the class are preferred. If a fold does not contain a class at the
-    end, a group that is not needed in another fold is moved there.
+    end, a group that is not needed in another fold is moved there. Up to 200 groups are then moved
+    and exchanged until no move of a group and no exchange of two lowers
+
+    .. math:: \frac{1}{C} \sum_{c=1}^{C} \frac{1}{2 N_c} \sum_{f=1}^{K} | n_{fc} - N_c / K |
+              + \frac{1}{8 M} \sum_{f=1}^{K} | m_f - M / K |,
+
+    where :math:`n_{fc}` of the :math:`N_c` bags of class :math:`c`, and :math:`m_f` of all
+    :math:`M` instances, are in fold :math:`f`. The folds of more groups are nearly equal without.
+
+    Groups may also be the sites of the bags. If a model can recognise the hospital, scanner or
+    laboratory instead of the disease, its score is too high where bags of one site are on both
+    sides of a split [1]_.
 
     Read more in the :ref:`User Guide <guide_cross_validation>`.
 
@@ -310,7 +345,6 @@ class StratifiedBagKFold(BagSplitter):
 
     See Also
     --------
-    RepeatedStratifiedBagKFold : Several repetitions with different folds.
     BagShuffleSplit : Random splits with a given fraction of training bags.
 
     Notes
@@ -325,6 +359,9 @@ class StratifiedBagKFold(BagSplitter):
 
     References
     ----------
+    .. [1] F. M. Howard et al. The impact of site-specific digital histology signatures on deep
+       learning model accuracy and bias. Nature Communications 12, 4423, 2021.
+
     R. L. Graham. Bounds on multiprocessing timing anomalies. SIAM Journal on Applied Mathematics
     17(2), 1969 (largest first).
 
@@ -364,119 +401,20 @@ class StratifiedBagKFold(BagSplitter):
         self.unlabeled = unlabeled
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        check_feasible(problem, self.n_splits)
+        _check_classes(problem, self.n_splits)
         rng = check_random_state(self.random_state) if self.shuffle else None
         if problem.grouped:
-            folds = place_groups(problem, self.n_splits, rng)[problem.units]
+            folds = _exchange_groups(problem, _place_groups(problem, self.n_splits, rng))
         else:
             folds = _assign_folds(problem, self.n_splits, rng)
         for fold in range(self.n_splits):
             yield problem.mask(folds == fold), problem.mask(folds != fold)
 
 
-class RepeatedStratifiedBagKFold(BaseCrossValidator):
-    """Repeated :class:`StratifiedBagKFold` with other folds in each repeat.
-
-    Read more in the :ref:`User Guide <guide_cross_validation>`.
-
-    .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    n_splits : int, default=5
-        Number of folds, at least 2.
-    n_repeats : int, default=10
-        Number of repeats.
-    random_state : int, RandomState instance or None, default=None
-        Pass an int for the same folds at every call.
-    unlabeled : label, default=None
-        A value of ``y`` that marks unlabelled bags, in addition to NaN and None.
-
-    Raises
-    ------
-    ValueError
-        At construction, if ``n_splits`` is below 2 or ``n_repeats`` is below 1. In ``split``, as in
-        :class:`StratifiedBagKFold`.
-
-    See Also
-    --------
-    StratifiedBagKFold : The folds of one repeat.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from milearn.model_selection import RepeatedStratifiedBagKFold
-    >>> cv = RepeatedStratifiedBagKFold(n_splits=2, n_repeats=3, random_state=0)
-    >>> cv.get_n_splits()
-    6
-    >>> len(list(cv.split(np.zeros((8, 1)), [0, 1] * 4)))
-    6
-    """
-
-    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
-
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        n_repeats: int = 10,
-        random_state: Any = None,
-        unlabeled: Any = None,
-    ) -> None:
-        self.n_splits = check_count("n_splits", n_splits, 2)
-        self.n_repeats = check_count("n_repeats", n_repeats, 1)
-        self.random_state = random_state
-        self.unlabeled = unlabeled
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds times number of repeats.
-
-        Parameters
-        ----------
-        X : ignored
-            Not used, present for consistency with scikit-learn's splitters.
-        y : ignored
-            Not used, as ``X``.
-        groups : ignored
-            Not used, as ``X``.
-
-        Returns
-        -------
-        int
-            ``n_splits * n_repeats``.
-        """
-        return self.n_splits * self.n_repeats
-
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Generate the training and test bags of each fold, see ``StratifiedBagKFold.split``.
-
-        Parameters
-        ----------
-        X : bags, see :class:`milearn.Bags`
-            Bags to split; only their sizes are used.
-        y : array-like of shape (n_bags,)
-            Class or outcome of each bag. Bags without a class are in every training set.
-        groups : array-like of shape (n_bags,), default=None
-            Group of each bag; no group is on both sides of a split.
-
-        Yields
-        ------
-        train, test : ndarray of shape (n_train,) and of shape (n_test,)
-            Positions of the training bags and of the test bags of a fold.
-        """
-        rng = check_random_state(self.random_state)
-        for _ in range(self.n_repeats):
-            yield from StratifiedBagKFold(
-                self.n_splits, shuffle=True, random_state=rng, unlabeled=self.unlabeled
-            ).split(X, y, groups)
-
-
 # -- feasibility -------------------------------------------------------------------------------
 
 
-def check_feasible(problem: Problem, n_splits: int) -> None:
+def _check_classes(problem: Problem, n_splits: int) -> None:
     holds = problem.unit_table() > 0
     for code, count in enumerate(holds.sum(axis=0)):
         if count >= n_splits or not problem.needed[code]:
@@ -540,7 +478,7 @@ def _assign_class(sizes: np.ndarray, k: int, rng: Any) -> tuple[np.ndarray, np.n
 # -- with groups ---------------------------------------------------------------------------------
 
 
-def place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
+def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
     """Fold of each group."""
     bags = problem.unit_table()
     instances = problem.unit_table(problem.sizes)
@@ -588,6 +526,23 @@ def _repair(
                 f"The groups leave a fold without a bag of class {label!r}: use fewer than "
                 f"n_splits={k} folds, or smaller groups."
             )
+
+
+# Folds of more groups are nearly equal, and exchanges take the square of their number.
+_MOST_EXCHANGED = 200
+# Weight of the instances beside that of the bags of all classes.
+_OF_INSTANCES = 0.25
+
+
+def _exchange_groups(problem: Problem, folds: np.ndarray) -> np.ndarray:
+    """Fold of each labelled bag, after exchanges of the groups."""
+    if len(folds) <= _MOST_EXCHANGED:
+        bags, instances = problem.unit_table(), problem.unit_table(problem.sizes).sum(axis=1)
+        n_classes = bags.shape[1]
+        weights = np.append(np.full(n_classes, 1 / n_classes), _OF_INSTANCES)
+        required = np.append(problem.needed, False)
+        folds = exchanged(np.column_stack([bags, instances]), weights, folds, required)
+    return folds[problem.units]
 
 
 # Each attempt uses a new random order of the groups. If groups contain several classes, an order
@@ -683,8 +638,8 @@ class BagShuffleSplit(BagSplitter):
         self.unlabeled = unlabeled
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        n_test, n_train = _numbers(len(problem.codes), self.test_size, self.train_size)
-        _check_feasible(problem, n_test, n_train)
+        n_test, n_train = _split_counts(len(problem.codes), self.test_size, self.train_size)
+        _check_split_counts(problem, n_test, n_train)
         counts = np.bincount(problem.codes, minlength=len(problem.classes))
         wanted_test = _allot(n_test, counts, counts - 1)
         rest = counts - wanted_test
@@ -716,7 +671,7 @@ def _check_share(name: str, size: Any) -> None:
         )
 
 
-def _numbers(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
+def _split_counts(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
     """Numbers of test and training bags among n labelled ones."""
     if test_size is None and train_size is None:
         test_size = 0.1
@@ -737,7 +692,7 @@ def _count(size: Any, rounded: Callable[[float], int], n: int, tolerance: float)
     return rounded(size * n + tolerance) if _is_share(size) else size
 
 
-def _check_feasible(problem: Problem, n_test: int, n_train: int) -> None:
+def _check_split_counts(problem: Problem, n_test: int, n_train: int) -> None:
     n_classes = len(problem.classes)
     for side, number in (("test", n_test), ("training", n_train)):
         if number < n_classes:
@@ -832,392 +787,4 @@ def _fill(
 
 
 # Gaps below this value are rounding.
-_NO_GAP = 1e-8
 # Random starts after the greedy folds.
-_N_STARTS = 10
-
-
-@dataclass(frozen=True)
-class SiteFolds:
-    """Folds of :class:`SiteKFold`, and a bound of how close they are to the best folds.
-
-    A deviation is the share of the bags of a class that would have to change fold for folds with
-    equal counts, averaged over the classes.
-
-    Read more in the :ref:`User Guide <guide_cross_validation>`.
-
-    .. versionadded:: 0.2.0
-
-    Parameters
-    ----------
-    folds : ndarray of shape (n_bags,)
-        Fold of each bag, from 0; -1 for bags without a label.
-    counts : ndarray of shape (n_splits, n_classes)
-        Number of bags of each class in each fold.
-    deviation : float
-        Deviation of these folds, with the instances if they have a weight.
-    bound : float
-        No folds have a deviation below this value. It is that of folds of single bags, so a gap
-        does not mean that better folds exist.
-    greedy_deviation : float
-        Deviation of the folds of :class:`StratifiedBagKFold`, NaN if it found none.
-
-    See Also
-    --------
-    SiteKFold : The splitter, whose ``assign`` returns these folds.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from milearn.model_selection import SiteKFold
-    >>> y, site = [1, 0, 1, 0], ["a", "a", "b", "b"]
-    >>> found = SiteKFold(n_splits=2).assign(np.zeros((4, 1)), y, site)
-    >>> found.counts
-    array([[1, 1],
-           [1, 1]])
-    >>> found.gap
-    0.0
-    """
-
-    folds: np.ndarray
-    counts: np.ndarray
-    deviation: float
-    bound: float
-    greedy_deviation: float
-
-    @property
-    def gap(self) -> float:
-        """Difference of ``deviation`` and ``bound``; 0 if there are certainly no better folds."""
-        gap = self.deviation - self.bound
-        return gap if gap > _NO_GAP else 0.0
-
-    @property
-    def is_optimal(self) -> bool:
-        """Whether the folds attain ``bound``, so that none have a smaller deviation."""
-        return self.gap == 0.0
-
-
-class SiteKFold(BagSplitter):
-    r"""K folds that keep sites together, with class counts that are as equal as possible.
-
-    Data of several hospitals, scanners or laboratories carry traces of their site. If bags of one
-    site are on both sides of a split, a model can recognise the site instead of the disease, and
-    its score is too high [1]_. Here whole sites are assigned to folds, with a small deviation
-
-    .. math:: \frac{1}{C} \sum_{c=1}^{C} \frac{1}{2 N_c} \sum_{f=1}^{K} | n_{fc} - N_c / K |
-
-    of the numbers :math:`n_{fc}` of bags of class :math:`c` in fold :math:`f`, where :math:`N_c` is
-    the number of all bags of the class. The folds of :class:`StratifiedBagKFold` are improved by
-    moves of sites and exchanges of two sites, until none of them lowers the deviation. The best of
-    eleven starts is returned, the others of which place the sites in random order. :meth:`assign`
-    returns the folds with their deviation and a lower bound.
-
-    Read more in the :ref:`User Guide <guide_cross_validation>`.
-
-    .. versionadded:: 0.2.0
-
-    Parameters
-    ----------
-    n_splits : int, default=5
-        Number of folds, at least 2.
-    instance_weight : float, default=0.0
-        Weight of the deviation of the numbers of instances, which is added to the above. By
-        default, only bags are counted.
-    unlabeled : label, default=None
-        A value of ``y`` that marks unlabelled bags, in addition to NaN and None. Unlabelled bags
-        are treated as in :class:`StratifiedBagKFold`.
-
-    Raises
-    ------
-    ValueError
-        At construction, for parameters out of range. In ``split`` and ``assign``, without
-        ``groups``, if all labels have the same class, the length of labels or groups is not the
-        number of bags, or no folds with all classes were found.
-
-    See Also
-    --------
-    StratifiedBagKFold : Folds by a greedy rule; also without groups.
-    site_label_test : Test whether the site predicts the class.
-
-    References
-    ----------
-    .. [1] F. M. Howard et al. The impact of site-specific digital histology signatures on deep
-       learning model accuracy and bias. Nature Communications 12, 4423, 2021.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from milearn.model_selection import SiteKFold
-    >>> y = np.array([1, 1, 0, 1, 0, 0, 1, 0, 0, 0])
-    >>> site = np.array(["a", "a", "a", "b", "b", "b", "c", "c", "d", "d"])
-    >>> found = SiteKFold(n_splits=2).assign(np.zeros((10, 1)), y, site)
-    >>> found.counts
-    array([[3, 2],
-           [3, 2]])
-    >>> found.deviation, found.is_optimal
-    (0.0, True)
-    """
-
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        instance_weight: float = 0.0,
-        unlabeled: Any = None,
-    ) -> None:
-        self.n_splits = check_count("n_splits", n_splits, 2)
-        number = isinstance(instance_weight, Real) and not isinstance(instance_weight, bool)
-        if not number or not 0 <= float(instance_weight) < math.inf:
-            raise ValueError(
-                f"instance_weight must be a nonnegative number, got {instance_weight!r}."
-            )
-        self.instance_weight = instance_weight
-        self.unlabeled = unlabeled
-
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Generate the indices of the training and test bags of each fold.
-
-        Parameters
-        ----------
-        X : bags, or any data of shape (n_bags, ...)
-            Only the numbers of instances are used; a row of a matrix is one instance.
-        y : array-like of shape (n_bags,)
-            Class of each bag.
-        groups : array-like of shape (n_bags,) or (n_bags, n_columns)
-            Site of each bag, or several columns, such as site and patient: bags that have the same
-            entry in any column stay together.
-
-        Yields
-        ------
-        train : ndarray of shape (n_train,), sorted
-        test : ndarray of shape (n_test,), sorted
-        """
-        yield from super().split(X, y, self._sites(groups))
-
-    def assign(self, X: Any, y: Any, groups: Any) -> SiteFolds:
-        """The folds, with their counts, their deviation and a lower bound of it.
-
-        Parameters
-        ----------
-        X, y, groups : see :meth:`split`
-            Bags, classes and sites.
-
-        Returns
-        -------
-        SiteFolds
-            The folds and how close they are to the best ones.
-        """
-        name = type(self).__name__
-        return self._assigned(read_problem(name, X, y, self._sites(groups), self.unlabeled))
-
-    def _sites(self, groups: Any) -> np.ndarray:
-        if groups is None:
-            raise ValueError(
-                f"{type(self).__name__} needs groups: pass the site of each bag, or use "
-                "StratifiedBagKFold."
-            )
-        columns = np.asarray(groups)
-        return connected_groups(columns) if columns.ndim == 2 else columns
-
-    def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        folds = self._assigned(problem).folds[problem.labelled]
-        for fold in range(self.n_splits):
-            yield problem.mask(folds == fold), problem.mask(folds != fold)
-
-    def _assigned(self, problem: Problem) -> SiteFolds:
-        k = self.n_splits
-        check_feasible(problem, k)
-        bags = problem.unit_table().astype(np.int64)
-        n_classes = bags.shape[1]
-        table, weights = bags, np.full(n_classes, 1 / n_classes)
-        if self.instance_weight:
-            instances = problem.unit_table(problem.sizes).sum(axis=1).astype(np.int64)
-            table = np.column_stack([bags, instances])
-            weights = np.append(weights, self.instance_weight)
-        required = np.arange(table.shape[1]) < n_classes
-        bound, greedy, deviation = division_bound(table, weights, k), math.nan, math.inf
-        rng = np.random.RandomState(0)
-        for attempt in range(1 + _N_STARTS):
-            try:
-                start = place_groups(problem, k, rng if attempt else None)
-            except ValueError:
-                # A placement in another order may give every fold all classes.
-                if attempt == _N_STARTS and not math.isfinite(deviation):
-                    raise
-                continue
-            if not attempt:
-                greedy = deviation_of(table, weights, k, start)
-            moved = exchanged(table, weights, k, start, required)
-            value = deviation_of(table, weights, k, moved)
-            if value < deviation - _NO_GAP:
-                units, deviation = moved, value
-            if deviation <= bound + _NO_GAP:
-                break
-        folds = np.full(problem.n_bags, -1)
-        folds[problem.labelled] = units[problem.units]
-        counts = np.zeros((k, n_classes), dtype=np.intp)
-        np.add.at(counts, units, bags)
-        return SiteFolds(folds, counts, deviation, bound, greedy)
-
-
-def connected_groups(columns: np.ndarray) -> np.ndarray:
-    """Numbers of the groups of bags that are linked by equal entries in any of the columns."""
-    n_bags = len(columns)
-    bags, entries, first = [], [], n_bags
-    for column in columns.T:
-        codes = group_codes(column)
-        bags.append(np.arange(n_bags))
-        entries.append(first + codes)
-        first += int(codes.max(initial=-1)) + 1
-    links = sparse.coo_array(
-        (np.ones(n_bags * len(bags)), (np.concatenate(bags), np.concatenate(entries))),
-        shape=(first, first),
-    )
-    return sparse.csgraph.connected_components(links, directed=False)[1][:n_bags]
-
-
-# -- does the site predict the class? --------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SiteTest:
-    """Result of :func:`site_label_test`.
-
-    Read more in the :ref:`User Guide <guide_cross_validation>`.
-
-    .. versionadded:: 0.2.0
-
-    Parameters
-    ----------
-    score : float
-        Balanced accuracy of predicting the class of each bag from the other bags of its site.
-    null_score : float
-        Mean of this accuracy if the labels are permuted.
-    p_value : float
-        Share of permutations with an accuracy that is at least as high, the observed labels
-        included.
-    n_sites : int
-        Number of sites.
-
-    See Also
-    --------
-    site_label_test : The test.
-
-    Examples
-    --------
-    >>> from milearn.model_selection import site_label_test
-    >>> print(site_label_test([1, 1, 1, 0, 0, 0], list("aaabbb"), random_state=0))
-    The site ...
-    """
-
-    score: float
-    null_score: float
-    p_value: float
-    n_sites: int
-
-    def __str__(self) -> str:
-        relation = "predicts" if self.p_value <= 0.05 else "does not measurably predict"
-        return (
-            f"The site {relation} the class: balanced accuracy {self.score:.3f} from the site "
-            f"alone, {self.null_score:.3f} with permuted labels, p = {self.p_value:.3g}."
-        ) + " It is lower if classes are balanced within sites." * (self.score < self.null_score)
-
-
-def site_label_test(
-    y: Any, sites: Any, *, n_permutations: int = 999, random_state: Any = None
-) -> SiteTest:
-    """Test whether the class can be predicted from the site alone.
-
-    If it can, scores of ordinary folds are too high for models that recognise the site: use
-    :class:`SiteKFold`. The class of each bag is predicted as the most frequent class among the
-    other bags of its site, relative to the frequencies of the classes among all bags; ties count in
-    parts. The balanced accuracy is compared with that of permuted labels.
-
-    Read more in the :ref:`User Guide <guide_cross_validation>`.
-
-    .. versionadded:: 0.2.0
-
-    Parameters
-    ----------
-    y : array-like of shape (n_bags,)
-        Class of each bag. Pass one entry per patient if patients have several bags with the same
-        class. Bags without a label (NaN, None) are left out.
-    sites : array-like of shape (n_bags,)
-        Site of each bag.
-    n_permutations : int, default=999
-        Number of permutations; the smallest p-value is ``1 / (n_permutations + 1)``.
-    random_state : int, RandomState instance or None, default=None
-        Pass an int for the same p-value at every call.
-
-    Returns
-    -------
-    SiteTest
-        With ``score``, ``null_score``, ``p_value`` and ``n_sites``. ``print`` shows them in a
-        sentence.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two classes, a site is missing, the lengths differ, ``y`` holds
-        outcomes of survival analysis, or ``n_permutations`` is below 1.
-
-    See Also
-    --------
-    SiteKFold : Folds that keep sites together.
-
-    References
-    ----------
-    F. M. Howard et al. The impact of site-specific digital histology signatures on deep learning
-    model accuracy and bias. Nature Communications 12, 4423, 2021.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from milearn.model_selection import site_label_test
-    >>> site = np.repeat(["a", "b", "c", "d"], 10)
-    >>> y = np.repeat([1, 1, 0, 0], 10)
-    >>> found = site_label_test(y, site, random_state=0)
-    >>> found.score, found.p_value
-    (1.0, 0.001)
-    """
-    n_permutations = check_count("n_permutations", n_permutations, 1)
-    check_consistent_length(y, sites)
-    if has_outcomes(y):
-        raise ValueError("y holds outcomes of survival: compare their times by a log-rank test.")
-    labels = column_or_1d(np.asarray(y))
-    known = ~missing_labels(labels)
-    classes, codes = np.unique(np.array(labels[known].tolist()), return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"y contains {len(classes)} class(es): the test needs at least two.")
-    groups = group_codes(np.asarray(sites)[known])
-    rng = check_random_state(random_state)
-    score = _site_accuracy(groups, codes, len(classes))
-    draws = (rng.permutation(codes) for _ in range(n_permutations))
-    permuted = np.array([_site_accuracy(groups, draw, len(classes)) for draw in draws])
-    # Sums of the same accuracies in a different order differ in the last digit.
-    higher = np.count_nonzero(permuted >= score - 1e-12)
-    return SiteTest(
-        score=score,
-        null_score=float(permuted.mean()),
-        p_value=float((1 + higher) / (1 + n_permutations)),
-        n_sites=int(groups.max()) + 1,
-    )
-
-
-def _site_accuracy(groups: np.ndarray, codes: np.ndarray, n_classes: int) -> float:
-    """Balanced accuracy of the most frequent class of each site without the bag itself."""
-    n_sites = int(groups.max()) + 1
-    table = np.bincount(groups * n_classes + codes, minlength=n_sites * n_classes)
-    table = table.reshape(n_sites, n_classes)
-    totals = table.sum(axis=0)
-    accuracy = 0.0
-    for code in range(n_classes):
-        own = np.arange(n_classes) == code
-        # A bag is left out of its site but not of the sums of the classes, with which a tie would
-        # be decided by the class that has to be predicted.
-        proportions = (table - own) / totals
-        best = proportions >= proportions.max(axis=1, keepdims=True) - 1e-12
-        accuracy += float(table[:, code] @ (best[:, code] / best.sum(axis=1))) / totals[code]
-    return float(accuracy / n_classes)

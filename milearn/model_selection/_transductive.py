@@ -239,7 +239,7 @@ def _score(
     seconds = time.perf_counter() - begin
     # Convert to plain values: a column that contains None has dtype object.
     truth = np.array(labels[test].tolist())
-    view = _TestBags(estimator, X, test)
+    view = TestedBags(estimator, X, test)
     return float(single_scorer(view, scoring)(view, X, truth)), seconds
 
 
@@ -247,7 +247,7 @@ def _estimator_has(method: str) -> Any:
     return lambda self: hasattr(self.estimator, method)
 
 
-class _TestBags(ClassifierMixin, BaseEstimator):
+class TestedBags(ClassifierMixin, BaseEstimator):
     """A fitted estimator for scorers: its predictions for the test bags among all bags."""
 
     def __init__(self, estimator: Any, X: Any, test: np.ndarray) -> None:
@@ -255,7 +255,7 @@ class _TestBags(ClassifierMixin, BaseEstimator):
         self.X = X
         self.test = test
 
-    def fit(self, X: Any, y: Any) -> _TestBags:
+    def fit(self, X: Any, y: Any) -> TestedBags:
         """Not called; scorers require an estimator with ``fit``."""
         return self
 

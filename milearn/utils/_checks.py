@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 import inspect
-import pickle
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import joblib
 import numpy as np
@@ -38,6 +36,8 @@ class Problem:
     task: str
     X: Bags
     y: Any
+    # Fits of the estimators that are checked, by their text and seed.
+    fits: dict[Any, Any] = field(default_factory=dict)
 
 
 def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
@@ -112,7 +112,6 @@ KINDS: dict[str, Callable[[str], tuple[Bags, np.ndarray]]] = {
     "graphs": _graphs,
     "equal": lambda task: _dense(task, size=3),
     "noisy": _noisy,
-    "singletons": lambda task: _dense(task, size=1),
 }
 
 
@@ -164,24 +163,18 @@ def fit(estimator: Any, X: Any, y: Any, **arguments: Any) -> Any:
     return estimator.fit(X, **arguments) if y is None else estimator.fit(X, y, **arguments)
 
 
-# Fits of each estimator by problem, seed and parameters.
-_FITS: WeakKeyDictionary[Any, dict[Any, tuple[Any, Any, Outputs]]] = WeakKeyDictionary()
-
-
 def reference(estimator: Any, problem: Problem, seed: int = 0) -> tuple[Any, Outputs]:
     """Copies of a clone fitted on the problem, once for all checks, and of its outputs.
 
     A check of the fit itself uses :func:`fitted_on`.
     """
     parameters = estimator.get_params()
-    fits = _FITS.setdefault(estimator, {})
-    key = id(problem), seed, tuple((name, id(value)) for name, value in parameters.items())
-    if key not in fits:
+    key = seed, type(estimator), repr(parameters)
+    if key not in problem.fits:
         chosen = {"random_state": seed} if "random_state" in parameters else {}
         fitted = fitted_on(estimator, problem.X, problem.y, **chosen)
-        # The problem and the parameters stay alive, so that their ids are not used again.
-        fits[key] = (problem, parameters), fitted, outputs_of(fitted, problem.X)
-    return copy.deepcopy(fits[key][1:])
+        problem.fits[key] = fitted, outputs_of(fitted, problem.X)
+    return copy.deepcopy(problem.fits[key])
 
 
 # -- outputs -------------------------------------------------------------------------------------
@@ -316,27 +309,12 @@ def refuses(call: Callable[[], Any], kinds: Any, pattern: str, what: str) -> Non
     )
 
 
-def refuses_fit(
-    estimator: Any, X: Any, y: Any, kinds: Any, pattern: str, what: str, **parameters: Any
-) -> None:
-    """Fail unless ``fit`` raises an error and does not change the estimator."""
-    estimator = fresh(estimator, **parameters)
-    refuses(lambda: fit(estimator, X, y), kinds, pattern, what)
-    if not get_tags(estimator).requires_fit:
-        return
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return
-    raise AssertionError(f"{what}: the refused fit left the estimator fitted")
-
-
 # -- registration ----------------------------------------------------------------------------------
 
 # Every check is a function of an estimator and a problem, with three attributes: the ``kinds`` of
 # input for which it runs; ``applies``, a function of the same arguments that depends on the tags,
 # methods and parameters of an estimator that is not fitted; and ``once``, whether it only runs for
-# the first task.
+# the first task, as every check does for sparse input.
 REGISTERED: list[Any] = []
 
 
@@ -379,80 +357,6 @@ def bag_check(
     return register
 
 
-# -- refits ----------------------------------------------------------------------------------------
-
-
-def assert_as_fresh(refitted: Any, once: Any, X: Any, what: str) -> None:
-    """A second fit must have the attributes and the outputs of a first fit."""
-    left, right = set(vars(once)), set(vars(refitted))
-    assert left == right, (
-        f"{what}: the attributes {sorted(right - left)} are left over and {sorted(left - right)} "
-        "are missing"
-    )
-    assert_close(fit_outputs(once, X), fit_outputs(refitted, X), SAME, what)
-
-
-@bag_check("dense")
-def check_clone(estimator: Any, problem: Problem) -> None:
-    """A clone of a fitted estimator has its parameters and is not fitted."""
-    fitted, _ = reference(estimator, problem)
-    again = clone(fitted)
-    assert repr(again) == repr(fitted), f"the clone is {again!r} instead of {fitted!r}"
-    learned = [name for name in vars(again) if name.endswith("_") and not name.startswith("_")]
-    assert not learned, f"the clone has fitted attributes {learned}"
-
-
-@bag_check("dense", "sparse")
-def check_fit_again(estimator: Any, problem: Problem) -> None:
-    """A second fit does not depend on an earlier fit with other bags, features and classes."""
-    X, y = problem.X, problem.y
-    first = problem
-    if is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class:
-        other_task = "multiclass" if problem.task == "binary" else "binary"
-        first = PROBLEMS[problem.kind, other_task]
-    part = np.arange(0, len(X), 2) if y is None else np.arange(18)
-    other = Bags(
-        first.X[part].instances[:, [0, 1]], first.X[part].offsets, feature_names=["a", "b"]
-    )
-    used = fitted_on(estimator, other, None if y is None else first.y[part])
-    once, _ = reference(estimator, problem)
-    assert_as_fresh(fit(used, X, y), once, X, "fitted a second time")
-
-
-@bag_check("dense", "sparse")
-def check_refused_refit(estimator: Any, problem: Problem) -> None:
-    """A failed fit does not change the results of an earlier fit."""
-    X, y = problem.X, problem.y
-    fitted, expected = reference(estimator, problem)
-    names = set(vars(fitted))
-    for what, bags, labels in _refusals(estimator, problem):
-        given = None if y is None else labels
-        refuses(partial(fit, fitted, bags, given), ValueError, "", what)
-        assert fitted.n_features_in_ == X.shape[1], (
-            f"a fit refused for {what} set n_features_in_ to {fitted.n_features_in_}"
-        )
-        changed = set(vars(fitted)) ^ names
-        assert not changed, f"a fit refused for {what} changed the attributes {sorted(changed)}"
-        after = outputs_of(fitted, X)
-        assert_close(expected, after, 0.0, f"after a fit refused for {what}")
-
-
-def _refusals(estimator: Any, problem: Problem) -> list[tuple[str, Any, Any]]:
-    """Invalid input for a fit, with fewer features: reason, bags, labels."""
-    narrow, y = problem.X[:, [0, 1]], problem.y
-    instances = problem.X.instances[:, [0, 1]].astype(np.float64)
-    values = instances if isinstance(instances, np.ndarray) else instances.data
-    values.flat[0] = np.inf
-    found: list[tuple[str, Any, Any]] = [("infinity", narrow.with_instances(instances), y)]
-    if y is not None:
-        found.append(("one label too few", narrow, y[:-1]))
-    if is_classifier(estimator):
-        found.append(("one class", narrow, np.full(len(narrow), y[0])))
-    if is_clusterer(estimator) and "n_clusters" in estimator.get_params():
-        found.append(("fewer bags than clusters", narrow[[0]], None))
-    return found
-
-
 # -- kinds of input --------------------------------------------------------------------------------
 
 
@@ -472,7 +376,7 @@ def _assert_same_for(
     )
 
 
-@bag_check("dense", "sparse", applies=compares)
+@bag_check("dense", applies=compares, once=True)
 def check_bags_as_sequences(estimator: Any, problem: Problem) -> None:
     """A list, a tuple or an object array of blocks is equivalent to Bags."""
     blocks = list(problem.X)
@@ -483,7 +387,7 @@ def check_bags_as_sequences(estimator: Any, problem: Problem) -> None:
         _assert_same_for(estimator, problem, other, SAME, what)
 
 
-@bag_check("equal", applies=compares)
+@bag_check("equal", applies=compares, once=True)
 def check_bags_as_3d_array(estimator: Any, problem: Problem) -> None:
     """A 3-D array, also of objects, is equivalent to bags of equal size."""
     stack = np.array([np.asarray(block) for block in problem.X])
@@ -491,13 +395,7 @@ def check_bags_as_3d_array(estimator: Any, problem: Problem) -> None:
         _assert_same_for(estimator, problem, other, SAME, what)
 
 
-@bag_check("singletons", applies=compares)
-def check_singletons_as_matrix(estimator: Any, problem: Problem) -> None:
-    """The rows of a matrix are equivalent to bags of one instance."""
-    _assert_same_for(estimator, problem, problem.X.instances, SAME, "a matrix")
-
-
-@bag_check("noisy", "graphs", applies=compares)
+@bag_check("noisy", "graphs", applies=compares, once=True)
 def check_sparse_equals_dense(estimator: Any, problem: Problem) -> None:
     """CSR instances are equivalent to dense ones, or an error for an estimator without the tag."""
     X = problem.X
@@ -505,19 +403,11 @@ def check_sparse_equals_dense(estimator: Any, problem: Problem) -> None:
     if get_tags(estimator).input_tags.sparse:
         _assert_same_for(estimator, problem, csr, 1e-5, "CSR instances")
         return
-    refuses_fit(estimator, csr, problem.y, (TypeError, ValueError), "(?i)sparse", "CSR instances")
+    call = partial(fit, fresh(estimator), csr, problem.y)
+    refuses(call, (TypeError, ValueError), "(?i)sparse", "CSR instances")
 
 
-@bag_check("dense", applies=compares)
-def check_float32(estimator: Any, problem: Problem) -> None:
-    """Results for float32 and float64 instances are nearly equal."""
-    single = problem.X.instances.astype(np.float32)
-    double = problem.X.with_instances(single.astype(np.float64))
-    rounded = Problem(problem.kind, problem.task, double, problem.y)
-    _assert_same_for(estimator, rounded, double.with_instances(single), REFIT, "float32 instances")
-
-
-@bag_check("dense", "sparse", "graphs", applies=predicts)
+@bag_check("dense", "sparse", "graphs", applies=predicts, once=True)
 def check_read_only_memory_map(estimator: Any, problem: Problem) -> None:
     """Bags in a read-only memory map, as joblib passes them to workers, are supported."""
     _, expected = reference(estimator, problem)
@@ -526,23 +416,6 @@ def check_read_only_memory_map(estimator: Any, problem: Problem) -> None:
         X, y = joblib.load(Path(folder) / "bags", mmap_mode="r")
         again = fitted_on(estimator, X, y)
         assert_close(expected, outputs_of(again, X), SAME, "fitted on a read-only memory map")
-
-
-@bag_check("dense", "sparse", "graphs")
-def check_input_is_untouched(estimator: Any, problem: Problem) -> None:
-    """Neither fit nor prediction modifies bags or labels."""
-    before = joblib.hash((problem.X, problem.y))
-    outputs_of(fitted_on(estimator, problem.X, problem.y), problem.X)
-    after = joblib.hash((problem.X, problem.y))
-    assert after == before, "the bags or labels were changed"
-
-
-@bag_check("dense", "sparse", "graphs", applies=predicts)
-def check_pickle(estimator: Any, problem: Problem) -> None:
-    """An unpickled estimator has the same predictions."""
-    fitted, expected = reference(estimator, problem)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert_close(expected, outputs_of(again, problem.X), 0.0, "after a pickle")
 
 
 # -- order -----------------------------------------------------------------------------------------
@@ -561,7 +434,7 @@ def _assert_follows(
     assert_close(expected, fit_outputs(again, X), REFIT, f"fitted on {what}")
 
 
-@bag_check("noisy", "sparse", "graphs", applies=compares_order)
+@bag_check("noisy", "graphs", applies=compares_order, once=True)
 def check_order_of_instances(estimator: Any, problem: Problem) -> None:
     """The order of instances within bags has no effect on fits and predictions."""
     moved, rows = reordered(problem.X)
@@ -569,7 +442,7 @@ def check_order_of_instances(estimator: Any, problem: Problem) -> None:
     _assert_follows(estimator, problem, moved, order, rows, "instances in another order")
 
 
-@bag_check("noisy", "sparse", "graphs", applies=compares_order)
+@bag_check("noisy", "graphs", applies=compares_order)
 def check_order_of_bags(estimator: Any, problem: Problem) -> None:
     """Predictions follow the order of the bags, and the fit does not depend on it."""
     X = problem.X
@@ -589,10 +462,6 @@ def check_subset_of_bags(estimator: Any, problem: Problem) -> None:
 
 
 # -- outputs ---------------------------------------------------------------------------------------
-
-
-def _has_default_pos_label(estimator: Any, problem: Problem) -> bool:
-    return is_classifier(estimator) and estimator.get_params().get("pos_label") is None
 
 
 def _is_binary_classifier(estimator: Any, problem: Problem) -> bool:
@@ -617,23 +486,6 @@ _LEVELS = (
 )
 
 
-@bag_check("dense", applies=_has_default_pos_label)
-def check_string_labels(estimator: Any, problem: Problem) -> None:
-    """String labels are equivalent to their codes."""
-    names = np.array(["apple", "berry", "cherry"])
-    for kind in (str, object):
-        named = fitted_on(estimator, problem.X, names[problem.y].astype(kind))
-        coded, expected = reference(estimator, problem)
-        assert list(named.classes_) == list(names[coded.classes_]), (
-            f"classes_ are {list(named.classes_)}"
-        )
-        found = outputs_of(named, problem.X)
-        for method in ("predict", "predict_instances"):
-            if method in expected:
-                expected[method] = expected[method][0], names[expected[method][1]]
-        assert_close(expected, found, SAME, f"labels of type {kind.__name__}")
-
-
 @bag_check("dense", needs=("pos_label",), applies=_is_binary_classifier)
 def check_pos_label(estimator: Any, problem: Problem) -> None:
     """A positive first class is equivalent to labels in the opposite order."""
@@ -653,7 +505,7 @@ def check_pos_label(estimator: Any, problem: Problem) -> None:
     )
 
 
-@bag_check("noisy", "sparse", applies=_takes_weights)
+@bag_check("noisy", applies=_takes_weights)
 def check_sample_weight(estimator: Any, problem: Problem) -> None:
     """A weight of two is equivalent to duplicating a bag, a weight of zero to removing it."""
     X, y = problem.X, problem.y
@@ -669,7 +521,7 @@ def check_sample_weight(estimator: Any, problem: Problem) -> None:
     assert_close(left, right, REFIT, what)
 
 
-@bag_check("dense")
+@bag_check("dense", once=True)
 def check_feature_names(estimator: Any, problem: Problem) -> None:
     """Names of features are kept, checked, and counted by ``get_feature_names_out``."""
     X, y = problem.X, problem.y
@@ -779,7 +631,7 @@ def check_witness(estimator: Any, problem: Problem) -> None:
     assert_equal(pooled, attained, SAME, "the witness against its bag: score")
 
 
-@bag_check("dense", needs=("n_jobs",), applies=predicts)
+@bag_check("dense", needs=("n_jobs",), applies=predicts, once=True)
 def check_n_jobs(estimator: Any, problem: Problem) -> None:
     """``n_jobs`` does not change results, also if workers get memory maps."""
     expected = fit_outputs(fitted_on(estimator, problem.X, problem.y, n_jobs=1), problem.X)
@@ -791,76 +643,71 @@ def check_n_jobs(estimator: Any, problem: Problem) -> None:
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def _blocks(problem: Problem) -> list[np.ndarray]:
-    return [np.array(block) for block in problem.X]
+def _with(blocks: list[Any], position: int, block: Any) -> list[Any]:
+    return [*blocks[:position], block, *blocks[position + 1 :]]
 
 
-@bag_check("dense", once=True)
-def check_error_empty_bag(estimator: Any, problem: Problem) -> None:
-    """An empty bag is an error with its position."""
-    blocks = _blocks(problem)
-    blocks[3] = blocks[3][:0]
-    refuses_fit(estimator, blocks, problem.y, ValueError, "^Bag 3 is empty:", "an empty bag")
-
-
-@bag_check("dense", once=True)
-def check_error_not_finite(estimator: Any, problem: Problem) -> None:
-    """NaN and infinity are errors with the position of the bag, in fit and prediction."""
-    allow_nan = get_tags(estimator).input_tags.allow_nan
-    fitted, _ = reference(estimator, problem)
+def _not_finite(estimator: Any, blocks: list[Any]) -> Iterator[tuple[str, Any, str]]:
+    """Bags with NaN or infinity: what is wrong with them, the bags, and the message."""
+    allowed = get_tags(estimator).input_tags.allow_nan
     for value, name in ((np.nan, "NaN"), (np.inf, "infinity")):
-        if allow_nan and name == "NaN":
-            continue
-        blocks = _blocks(problem)
-        blocks[5][-1, 1] = value
-        pattern = f"^Bag 5 contains {name} "
-        for what, X in (("", Bags.from_list(blocks)), (" in a list", blocks)):
-            refuses_fit(estimator, X, problem.y, ValueError, pattern, name + what)
-        for method, call in methods_of(fitted):
-            refuses(partial(call, X), ValueError, pattern, f"{name}, {method}")
+        if not (allowed and name == "NaN"):
+            block = blocks[5].copy()
+            block[-1, 1] = value
+            bad = _with(blocks, 5, block)
+            yield f"{name} in a list", bad, f"^Bag 5 contains {name} "
+            yield name, Bags.from_list(bad), f"^Bag 5 contains {name} "
+
+
+def _refused(estimator: Any, problem: Problem) -> Iterator[tuple[str, Any, Any, Any, str]]:
+    """Fits on two features that are refused: what for, bags, labels, kind of error, message."""
+    X, y = problem.X[:, [0, 1]], problem.y
+    blocks = list(X)
+    yield "an empty bag", _with(blocks, 3, blocks[3][:0]), y, ValueError, "^Bag 3 is empty:"
+    for what, bad, pattern in _not_finite(estimator, blocks):
+        yield what, bad, y, ValueError, pattern
+    narrow, pattern = _with(blocks, 4, blocks[4][:, :1]), "^Bag 4 has 1 features but bag 0 has 2:"
+    yield "differing feature counts", narrow, y, ValueError, pattern
+    yield "a string", "musk1.data", y, TypeError, "^X is a string .*load_bags"
+    yield "a string for a bag", _with(blocks, 2, "text"), y, ValueError, "^Bag 2 holds strings:"
+    if y is not None:
+        for what, labels in (("too few", y[:-1]), ("of instances", y[X.bag_index])):
+            pattern = f"^y has {len(labels)} labels for {len(X)} bags:"
+            yield f"labels {what}", X, labels, ValueError, pattern
+    if is_classifier(estimator):
+        yield "labels of one class", X, np.full(len(X), y[0]), ValueError, "one class only"
+    if is_clusterer(estimator) and "n_clusters" in estimator.get_params():
+        yield "fewer bags than clusters", X[[0]], y, ValueError, ""
 
 
 @bag_check("dense", once=True)
-def check_error_feature_counts(estimator: Any, problem: Problem) -> None:
-    """Bags with different numbers of features, or not those of ``fit``, are errors."""
-    blocks = _blocks(problem)
-    blocks[4] = blocks[4][:, :2]
-    pattern = "^Bag 4 has 2 features but bag 0 has 3:"
-    refuses_fit(estimator, blocks, problem.y, ValueError, pattern, "differing feature counts")
+def check_refused_fit(estimator: Any, problem: Problem) -> None:
+    """Wrong input is an error that says what is wrong, and changes no fitted estimator."""
+    fitted, expected = reference(estimator, problem)
+    names = set(vars(fitted))
+    for what, X, y, kind, pattern in _refused(estimator, problem):
+        new = fresh(estimator)
+        refuses(partial(fit, new, X, y), kind, pattern, what)
+        if get_tags(estimator).requires_fit:
+            refuses(partial(check_is_fitted, new), NotFittedError, "", f"{what}: is fitted")
+        refuses(partial(fit, fitted, X, y), kind, pattern, what)
+        assert fitted.n_features_in_ == 3, f"{what}: a refused fit changed n_features_in_"
+        changed = set(vars(fitted)) ^ names
+        assert not changed, f"{what}: a refused fit changed the attributes {sorted(changed)}"
+    assert_close(expected, outputs_of(fitted, problem.X), 0.0, "after refused fits")
+    if is_classifier(estimator) and "pos_label" in estimator.get_params():
+        call = partial(fit, fresh(estimator, pos_label="other"), problem.X, problem.y)
+        refuses(call, ValueError, "^pos_label='other' is not a label", "an unknown pos_label")
+
+
+@bag_check("dense", once=True)
+def check_refused_prediction(estimator: Any, problem: Problem) -> None:
+    """NaN, infinity and another number of features are errors in predictions."""
     fitted, _ = reference(estimator, problem)
     narrow = problem.X[:, [0, 1]]
     expected = f"^X has 2 features, but {type(estimator).__name__} is expecting 3 features as input"
-    for method, call in methods_of(fitted, "witness"):
-        for what, X in (("bags", narrow), ("a list", list(narrow))):
-            message = f"{method} of {what} with two features instead of three"
-            refuses(partial(call, X), ValueError, expected, message)
-
-
-@bag_check("dense", once=True)
-def check_error_string(estimator: Any, problem: Problem) -> None:
-    """A string instead of bags is an error with advice."""
-    refuses_fit(
-        estimator, "musk1.data", problem.y, TypeError, "^X is a string .*load_bags", "a string"
-    )
-    blocks: list[Any] = _blocks(problem)
-    blocks[2] = "text"
-    refuses_fit(
-        estimator, blocks, problem.y, ValueError, "^Bag 2 holds strings:", "a string for a bag"
-    )
-
-
-@bag_check("dense", applies=lambda estimator, problem: problem.y is not None)
-def check_error_labels(estimator: Any, problem: Problem) -> None:
-    """A wrong number of labels, and labels of one class, are errors."""
-    X, y = problem.X, problem.y
-    pattern = f"^y has {len(X) - 1} labels for {len(X)} bags:"
-    refuses_fit(estimator, X, y[:-1], ValueError, pattern, "one label too few")
-    pattern = f"^y has {X.n_instances} labels for {len(X)} bags:"
-    refuses_fit(estimator, X, y[X.bag_index], ValueError, pattern, "labels of instances")
-    if is_classifier(estimator):
-        one = np.full(len(X), y[0])
-        refuses_fit(estimator, X, one, ValueError, "one class only", "labels of one class")
-        if "pos_label" in estimator.get_params():
-            pattern = "^pos_label='no label' is not a label in y:"
-            what = "an unknown pos_label"
-            refuses_fit(estimator, X, y, ValueError, pattern, what, pos_label="no label")
+    cases = [*_not_finite(estimator, list(problem.X))]
+    cases += [("two features", narrow, expected), ("two in a list", list(narrow), expected)]
+    for what, X, pattern in cases:
+        for method, call in methods_of(fitted, "witness"):
+            refuses(partial(call, X), ValueError, pattern, f"{method} of {what}")

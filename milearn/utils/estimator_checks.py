@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import is_classifier, is_regressor
@@ -18,7 +19,7 @@ from sklearn.utils import get_tags
 
 from ._checks import PROBLEMS, REGISTERED, Problem
 
-__all__ = ["applies", "bag_checks", "check_bag_estimator", "parametrize_with_bag_checks"]
+__all__ = ["bag_checks", "check_bag_estimator", "parametrize_with_bag_checks"]
 
 
 class _Check:
@@ -27,7 +28,7 @@ class _Check:
     def __init__(self, check: Any, problem: Problem) -> None:
         self.check = check
         self.problem = problem
-        self.name = check.__name__
+        self.name, self.kinds = check.__name__, check.kinds
         self.id = f"{self.name}({problem.kind},{problem.task})"
 
     def __call__(self, estimator: Any) -> None:
@@ -44,55 +45,6 @@ class _Check:
 
     def __repr__(self) -> str:
         return self.id
-
-
-def applies(check: str, estimator: Any, problem: Problem) -> bool:
-    """Tell whether a check of bags applies to an estimator and a problem.
-
-    This depends on the tags, methods and parameters of the estimator, which need not be fitted.
-
-    .. versionadded:: 0.1.0
-
-    Parameters
-    ----------
-    check : str
-        Name of the check, such as ``"check_witness"``.
-    estimator : estimator instance
-        The estimator.
-    problem : problem of a check
-        The attribute ``problem`` of a check of :func:`bag_checks`: ``kind`` of input, ``task``,
-        bags ``X`` and labels ``y``.
-
-    Returns
-    -------
-    bool
-        Whether the check applies.
-
-    Raises
-    ------
-    ValueError
-        If there is no check with this name.
-
-    See Also
-    --------
-    bag_checks : Iterate over the checks that apply.
-
-    Examples
-    --------
-    >>> from milearn.baselines import SingleInstance
-    >>> from milearn.utils.estimator_checks import applies, bag_checks
-    >>> problem = next(iter(bag_checks(SingleInstance()))).problem
-    >>> applies("check_witness", SingleInstance(), problem)
-    True
-    >>> applies("check_witness", SingleInstance(pooling="mean"), problem)
-    False
-    """
-    for registered in REGISTERED:
-        if registered.__name__ == check:
-            return _suits(estimator, problem) and registered.applies(estimator, problem)
-    raise ValueError(
-        f"check={check!r} is unknown: choose from {[each.__name__ for each in REGISTERED]}."
-    )
 
 
 def bag_checks(estimator: Any) -> Iterator[_Check]:
@@ -113,32 +65,28 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     See Also
     --------
     check_bag_estimator : Run all checks.
-    applies : Tell whether one check applies.
 
     Examples
     --------
     >>> from milearn.utils.estimator_checks import bag_checks
     >>> from sklearn.svm import SVC
     >>> next(iter(bag_checks(SVC()))).id
-    'check_clone(dense,binary)'
+    'check_bags_as_sequences(dense,binary)'
     """
     # Computed once, because the tags of a nested estimator take a millisecond.
     takes_sparse = get_tags(estimator).input_tags.sparse
-    for number, task in enumerate(_tasks(estimator)):
+    first, *others = _tasks(estimator)
+    # Fits are shared by the checks of one call.
+    problems = {key: replace(problem, fits={}) for key, problem in PROBLEMS.items()}
+    for task in (first, *others):
         for check in REGISTERED:
-            if check.once and number > 0:
-                continue
             for kind in check.kinds:
-                problem = PROBLEMS[kind, task]
-                if (takes_sparse or kind != "sparse") and check.applies(estimator, problem):
+                only_first = check.once or kind == "sparse"
+                problem = problems[kind, task]
+                if (only_first and task != first) or (kind == "sparse" and not takes_sparse):
+                    continue
+                if check.applies(estimator, problem):
                     yield _Check(check, problem)
-
-
-def _suits(estimator: Any, problem: Problem) -> bool:
-    sparse = problem.kind == "sparse"
-    return problem.task in _tasks(estimator) and (
-        not sparse or get_tags(estimator).input_tags.sparse
-    )
 
 
 def _tasks(estimator: Any) -> list[str]:
@@ -182,7 +130,7 @@ def check_bag_estimator(
     >>> check_bag_estimator(SVC())  # takes rows only
     Traceback (most recent call last):
     ...
-    AssertionError: check_clone(dense,binary) of SVC raised TypeError: ...
+    AssertionError: check_bags_as_sequences(dense,binary) of SVC raised ...
     """
     for check in bag_checks(estimator):
         if _reason(check, expected_failed_checks) is None:
@@ -204,7 +152,7 @@ def parametrize_with_bag_checks(
         Estimators to test.
     expected_failed_checks : callable, default=None
         Called with an estimator; returns a mapping of check to reason. These checks are marked as
-        expected failures. The name of a check has kind and task, ``"check_pickle(dense,binary)"``,
+        expected failures. The name of a check has kind and task, ``"check_witness(dense,binary)"``,
         or is without them for all of them.
 
     Returns

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import RegressorMixin
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import column_or_1d
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tests.common.own_checks  # noqa: F401 - registers its checks
@@ -73,43 +73,32 @@ SCIKIT_LEARN_TWICE = {
     "check_regressors_train(readonly_memmap=True)",
 }
 
-_FIRST = ("binary", "regression", "survival", "unsupervised")
-_LAST = ("multiclass", "regression", "survival", "unsupervised")
-
-# Checks of bags that depend on settings: kind of input and tasks on which they run. What a class
-# does in one way for all of its settings is left to the defaults: containers, refused input, jobs,
-# the positive class, one problem for each class, fits after others (those between settings are in
-# check_refit_with_other_settings). What holds for dense instances holds for sparse ones, as
-# check_sparse_equals_dense compares fit and prediction.
-BAGS_OF_SETTINGS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "check_order_of_instances": ("noisy", _FIRST),
-    "check_order_of_bags": ("noisy", _FIRST),
-    "check_sparse_equals_dense": ("noisy", _FIRST),
-    "check_sample_weight": ("noisy", _FIRST),
-    "check_subset_of_bags": ("dense", _FIRST),
-    "check_float32": ("dense", _FIRST),
-    # Also whether the fit writes into its input, which would fail.
-    "check_read_only_memory_map": ("dense", _FIRST),
-    "check_parameters_after_fit": ("dense", _FIRST),
-    "check_max_iter": ("dense", _FIRST),
-    "check_callbacks": ("dense", _FIRST),
-    "check_callback_stop": ("dense", _FIRST),
-    "check_set_output": ("dense", _FIRST),
-    "check_output_configuration": ("dense", _FIRST),
-    # One fit of several classes serves all three.
-    "check_pickle": ("dense", _LAST),
-    "check_two_levels": ("dense", _LAST),
-    "check_witness": ("dense", _LAST),
+# Checks of bags that depend on settings; the others look at what a class does in one way for all of
+# them: containers, refused input, jobs, the positive class. They run on the first kind of input and
+# task, as several classes are problems of two, and what holds for dense instances holds for sparse
+# ones: check_sparse_equals_dense compares fit and prediction.
+BAGS_OF_SETTINGS = {
+    "check_callback_stop",
+    "check_callbacks",
+    "check_max_iter",
+    "check_order_of_bags",
+    "check_order_of_instances",
+    "check_parameters_after_fit",
+    "check_read_only_memory_map",
+    "check_sample_weight",
+    "check_set_output",
+    "check_sparse_equals_dense",
+    "check_subset_of_bags",
+    "check_two_levels",
+    "check_witness",
 }
-# What an estimator with a transform or with graphs does differently by its settings.
-_OF_TRANSFORMS = {"check_feature_names", "check_transform"}
-_OF_GRAPHS = {"check_graphs_are_cut"}
 # Searches compare models that run the other checks themselves.
-_OF_SEARCHES = {
+BAGS_OF_SEARCHES = {
     "check_callbacks",
     "check_order_of_bags",
     "check_order_of_instances",
     "check_output_configuration",
+    "check_parallel_config",
     "check_sample_weight",
     "check_sparse_equals_dense",
 }
@@ -120,17 +109,16 @@ def _is_among(names, check):
 
 
 def _depends_on_settings(estimator, check):
-    kind, tasks = BAGS_OF_SETTINGS.get(check.name, ("", ()))
-    if check.name in _OF_TRANSFORMS and hasattr(estimator, "transform"):
-        kind, tasks = "dense", _FIRST
-    if check.name in _OF_GRAPHS and hasattr(estimator, "graph"):
-        kind, tasks = "graphs", _FIRST
-    if isinstance(estimator, tuple(FORESTS.values())) and check.name not in _OF_SEARCHES:
-        # The linear model alone, of which the small fit consists, has no jobs.
-        return check.name == "check_parallel_config"
-    # A classifier of two classes has no other task to replace its last one.
-    single = not getattr(get_tags(estimator).classifier_tags, "multi_class", False)
-    return check.problem.kind == kind and (check.problem.task in tasks or single)
+    names = set(BAGS_OF_SETTINGS)
+    if hasattr(estimator, "transform"):
+        names |= {"check_feature_names", "check_transform"}
+    if hasattr(estimator, "graph"):
+        names.add("check_graphs_are_cut")
+    if isinstance(estimator, tuple(FORESTS.values())):
+        names = BAGS_OF_SEARCHES
+    # The jobs of a classifier are its classes.
+    first = check.problem.task != "multiclass" or check.name == "check_parallel_config"
+    return check.name in names and check.problem.kind == check.kinds[0] and first
 
 
 # Estimators whose fit consists of many fits of others, or of many starts: settings with which a fit
@@ -184,46 +172,10 @@ def _is_of_defaults(estimator, check):
     """Whether a check of bags is one of those of all estimators."""
     if _is_of_many_fits(estimator) and _depends_on_settings(estimator, check):
         return False
-    kind, several = check.problem.kind, check.problem.task == "multiclass"
     # Links: most estimators ignore them, and then selected bags show it.
-    if kind == "graphs" and not hasattr(estimator, "unlabeled"):
-        return not several and check.name in _OF_OTHER_LINKS
-    # Several classes are problems of two.
-    if several and (kind == "sparse" or check.name in _OF_TWO_CLASSES):
-        return False
-    # check_sparse_equals_dense compares fits and predictions.
-    return kind != "sparse" or check.name in _OF_STORAGE
+    of_links = check.problem.kind != "graphs" or hasattr(estimator, "unlabeled")
+    return of_links or check.name in ("check_graphs_are_cut", "check_transform")
 
-
-_OF_OTHER_LINKS = {"check_graphs_are_cut", "check_pickle", "check_transform"}
-# A read-only map refuses what would write into the input.
-_OF_STORAGE = {
-    "check_pickle",
-    "check_read_only_memory_map",
-    "check_subset_of_bags",
-    "check_transform",
-    "check_two_levels",
-    "check_witness",
-}
-# What looks at nothing that differs with the number of classes: input, copies, jobs, refused fits,
-# and names, which scikit-learn's check_classifiers_classes has for three.
-_OF_TWO_CLASSES = {
-    "check_bags_as_3d_array",
-    "check_bags_as_sequences",
-    "check_clone",
-    "check_feature_names",
-    "check_fit_again",
-    "check_float32",
-    "check_input_is_untouched",
-    "check_n_jobs",
-    "check_order_of_instances",
-    "check_output_configuration",
-    "check_read_only_memory_map",
-    "check_refused_refit",
-    "check_singletons_as_matrix",
-    "check_sparse_equals_dense",
-    "check_string_labels",
-}
 
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
 QUICK = {"n_estimators": 20}

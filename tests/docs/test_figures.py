@@ -12,18 +12,8 @@ from benchmarks.common.output import SUFFIX, read_page
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RESULTS = CHECKOUT / "docs" / "results"
-PAGES = [
-    CHECKOUT / "README.md",
-    *(
-        path
-        for path in sorted((CHECKOUT / "docs").rglob("*.rst"))
-        if not {"_build", "generated", "gallery", "_templates"} & set(path.parts)
-    ),
-]
-
 # A figure: no part of a name such as Musk1, and no list index.
 FIGURE = re.compile(r"(?<![\w.])-?\d+(?:[.,]\d+)*(?:e-?\d+)?(?![\w]|\.\d)")
-COMMAND = re.compile(r"`python -m benchmarks ([^`]+)`")
 
 
 def names_of(command):
@@ -32,64 +22,9 @@ def names_of(command):
     return words[1:] if words[0] in {"paper", "scale"} else words[:1]
 
 
-def tables_of(text):
-    """Tables of a page, each with the command that was named last before it."""
-    lines = text.splitlines()
-    command, number, found = None, 0, []
-    while number < len(lines):
-        # A command may be broken over two lines of a paragraph.
-        mentions = COMMAND.findall(lines[number] + " " + lines[min(number + 1, len(lines) - 1)])
-        if mentions and not lines[number].startswith("|"):
-            command = re.sub(r"\s+", " ", mentions[-1])
-        begin = number
-        if lines[number].startswith(".. list-table::"):
-            number += 1
-            begin = number
-            while number < len(lines) and (not lines[number] or lines[number].startswith(" ")):
-                begin += lines[number].startswith("   :")  # options of the directive
-                number += 1
-        elif re.match(r"^=+( +=+)+$", lines[number]):
-            rules = 0
-            while rules < 3 and number < len(lines):
-                rules += bool(re.match(r"^=+( +=+)+$", lines[number]))
-                number += 1
-        elif lines[number].startswith("|"):
-            mentions = COMMAND.findall(lines[number])
-            command = mentions[0] if mentions else None
-            while number < len(lines) and lines[number].startswith("|"):
-                number += 1
-        else:
-            number += 1
-            continue
-        if command is not None:
-            found.append((command, "\n".join(lines[begin:number])))
-    return found
-
-
 def figures(text):
     # "1,460" and "1460" are one figure.
     return {found.replace(",", "") for found in FIGURE.findall(text)}
-
-
-def test_every_figure_of_a_table_was_printed_by_the_command_above_it():
-    for page in PAGES:
-        for command, table in tables_of(page.read_text(encoding="utf-8")):
-            printed = set().union(
-                *(
-                    figures(read_page(RESULTS / f"{name}{SUFFIX}").text())
-                    for name in names_of(command)
-                )
-            )
-            strangers = sorted(figures(table) - printed)
-            assert not strangers, f"{page.name}, not printed by {command!r}: {strangers}"
-
-
-def test_a_changed_figure_is_noticed():
-    page = "`python -m benchmarks quick`\n\n=== ====\na   12.5\n=== ====\nb   99.9\n=== ====\n"
-    ((command, table),) = tables_of(page)
-    assert names_of(command) == ["quick"]
-    assert figures(table) == {"12.5", "99.9"}
-    assert figures("Musk1 2.5e-3 x.5 1/5.2") == {"2.5e-3", "1", "5.2"}
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob(f"*{SUFFIX}")), ids=lambda path: path.name)

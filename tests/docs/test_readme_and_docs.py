@@ -35,15 +35,6 @@ def test_the_example_of_the_readme_is_short_and_tells_what_it_prints():
     assert block.count("print(") == block.count("# prints ") == 1
 
 
-def test_the_commands_of_the_readme_make_their_own_environment():
-    commands = [line for block in code_blocks("bash") for line in block.splitlines() if line]
-    assert len(commands) == 2
-    for command in commands:
-        assert command.startswith("python3 -m venv .venv && .venv/bin/")
-        assert "activate" not in command
-    assert commands[0].endswith(".venv/bin/python -m benchmarks quick")
-
-
 def test_ci_runs_the_test_command_of_the_readme_and_has_none_of_its_own():
     command = next(
         line for block in code_blocks("bash") for line in block.split("\n") if "pytest" in line
@@ -146,14 +137,3 @@ def test_the_examples_of_the_guide_run(page):
     assert runner.run(test).failed == 0
     if missing:
         pytest.skip(f"the examples that need {', '.join(sorted(missing))} were left out")
-
-
-def test_examples_whose_libraries_are_missing_are_left_out_and_no_others(tmp_path):
-    page = tmp_path / "page.rst"
-    page.write_text(
-        ">>> 1\n1\n\nText\n\n.. needs: no_such_library, sys\n\n>>> 2\n2\n\n>>> 3\n3\n\nText\n"
-        "\n>>> 4\n4\n\n.. needs: sys\n\n>>> 5\n5\n"
-    )
-    test, missing = guide_examples(page)
-    assert [example.source.strip() for example in test.examples] == ["1", "4", "5"]
-    assert missing == {"no_such_library"}

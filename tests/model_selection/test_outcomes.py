@@ -7,8 +7,6 @@ import pytest
 
 from milearn.model_selection import (
     BagShuffleSplit,
-    RepeatedStratifiedBagKFold,
-    SiteKFold,
     StratifiedBagKFold,
 )
 from milearn.survival import survival_outcomes
@@ -41,7 +39,6 @@ def test_folds_need_no_censored_bag(n_events, n_censored):
     groups = np.arange(len(bags)) // 2
     for cv, options in (
         (StratifiedBagKFold(5), {}),
-        (RepeatedStratifiedBagKFold(5, n_repeats=2, random_state=0), {}),
         *([(StratifiedBagKFold(3), {"groups": groups})] if n_events > 5 else []),
     ):
         tested = np.zeros(len(bags))
@@ -57,7 +54,7 @@ def test_random_splits_and_sites():
     for train, test in BagShuffleSplit(3, test_size=0.5, random_state=0).split(bags, y):
         assert events[test].sum() == events[train].sum() == 10
     sites = np.arange(60) % 6
-    for train, test in SiteKFold(3).split(bags, y, sites):
+    for train, test in StratifiedBagKFold(3).split(bags, y, sites):
         assert not set(sites[train]) & set(sites[test])
         assert events[test].any()
 

@@ -23,12 +23,10 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn._bags.segments import segment_mean
 from milearn.embedding import BagOfWords
-from milearn.metrics import bag_kernel
 from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold, label_permutation_test
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 
@@ -128,20 +126,6 @@ def test_labels_stay_in_their_test_sets():
             assert (of_split[:, inside].sum(axis=1) == y[train][inside].sum()).all()
 
 
-def test_groups_exchange_their_labels_as_a_whole():
-    group = np.repeat(np.arange(8), [1, 2, 3, 1, 2, 3, 2, 2])
-    X, _ = draw(n_bags=16)
-    y = np.array(["no", "yes"])[group % 2]
-    splits = list(StratifiedBagKFold(2).split(X, y, group))
-    given = {"groups": group, "cv": splits, "random_state": 0}
-    label_permutation_test(Recorder(), X, y, n_permutations=6, **given)
-    fits = iter(Recorder.fits)
-    for (train, _), _ in product(splits, range(7)):
-        labels = next(fits)
-        for code in np.unique(group[train]):
-            assert len(set(labels[group[train] == code])) == 1
-
-
 def test_within_groups():
     X, y = draw(n_bags=24)
     pair = np.arange(24) // 2
@@ -238,15 +222,6 @@ def test_a_step_that_uses_labels_is_fitted_to_each_permutation(wrap):
     )
     assert found.p_value > 0.05
     assert found.permutation_scores.std() > 0
-
-
-def test_kernels_between_bags():
-    X, y = draw()
-    kernel = bag_kernel(X, X)
-    for cv in (3, BagShuffleSplit(1, test_size=0.5, random_state=0)):
-        given = {"cv": cv, "n_permutations": 19, "random_state": 0}
-        found = label_permutation_test(SVC(kernel="precomputed"), kernel, y, **given)
-        assert found.p_value == 0.05
 
 
 class Drawn(Recorder):

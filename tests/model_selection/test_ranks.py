@@ -50,22 +50,6 @@ def test_the_example_of_demsar():
     assert chi == pytest.approx(9.28, abs=5e-3)
 
 
-def test_printed_ranks_are_a_table():
-    text = """mean rank  method
-     1.96  C4.5+m+cf
-     2.00  C4.5+m
-     2.89  C4.5+cf
-     3.14  C4.5
-Number of data sets: 14
-p-value of Friedman's test: {:.2g}
-Significant differences (Wilcoxon-Holm, level 0.05): {} of 6 pairs"""
-    found = rank_methods(DEMSAR, NAMES)
-    rows, columns = np.triu_indices(4, 1)
-    significant = np.count_nonzero(found.wilcoxon[rows, columns] <= 0.05)
-    assert str(found) == repr(found) == text.format(found.p_value, significant)
-    assert "p-value of Friedman's test: not defined" in repr(rank_methods([[1, 2]], ["a", "b"]))
-
-
 @pytest.mark.parametrize(
     ("k", "alpha", "q"),
     # Table 5 (a) of Demsar (2006).

@@ -18,23 +18,8 @@ import numpy as np
 _EQUAL = 1e-9
 
 
-def deviation_of(table: np.ndarray, weights: np.ndarray, n_folds: int, folds: np.ndarray) -> float:
-    """The deviation of an assignment."""
-    counts = np.zeros((n_folds, table.shape[1]))
-    np.add.at(counts, folds, table)
-    totals = table.sum(axis=0)
-    return float((np.abs(counts - totals / n_folds) @ (weights / (2 * totals))).sum())
-
-
-def division_bound(table: np.ndarray, weights: np.ndarray, n_folds: int) -> float:
-    """The deviation if every column were divided by itself, into sums that differ by at most 1."""
-    totals = table.sum(axis=0)
-    rest = totals % n_folds
-    return float((weights / totals) @ (rest * (n_folds - rest) / n_folds))
-
-
 def exchanged(
-    table: np.ndarray, weights: np.ndarray, n_folds: int, start: np.ndarray, required: np.ndarray
+    table: np.ndarray, weights: np.ndarray, start: np.ndarray, required: np.ndarray
 ) -> np.ndarray:
     """The assignment after moves and exchanges of groups, each of which lowers the deviation.
 
@@ -44,9 +29,8 @@ def exchanged(
         Counts, with a positive sum in every column.
     weights : ndarray of shape (n_columns,)
         Nonnegative weights of the columns.
-    n_folds : int
     start : ndarray of shape (n_groups,)
-        Fold of each group in a feasible assignment.
+        Fold of each group in a feasible assignment to all folds.
     required : ndarray of bool of shape (n_columns,)
         Columns of which every fold needs a positive sum.
 
@@ -55,7 +39,7 @@ def exchanged(
     ndarray of shape (n_groups,)
         Fold of each group. No move of a group and no exchange of two lowers its deviation.
     """
-    n_groups = len(table)
+    n_groups, n_folds = len(table), int(start.max()) + 1
     totals = table.sum(axis=0)
     scale, target = weights / (2 * totals), totals / n_folds
     folds = start.copy()
