@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from milearn import Bags
-from milearn._solvers.ensemble.column_generation import BoostingOptions
+from milearn._solvers.ensemble.budget import BoostingOptions
 from milearn.datasets import make_ambiguous_plane, plane_side
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.model_selection import StratifiedBagKFold
