@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .budget import BoostingOptions, Budget
-from .interior import InteriorSearch, InteriorStart, LearnerSet
+from .interior import InteriorSearch, InteriorStart
 from .learners import WeakLearner
 from .pools import CachingPool, LearnerPool
 from .problem import DisjunctiveProblem, weighted_sums
@@ -34,6 +34,8 @@ _SAME_VALUE = 1e-4
 # that the choice does not depend on rounding.
 _SAME_OBJECTIVE = 1e-9
 _REDUCTIONS_PER_ROUND = 100
+# Relative gap above which rounding ends the search for reductions.
+_TOO_ROUGH = 1e-2
 # With reductions, learners have a column for each combination of disjuncts.
 _COLUMNS_PER_LEARNER = 4
 _COLUMNS_PER_STEP = 25
@@ -175,9 +177,7 @@ class _Solver:
         self._run(search, self.tol)
         return search
 
-    def _search(
-        self, relaxation: Relaxation, start: InteriorStart | LearnerSet | None = None
-    ) -> InteriorSearch:
+    def _search(self, relaxation: Relaxation, start: InteriorStart | None = None) -> InteriorSearch:
         if not relaxation.splits:
             return InteriorSearch(relaxation, self.pool, self.options.n_estimators, start)
         most = _COLUMNS_PER_LEARNER * self.options.n_estimators
@@ -261,6 +261,9 @@ class _Solver:
             search = self._search(relaxation, replace(found, y=relaxation.lifted(found.y)))
             self._run(search, max(self.tol, tol))
             self._note(search)
+            if search.gap > _TOO_ROUGH * search.value:
+                # The solution is too rough to tell which reductions it violates.
+                break
         return search
 
     # -- branch and bound on the disjunctions ------------------------------------------------------

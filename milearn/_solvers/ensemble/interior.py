@@ -51,10 +51,6 @@ _INSIDE = 0.1
 _RESTART_GAP = 0.1
 
 
-# Learners and their columns (n_learners, n_points).
-LearnerSet = tuple[list[WeakLearner], np.ndarray]
-
-
 @dataclass
 class InteriorStart:
     """Learners with weights and multipliers: a result, and a start for another program."""
@@ -86,8 +82,8 @@ class InteriorSearch:
         Bounds hold for all its learners if it is exact.
     max_learners : int
         Maximum number of learners in the program.
-    start : InteriorStart, (learners, columns) or None
-        A solution of a program with the same number of rows, or first learners.
+    start : InteriorStart or None
+        A solution of a program with the same number of rows.
     learners_per_step : int, default=50
         Maximum number of learners that are added per step.
 
@@ -102,7 +98,7 @@ class InteriorSearch:
         relaxation: Relaxation,
         pool: LearnerPool,
         max_learners: int,
-        start: InteriorStart | LearnerSet | None = None,
+        start: InteriorStart | None = None,
         learners_per_step: int = 50,
     ) -> None:
         self.relaxation, self.pool = relaxation, pool
@@ -185,29 +181,24 @@ class InteriorSearch:
         self.n_steps += 1
         self._update_gap()
 
-    def _begin(self, start: InteriorStart | LearnerSet | None) -> None:
+    def _begin(self, start: InteriorStart | None) -> None:
         """Start from given learners, with multipliers that are feasible for all learners."""
         at, costs = self.master.at, self.master.costs
-        near: InteriorStart | None = None
-        learners, H = list[WeakLearner](), self.H
-        if isinstance(start, InteriorStart):
-            near, learners, H = start, start.learners, start.H
-        elif start is not None:
-            learners, H = start
         # Without a limit: there is at least one learner, whatever the costs.
         prices, best, found, columns = self._priced(at.y, -np.inf)
         at.y = at.y / max(1.0, best)
-        if near is not None:
+        if start is not None:
             # The solution of a program that differs in a few rows.
-            y = np.clip(near.y, 0.0, costs)
-            prices, best, found, columns = self._priced(y, 1.0 if learners else -np.inf)
+            y = np.clip(start.y, 0.0, costs)
+            prices, best, found, columns = self._priced(y, 1.0 if start.learners else -np.inf)
             at.y = _INSIDE * at.y + (1.0 - _INSIDE) * y / max(1.0, best)
         at.t = costs - at.y
         self.master.add(self.relaxation.columns, self.relaxation.column_costs)
-        self._add(learners, H, prices)
+        if start is not None:
+            self._add(start.learners, start.H, prices)
         self._add(found, columns, prices)
-        if near is not None:
-            self._recenter(near.alpha)
+        if start is not None:
+            self._recenter(start.alpha)
 
     def _recenter(self, alpha: np.ndarray) -> None:
         """Set weights of the first learners, and other variables such that products are similar.
