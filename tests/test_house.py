@@ -19,7 +19,7 @@ from milearn.utils import all_estimators
 
 ROOT = Path(milearn.__file__).parents[1]
 MAX_SETTINGS = 15  # of an estimator: scikit-learn's SVC has as many
-SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "highspy", "daqp", "piqp"}
+SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "daqp", "piqp"}
 
 # A module imports from its own group and from groups in rows above; groups in one row do not know
 # each other. The empty name is that of milearn/__init__.py.

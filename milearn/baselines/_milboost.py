@@ -256,7 +256,7 @@ def _learning(pool: LearnerPool) -> Learn:
     """The best learner of a pool under weights of points."""
 
     def learn(weights: np.ndarray) -> tuple[Any, np.ndarray] | None:
-        _, learners, columns = pool.price(DualPrices(weights, [], weights), 0.0, 1)
+        _, learners, columns = pool.price(DualPrices(weights), 0.0, 1)
         return (learners[0], columns[0].astype(np.float64)) if learners else None
 
     return learn

@@ -17,7 +17,7 @@ from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import MultiStart, attributes_of
 from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_user
-from .._solvers.ensemble.column_generation import BoostingOptions, Budget, auto_learners
+from .._solvers.ensemble.budget import BoostingOptions, Budget, auto_learners
 from .._solvers.ensemble.dpboost import DPResult, solve_disjunctive
 from .._solvers.ensemble.learners import WeakLearner, WeightedEnsemble
 from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
@@ -30,6 +30,7 @@ _REMEDIES = {
     "max_nodes": "raise max_nodes",
     "callback": "a callback asked for it",
     "size": "lower n_estimators or fit fewer bags, as no reductions were tried for the bound",
+    "rounding": "scale the features, lower C, or raise tol, as rounding ended the linear program",
     "work": "lower C or n_estimators, or fit fewer bags, to end before the limit of work",
 }
 

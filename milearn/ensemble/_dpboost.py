@@ -8,7 +8,7 @@ from .._compat import with_callbacks
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
-from .._solvers.ensemble.column_generation import BoostingOptions
+from .._solvers.ensemble.budget import BoostingOptions
 from .._solvers.ensemble.dpboost import DPResult
 from .._solvers.ensemble.problem import disjunctive_problem
 from ._base import BoostedBags
@@ -75,7 +75,7 @@ class DPBoost(BoostedBags):
     optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``.
     relaxation_value_ : float or ndarray of shape (n_classes,)
-        Value of the linear program before branching.
+        Lower bound before branching: the value of the linear program.
     objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
         Value of the problem above after each round; it never increases.
     lower_bound_history_ : ndarray of shape (n_iter_,), or list of ndarray
@@ -104,14 +104,12 @@ class DPBoost(BoostedBags):
     ------
     TypeError
         If ``estimator`` is not a classifier or does not accept sample weights.
-    milearn.exceptions.SolverError
-        If a linear program is not solved.
 
     Warns
     -----
     ConvergenceWarning
-        If ``n_estimators``, ``max_nodes``, ``time_limit``, a callback or the size of the program
-        ended the search.
+        If ``n_estimators``, ``max_nodes``, ``time_limit``, a callback, rounding or the size of the
+        program ended the search.
 
     See Also
     --------
@@ -123,8 +121,9 @@ class DPBoost(BoostedBags):
     [1]_ returns the weights of the relaxation. Here the witnesses under these weights are fixed and
     the resulting linear program is solved, until the value of the problem no longer decreases. If
     instances of a bag tie for the highest score, the first and the last of them are tried.
-    Negative bags can have several instances. Programs with more than two million coefficients are
-    solved without reductions.
+    Linear programs are solved by an interior point method, to a relative gap of 1e-6, or ``tol`` if
+    it is smaller, but not below 1e-7. Negative bags can have several instances. Programs with more
+    than two million coefficients are solved without reductions.
 
     References
     ----------

@@ -7,7 +7,7 @@ from typing import Any
 from .._compat import with_callbacks
 from .._constraints import Constraints
 from .._fit.threads import fit_context
-from .._solvers.ensemble.column_generation import BoostingOptions
+from .._solvers.ensemble.budget import BoostingOptions
 from .._solvers.ensemble.problem import inherited_problem
 from ._base import BoostedBags
 
@@ -71,7 +71,7 @@ class LPBoost(BoostedBags):
     optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``.
     objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
-        Best value each time that there were no more learners to add.
+        Value when there were no more learners to add.
     feature_importances_ : ndarray of shape (n_features,)
         Fraction of the weights of stumps that belongs to each feature; not set for balls.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
@@ -87,13 +87,12 @@ class LPBoost(BoostedBags):
     ------
     TypeError
         If ``estimator`` is not a classifier or does not accept sample weights.
-    milearn.exceptions.SolverError
-        If a linear program is not solved.
 
     Warns
     -----
     ConvergenceWarning
-        If ``n_estimators``, ``time_limit``, a callback or the size of the program ended the search.
+        If ``n_estimators``, ``time_limit``, a callback, rounding or the size of the program ended
+        the search.
 
     See Also
     --------
@@ -103,9 +102,8 @@ class LPBoost(BoostedBags):
 
     Notes
     -----
-    With stumps and balls, learners are first generated at the iterates of an interior point method
-    [2]_. With more than two million coefficients (instances times learners) its solution is the
-    result, which may have a large gap.
+    Learners are generated at the iterates of an interior point method [2]_. With more than two
+    million coefficients (instances times learners) the number of its steps is limited.
 
     References
     ----------

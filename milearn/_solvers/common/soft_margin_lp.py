@@ -2,12 +2,12 @@
 
 The program and its dual are
 
-    min  sum_k alpha_k + c'xi    s.t.  G'alpha + E'b + xi - v = 1,   alpha, xi, v >= 0,
-    max  sum_i y_i               s.t.  G y + s = 1,  E y = 0,  0 <= y <= c,  s >= 0,
+    min  a'alpha + c'xi    s.t.  G'alpha + E'b + xi - v = r,   alpha, xi, v >= 0,
+    max  r'y               s.t.  G y + s = a,  E y = 0,  0 <= y <= c,  s >= 0,
 
 with a row of G for each column of the program, to which columns are added and removed between two
-Newton steps (Mehrotra 1992), and a row of E for each free variable. The cost of a step is the
-number of rows times the square of the number of columns.
+Newton steps (Mehrotra 1992), and a row of E for each free variable. By default a and r are ones.
+The cost of a step is the number of rows times the square of the number of columns.
 """
 
 from __future__ import annotations
@@ -71,10 +71,13 @@ class SoftMarginLP:
     Parameters
     ----------
     costs : ndarray of shape (n_rows,)
+        Costs of the slacks.
     y : ndarray of shape (n_rows,), default=None
         First multipliers, strictly between zero and ``costs``; by default half of ``costs``.
     free : ndarray of shape (n_free, n_rows), default=None
         The matrix E.
+    right : ndarray of shape (n_rows,), default=None
+        Right sides of the rows, zero or more.
     dtype : dtype, default=float64
         Of the matrix G.
     """
@@ -84,10 +87,12 @@ class SoftMarginLP:
         costs: np.ndarray,
         y: np.ndarray | None = None,
         free: np.ndarray | None = None,
+        right: np.ndarray | None = None,
         dtype: Any = np.float64,
     ) -> None:
         r, none = len(costs), np.zeros(0)
-        self.costs = costs
+        self.costs, self.column_costs = costs, none
+        self.right = np.ones(r) if right is None else right
         self.free = np.zeros((0, r)) if free is None else free
         self.G = np.zeros((0, r), dtype=dtype)
         y = 0.5 * costs if y is None else y
@@ -138,24 +143,33 @@ class SoftMarginLP:
         )
         return factor
 
-    def add(self, entries: np.ndarray) -> None:
+    def value(self) -> float:
+        """Value of the program at the weights of the iterate, with the least slacks."""
+        alpha = self.at.alpha
+        slacks = np.maximum(0.0, self.right - self.back(alpha))
+        return float(self.column_costs @ alpha + self.costs @ slacks)
+
+    def add(self, entries: np.ndarray, costs: np.ndarray | float = 1.0) -> None:
         """Add columns, with small weights."""
         mu, at = self.mu, self.at
-        slack = 1.0 - entries @ at.y
+        costs = np.broadcast_to(costs, len(entries))
+        slack = costs - entries @ at.y
         slack = np.maximum(np.abs(slack), np.sqrt(mu))
+        self.column_costs = np.concatenate([self.column_costs, costs])
         self.G = np.concatenate([self.G, entries.astype(self.G.dtype, copy=False)])
         at.s = np.concatenate([at.s, slack])
         at.alpha = np.concatenate([at.alpha, mu / slack])
 
     def keep(self, kept: np.ndarray) -> None:
         """Remove the other columns."""
+        self.column_costs = self.column_costs[kept]
         self.G, self.at.s, self.at.alpha = self.G[kept], self.at.s[kept], self.at.alpha[kept]
 
     def advance(self, least_mu: float) -> None:
         """A predictor-corrector step with a barrier parameter of at least ``least_mu``."""
         x, k = self.at, len(self.G)
-        residual_y = 1.0 - self.back(x.alpha) - x.b @ self.free - x.xi + x.v
-        residual_s = 1.0 - self.times(x.y) - x.s
+        residual_y = self.right - self.back(x.alpha) - x.b @ self.free - x.xi + x.v
+        residual_s = self.column_costs - self.times(x.y) - x.s
         residual_t = self.costs - x.y - x.t
         theta = 1.0 / (x.xi / x.t + x.v / x.y)
         try:

@@ -1,39 +1,44 @@
 """Bounds of disjunctive programs by column and row generation (Andrews & Hofmann, Algorithm 1).
 
-Lower bounds come from the relaxation. Upper bounds are values of the program (5) at the weights of
-the relaxation and of linear programs with one fixed witness per bag.
+Lower bounds come from the relaxation: learners with a positive score (9) are added until there are
+none, then violated reductions by score (10), and so on. Upper bounds are values of the program (5)
+at the weights of the relaxation and of linear programs with one fixed witness per bag.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .column_generation import (
-    INTERIOR_TOL,
-    BoostingOptions,
-    Budget,
-    Incumbent,
-    LearnerSet,
-    Relaxed,
-    interior_search,
-    relax,
-)
+from .budget import BoostingOptions, Budget
 from .interior import InteriorSearch, InteriorStart
 from .learners import WeakLearner
 from .pools import CachingPool, LearnerPool
 from .problem import DisjunctiveProblem, weighted_sums
 from .relaxation import Relaxation
 
+# Relative gap at which linear programs count as solved, if the tolerance is not smaller; rounding
+# allows little less than the second one.
+_SOLVED, _LEAST_TOL = 1e-6, 1e-7
+# The same for the learners at the end.
+_FINISHED = 1e-10
 # Relative gaps of the programs with fixed witnesses, in the first and in the second alternation,
 # and the relative change of their value at which an alternation stops.
 _ROUGH_TOL = 0.1
 _WITNESS_TOL = 1e-4
 _SAME_VALUE = 1e-4
+# Relative difference up to which objectives count as equal. The first solution is then kept, so
+# that the choice does not depend on rounding.
+_SAME_OBJECTIVE = 1e-9
+_REDUCTIONS_PER_ROUND = 100
+# Relative gap above which rounding ends the search for reductions.
+_TOO_ROUGH = 1e-2
+# With reductions, learners have a column for each combination of disjuncts.
+_COLUMNS_PER_LEARNER = 4
+_COLUMNS_PER_STEP = 25
 
 
 @dataclass
@@ -47,10 +52,10 @@ class DPResult:
     # Value of (5).
     objective: float
     lower_bound: float
-    # Value of the linear program at the root.
+    # Lower bound at the root, which is the value of the linear program if that is solved.
     relaxation_value: float
     # Reason of an early stop: "time_limit", "callback", "work", "size", "n_estimators",
-    # "max_nodes", or empty.
+    # "max_nodes", "rounding", or empty.
     stopped: str
     # Objective and lower bound after each round.
     history: list[tuple[float, float]]
@@ -98,173 +103,215 @@ def solve_disjunctive(
     budget : Budget
     options : BoostingOptions
     """
-    best = Incumbent(problem)
-    history: list[tuple[float, float]] = []
+    solver = _Solver(problem, pool, budget, options)
+    if not pool.exact:
+        # Learners are generated first. The bounds are then those over all of them.
+        cache = solver.pool = CachingPool(pool)
+        solver.root()
+        solver.pool = cache.fixed()
+    return solver.solve()
 
-    def note(relaxation: Relaxation, bound: float) -> None:
-        best.offer(relaxation.learners, relaxation.H, relaxation.alpha)
-        history.append((best.objective, bound))
-        budget.report(
-            best.objective,
-            lower_bound=bound,
-            n_learners=len(relaxation.learners),
+
+class _Solver:
+    """The search for bounds of one problem.
+
+    Attributes
+    ----------
+    best : Incumbent
+    lower : float
+        Lower bound so far.
+    history : list of (objective, lower bound)
+    """
+
+    def __init__(
+        self,
+        problem: DisjunctiveProblem,
+        pool: LearnerPool,
+        budget: Budget,
+        options: BoostingOptions,
+    ) -> None:
+        self.problem, self.pool = problem, pool
+        self.budget = budget
+        self.options = replace(options, tol=max(options.tol, _LEAST_TOL))
+        self.tol = min(_SOLVED, self.options.tol)
+        self.best, self.lower = Incumbent(problem), 0.0
+        self.history: list[tuple[float, float]] = []
+
+    def solve(self) -> DPResult:
+        """Upper bounds by witnesses, then the relaxation with reductions, then branching."""
+        search, options, stopped, n_nodes = self.root(), self.options, "", 1
+        first = search.result()
+        self._note(search)
+        if search.gap > options.tol * search.value:
+            stopped = "n_estimators" if search.full else "rounding"
+        elif self.problem.members and self._large(search):
+            stopped = "size"
+        elif self.problem.members:
+            search = self._reduced(search)
+        relaxation_value = self.lower
+        if options.branch and self.problem.members:
+            n_nodes, stopped = self._branch(first)
+        active, relaxation = search.active(), search.relaxation
+        return DPResult(
+            learners=self.best.learners,
+            H=self.best.H,
+            alpha=self.best.alpha,
+            objective=self.best.objective,
+            lower_bound=min(self.lower, self.best.objective),
+            relaxation_value=relaxation_value,
+            stopped=self.budget.cut or stopped,
+            history=self.history,
+            n_learners=len(search.result().learners),
+            n_active_margins=int(active[relaxation.margin_rows].sum()),
+            n_nodes=n_nodes,
             n_reductions=relaxation.n_reductions,
+            n_active_reductions=int(active[relaxation.reductions].sum()),
         )
 
-    cache = None if pool.exact else CachingPool(pool)
-    pool = pool if cache is None else cache
-    select = bool(problem.members) and options.select
-    warm, near = None, None
-    search = interior_search(problem, pool, options)
-    if search is not None:
-        stops = partial(_offer_and_stop, best, search, budget, options)
-        if select:
-            near = _near_good_witnesses(best, search.run(_ROUGH_TOL, stops), pool, budget, options)
-        warm = search.run(INTERIOR_TOL, stops)
-        best.offer(warm.learners, warm.H, warm.inside)
-        if not options.branch and len(warm.learners) * len(warm.y) > options.simplex_entries:
-            return _from_interior(best, warm, budget, options)
-    root = relax(problem, pool, budget, options, warm=warm, on_round=note)
-    if not history:
-        note(root.relaxation, root.lower_bound)
-    lower, n_nodes = root.lower_bound, 1
-    if select:
-        _improve_by_witnesses(best, root, near, pool, budget, options)
-        history.append((best.objective, lower))
-    if cache is not None and problem.members:
-        # A bound over all generated learners requires the program with all of them.
-        pool = cache.fixed()
-        root = relax(problem, pool, budget, options, start=root.learners, on_round=note)
-        lower = root.lower_bound
-    stopped = budget.cut or root.stopped
-    if options.branch and problem.members:
-        lower, n_nodes, stopped = branch_and_bound(best, root, pool, budget, options, history)
-    relaxation = root.relaxation
-    return DPResult(
-        learners=best.learners,
-        H=best.H,
-        alpha=best.alpha,
-        objective=best.objective,
-        lower_bound=min(lower, best.objective),
-        relaxation_value=root.value,
-        stopped=stopped,
-        history=history,
-        n_learners=len(relaxation.learners),
-        n_active_margins=relaxation.n_active_margins,
-        n_nodes=n_nodes,
-        n_reductions=relaxation.n_reductions,
-        n_active_reductions=relaxation.n_active_reductions,
-    )
+    def root(self) -> InteriorSearch:
+        """The relaxation without reductions, and good weights for fixed witnesses."""
+        search = self._search(Relaxation(self.problem))
+        if self.problem.members and self.options.select:
+            # The alternation comes first, so that there is a good model if the budget ends.
+            self._alternate(self._run(search, _ROUGH_TOL))
+        self._run(search, self.tol)
+        return search
 
+    def _search(self, relaxation: Relaxation, start: InteriorStart | None = None) -> InteriorSearch:
+        if not relaxation.splits:
+            return InteriorSearch(relaxation, self.pool, self.options.n_estimators, start)
+        most = _COLUMNS_PER_LEARNER * self.options.n_estimators
+        return InteriorSearch(relaxation, self.pool, most, start, _COLUMNS_PER_STEP)
 
-def _from_interior(
-    best: Incumbent, warm: InteriorStart, budget: Budget, options: BoostingOptions
-) -> DPResult:
-    """The result without the simplex method and without reductions."""
-    budget.report(best.objective, lower_bound=warm.bound, n_learners=len(warm.learners))
-    stopped = budget.cut
-    if not stopped and warm.value - warm.bound > options.tol * max(1.0, warm.value):
-        stopped = "n_estimators"
-    if not stopped and best.problem.members:
-        stopped = "size"
-    bound = min(warm.bound, best.objective)
-    return DPResult(
-        learners=best.learners,
-        H=best.H,
-        alpha=best.alpha,
-        objective=best.objective,
-        lower_bound=bound,
-        relaxation_value=warm.value,
-        stopped=stopped,
-        history=[(best.objective, bound)],
-        n_learners=len(warm.learners),
-        n_active_margins=int(np.count_nonzero(warm.free_rows | warm.slack_rows)),
-    )
+    def _large(self, search: InteriorSearch) -> bool:
+        n_entries = len(search.learners) * len(search.relaxation.costs)
+        return n_entries > self.options.large_entries
 
+    def _run(self, search: InteriorSearch, tol: float, cutoff: float = np.inf) -> InteriorStart:
+        """Run a search unless the budget ends it or its bound reaches ``cutoff``."""
 
-def _offer_and_stop(
-    best: Incumbent, search: InteriorSearch, budget: Budget, options: BoostingOptions
-) -> bool:
-    """Store the weights of a search, and return whether the budget ends it."""
-    best.offer(search.learners, search.H, search.master.at.alpha)
-    return _spend_and_stop(search, budget, options)
+        def exhausted() -> bool:
+            if self._large(search):
+                n_columns, n_rows = search.master.G.shape
+                self.budget.spend(n_columns * n_columns * n_rows, self.options.max_products)
+            return self.budget.stops() or search.bound >= cutoff
 
+        found = search.run(tol, exhausted)
+        if tol <= self.tol and cutoff == np.inf and not search.n_fixed:
+            # Weights that vanish at the optimum become much smaller than others.
+            search.finish(_FINISHED, exhausted)
+            found = search.result()
+        rough = bool(self.budget.cut) or (not search.n_fixed and tol > self.tol)
+        self.best.offer(found.learners, found.H, found.inside if rough else found.alpha)
+        return found
 
-def _spend_and_stop(search: InteriorSearch, budget: Budget, options: BoostingOptions) -> bool:
-    """Count the next step of a search, and return whether the budget ends it."""
-    n_learners, n_rows = search.master.G.shape
-    if n_learners * n_rows > options.simplex_entries:
-        budget.spend(n_learners * n_learners * n_rows, options.max_products)
-    return budget.stops()
+    def _note(self, search: InteriorSearch) -> None:
+        """Store and report the bounds after a search."""
+        self.lower = max(self.lower, search.bound)
+        self.history.append((self.best.objective, min(self.lower, self.best.objective)))
+        self.budget.report(
+            self.best.objective,
+            lower_bound=self.history[-1][1],
+            n_learners=len(search.learners),
+            n_reductions=search.relaxation.n_reductions,
+        )
 
+    def _alternate(self, near: InteriorStart) -> None:
+        """Alternate between witnesses and the linear program with fixed witnesses.
 
-def _near_good_witnesses(
-    best: Incumbent,
-    near: InteriorStart,
-    pool: LearnerPool,
-    budget: Budget,
-    options: BoostingOptions,
-) -> InteriorStart | None:
-    """Alternate between witnesses and interior solutions; return the last one that was lower.
+        The first witnesses are those of a rough interior solution of the relaxation, which is close
+        to many good weights. At last they are those of the incumbent. F has few values, so that
+        points of a bag often tie: the alternation ends when neither the first nor the last of them
+        have a lower value.
+        """
+        problem = self.problem
+        for tol in (_ROUGH_TOL, _WITNESS_TOL):
+            least, chosen = np.inf, near
+            while not self.budget.stops():
+                near = self._fixed(problem.witnesses(near.scores), near, tol)
+                value = problem.value(near.alpha, near.scores)
+                if value >= least * (1.0 - _SAME_VALUE):
+                    break
+                least, chosen = value, near
+            near = chosen
+        scores, seen = near.scores, set[bytes]()
+        while not self.budget.stops():
+            tied = [problem.witnesses(scores, last=last) for last in (False, True)]
+            fresh = [each for each in tied if np.concatenate(each).tobytes() not in seen]
+            if not fresh:
+                return
+            seen.add(np.concatenate(fresh[0]).tobytes())
+            near = self._fixed(fresh[0], near, self.tol)
+            scores = weighted_sums(self.best.alpha, self.best.H)
 
-    The first witnesses are those of a rough interior solution of the relaxation. It is close to
-    many good weights, whereas the vertex found by the simplex method is arbitrary; the final values
-    were lower by 1 to 6 %. The alternation comes before the solution of the relaxation, which takes
-    longer, so that a good model exists if the budget ends the search.
-    """
-    chosen = None
-    best.offer(near.learners, near.H, near.inside)
-    for tol in (_ROUGH_TOL, _WITNESS_TOL):
-        least = np.inf
-        while not budget.stops():
-            fixed = best.problem.restricted(best.problem.witnesses(near.scores))
-            search = InteriorSearch(fixed, pool, options.n_estimators, near)
-            near = search.run(tol, partial(_spend_and_stop, search, budget, options))
-            best.offer(near.learners, near.H, near.inside)
-            value = best.problem.value(near.alpha, near.scores)
-            if value >= least * (1.0 - _SAME_VALUE):
+    def _fixed(self, witnesses: list[np.ndarray], near: InteriorStart, tol: float) -> InteriorStart:
+        """Solve the program with fixed witnesses."""
+        fixed = self.problem.restricted(witnesses)
+        return self._run(self._search(Relaxation(fixed), near), tol)
+
+    def _reduced(self, search: InteriorSearch) -> InteriorSearch:
+        """Add violated reductions to the relaxation until there are none, or the gap is closed."""
+        tol, most = self.options.tol, self.options.max_rows
+        while self.best.objective - self.lower > tol * self.lower:
+            room = min(_REDUCTIONS_PER_ROUND, most - search.relaxation.n_reductions)
+            relaxation = search.tightened(tol, room)
+            if relaxation is None or self.budget.stops():
                 break
-            least, chosen = value, near
-    return chosen
-
-
-def _improve_by_witnesses(
-    best: Incumbent,
-    root: Relaxed,
-    near: InteriorStart | None,
-    pool: LearnerPool,
-    budget: Budget,
-    options: BoostingOptions,
-) -> None:
-    """Alternate between witnesses and the linear program with fixed witnesses.
-
-    The first witnesses are those of an interior solution, or of the relaxation, and the next ones
-    those of the incumbent. F has few values, so that points of a bag often tie: the alternation
-    ends when neither the first nor the last of them have a lower value.
-    """
-    scores = root.relaxation.scores if near is None else near.scores
-    start = root.learners if near is None else near
-    seen: set[bytes] = set()
-    while not budget.stops():
-        for last in (False, True):
-            witnesses = best.problem.witnesses(scores, last=last)
-            key = np.concatenate(witnesses).tobytes()
-            if key not in seen:
+            found = search.result()
+            search = self._search(relaxation, replace(found, y=relaxation.lifted(found.y)))
+            self._run(search, max(self.tol, tol))
+            self._note(search)
+            if search.gap > _TOO_ROUGH * search.value:
+                # The solution is too rough to tell which reductions it violates.
                 break
-        else:
-            return
-        seen.add(key)
-        solved = relax(best.problem.restricted(witnesses), pool, budget, options, start=start)
-        best.offer(*solved.learners, solved.relaxation.alpha)
-        if budget.cut:
-            return
-        # Consecutive programs differ only in a few rows: start from the last solution.
-        scores, start = weighted_sums(best.alpha, best.H), solved.interior or solved.learners
+        return search
 
+    # -- branch and bound on the disjunctions ------------------------------------------------------
+    # A node allows some points of each bag. One of its children allows only one point of a bag, and
+    # the other one all other points.
 
-# -- branch and bound on the disjunctions ------------------------------------------------------
-# A node allows some points of each bag. One of its children allows only one point of a bag, which
-# makes the bag a constraint with a sign (with reductions), and the other one all other points.
+    def _branch(self, root: InteriorStart) -> tuple[int, str]:
+        """Close the gap, and return the number of nodes and the reason of an early stop."""
+        problem, best, tol = self.problem, self.best, self.options.tol
+        count = itertools.count()
+        open_nodes = [_Node(self.lower, next(count), problem.members, root)]
+        n_nodes, stopped, closed = 1, "", np.inf
+        while open_nodes:
+            # Bounds are computed to a relative tolerance of tol.
+            if open_nodes[0].lower_bound >= best.objective * (1.0 - 2.0 * tol):
+                break
+            if self.budget.stops() or n_nodes >= self.options.max_nodes:
+                stopped = "max_nodes"
+                break
+            node = heapq.heappop(open_nodes)
+            bag, point = _choice(problem, node.members, node.solution.scores)
+            if bag < 0:
+                # Every bag has one point and cannot be divided. The gap is due to an early stop of
+                # the linear program.
+                closed = min(closed, node.lower_bound)
+                full = len(node.solution.learners) >= self.options.n_estimators
+                stopped = "n_estimators" if full else "rounding"
+                continue
+            members = node.members[bag]
+            for allowed in (np.array([point]), members[members != point]):
+                child = [allowed if k == bag else block for k, block in enumerate(node.members)]
+                relaxation = Relaxation(replace(problem, members=child))
+                search = self._search(relaxation, node.solution)
+                solution = self._run(search, self.tol, best.objective)
+                n_nodes += 1
+                lower = max(node.lower_bound, search.bound)
+                if lower < best.objective:
+                    heapq.heappush(open_nodes, _Node(lower, next(count), child, solution))
+            lowest = open_nodes[0].lower_bound if open_nodes else np.inf
+            self.lower = min(lowest, closed, best.objective)
+            self.history.append((best.objective, self.lower))
+            self.budget.report(
+                best.objective,
+                lower_bound=self.lower,
+                n_learners=len(node.solution.learners),
+                n_nodes=n_nodes,
+            )
+        return n_nodes, stopped
 
 
 @dataclass(order=True)
@@ -274,79 +321,7 @@ class _Node:
     lower_bound: float
     number: int
     members: list[np.ndarray] = field(compare=False)
-    scores: np.ndarray = field(compare=False)
-    learners: LearnerSet = field(compare=False)
-
-
-def branch_and_bound(
-    best: Incumbent,
-    root: Relaxed,
-    pool: LearnerPool,
-    budget: Budget,
-    options: BoostingOptions,
-    history: list[tuple[float, float]],
-) -> tuple[float, int, str]:
-    """Close the gap of a disjunctive program whose relaxation has been solved.
-
-    Returns
-    -------
-    lower_bound : float
-        Lower bound of all open nodes, or the value of the incumbent.
-    n_nodes : int
-    stopped : str
-    """
-    problem, tol = best.problem, options.tol
-    count = itertools.count()
-    scores = root.relaxation.scores
-    open_nodes = [_Node(root.lower_bound, next(count), problem.members, scores, root.learners)]
-    n_nodes, stopped, closed = 1, "", np.inf
-    while open_nodes:
-        # Bounds are computed to a relative tolerance of tol.
-        if open_nodes[0].lower_bound >= best.objective - 2.0 * tol * max(1.0, best.objective):
-            break
-        if budget.stops() or n_nodes >= options.max_nodes:
-            stopped = budget.cut or "max_nodes"
-            break
-        node = heapq.heappop(open_nodes)
-        bag, point = _choice(problem, node.members, node.scores)
-        if bag < 0:
-            # Every bag has one point and cannot be divided. The gap is due to an early stop of the
-            # linear program.
-            closed = min(closed, node.lower_bound)
-            stopped = "n_estimators"
-            continue
-        members = node.members[bag]
-        for allowed in (np.array([point]), members[members != point]):
-            child = [allowed if k == bag else block for k, block in enumerate(node.members)]
-            solved = relax(
-                problem.restricted(child),
-                pool,
-                budget,
-                options,
-                start=node.learners,
-                cutoff=best.objective,
-                on_round=lambda found, _: best.offer(found.learners, found.H, found.alpha),
-            )
-            n_nodes += 1
-            lower = max(node.lower_bound, solved.lower_bound)
-            if lower < best.objective:
-                scores = solved.relaxation.scores
-                heapq.heappush(
-                    open_nodes, _Node(lower, next(count), child, scores, solved.learners)
-                )
-        lowest = _lowest(open_nodes, closed, best.objective)
-        history.append((best.objective, lowest))
-        budget.report(
-            best.objective,
-            lower_bound=lowest,
-            n_learners=len(node.learners[0]),
-            n_nodes=n_nodes,
-        )
-    return _lowest(open_nodes, closed, best.objective), n_nodes, stopped
-
-
-def _lowest(open_nodes: list[_Node], closed: float, objective: float) -> float:
-    return min(open_nodes[0].lower_bound if open_nodes else np.inf, closed, objective)
+    solution: InteriorStart = field(compare=False)
 
 
 def _choice(
@@ -362,3 +337,30 @@ def _choice(
     bag = places[int(np.argmax(short))]
     block = members[bag]
     return bag, int(block[int(np.argmax(scores[block]))])
+
+
+class Incumbent:
+    """The best weights found for (5) with their learners and columns; initially none."""
+
+    def __init__(self, problem: DisjunctiveProblem) -> None:
+        self.problem = problem
+        self.learners: list[WeakLearner] = []
+        self.H = np.zeros((0, problem.n_points), dtype=np.int8)
+        self.alpha = np.zeros(0)
+        self.objective = problem.value(self.alpha, np.zeros(problem.n_points))
+
+    def offer(self, learners: list[WeakLearner], H: np.ndarray, alpha: np.ndarray) -> bool:
+        """Scale weights optimally, store them if they are better, and return whether they are."""
+        used = np.flatnonzero(alpha)
+        alpha, H = alpha[used], H[used]
+        scores = weighted_sums(alpha, H)
+        value, factor = self.problem.value(alpha, scores), 1.0
+        best = self.problem.best_factor(alpha, scores)
+        scaled = self.problem.value(best * alpha, best * scores)
+        if scaled < value * (1.0 - _SAME_OBJECTIVE):
+            value, factor = scaled, best
+        if value >= self.objective * (1.0 - _SAME_OBJECTIVE):
+            return False
+        self.objective, self.alpha = value, factor * alpha
+        self.learners, self.H = [learners[k] for k in used], H
+        return True

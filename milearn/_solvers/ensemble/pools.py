@@ -101,9 +101,8 @@ class BallPool(_CutPool):
 class ClassifierPool:
     """Classifiers fitted to the current dual variables.
 
-    The dual variable of a disjunct is divided equally among its highest points, and the disjuncts
-    of a bag are weighted in proportion to their eta. The score of the fitted classifier is exact,
-    but other classifiers may have a higher score.
+    The dual variable of a bag is divided equally among its highest points. The score of the fitted
+    classifier is exact, but other classifiers may have a higher score.
     """
 
     exact = False
@@ -134,15 +133,13 @@ class ClassifierPool:
 def _point_weights(prices: DualPrices) -> np.ndarray:
     """Signed weight of each point, shape (n_points,)."""
     weights = prices.linear.copy()
-    for bag in prices.every_bag():
-        total = float(bag.eta.sum())
-        proportions = bag.eta / total if total > 0 else bag.eta + 1 / len(bag.eta)
-        if len(bag.points):
-            np.add.at(weights, bag.points, proportions @ bag.weights)
-        for block, u, owner in zip(bag.members, bag.u, bag.owners, strict=True):
-            scores = prices.scores[block]
-            top = block[scores >= scores.max() - _SAME_SCORE]
-            weights[top] += u * proportions[owner] / len(top)
+    if prices.whole is None or prices.scores is None:
+        return weights
+    for bag in prices.whole.each():
+        (block,) = bag.members
+        scores = prices.scores[block]
+        top = block[scores >= scores.max() - _SAME_SCORE]
+        weights[top] += bag.u[0] / len(top)
     return weights
 
 

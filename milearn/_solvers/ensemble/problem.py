@@ -17,7 +17,7 @@ are added, so that a weight of two is exactly equivalent to duplicating a bag.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -85,8 +85,9 @@ class DisjunctiveProblem:
         return lowest_point(1.0 / margins[rising], gains[rising], fall) if fall > 0 else 0.0
 
     def witnesses(self, scores: np.ndarray, *, last: bool = False) -> list[np.ndarray]:
-        """The highest point of each bag; the first or the last of those equal but for rounding."""
-        scores, step = comparable(scores), -1 if last else 1
+        """The highest point of each bag; the first or the last of those that are nearly equal."""
+        # Scores are as precise as linear programs.
+        scores, step = _on_grid(scores, 2.0**-20), -1 if last else 1
         return [block[::step][[int(np.argmax(scores[block[::step]]))]] for block in self.members]
 
     def restricted(self, members: list[np.ndarray]) -> DisjunctiveProblem:
@@ -163,29 +164,22 @@ def _signed_points(
 
 @dataclass
 class BagPrices:
-    """The dual variables of one bag: it scores a learner by the maximum over its disjuncts.
+    """The dual variables of a bag of several disjuncts, the highest of which scores a learner.
 
-    The value of disjunct ``d`` is ``sum u * max of h over members`` over its entries of ``u``, plus
-    ``weights[d] @ h[points]``.
+    The value of disjunct ``d`` is ``u[d] * max of h over members[d] + weights[d] @ h[points]``.
     """
 
     members: list[np.ndarray]
-    # Of shape (len(members),), the multiplier and the disjunct of each entry.
     u: np.ndarray
-    owners: np.ndarray
     # Of shapes (n,) and (n_disjuncts, n).
     points: np.ndarray
     weights: np.ndarray
-    # Of shape (n_disjuncts,). Weights of the disjuncts in the hull; not used in the score.
-    eta: np.ndarray
-    # The bag of the disjuncts.
-    bag: int = -1
 
     def disjunct_values(self, H: np.ndarray) -> np.ndarray:
         """Value of each learner in each disjunct, shape (n_disjuncts, n_learners)."""
         out: np.ndarray = self.weights @ H[:, self.points].T.astype(np.float64)
-        for block, u, owner in zip(self.members, self.u, self.owners, strict=True):
-            out[owner] += u * H[:, block].max(axis=1)
+        for d, (block, u) in enumerate(zip(self.members, self.u, strict=True)):
+            out[d] += u * H[:, block].max(axis=1)
         return out
 
 
@@ -211,8 +205,8 @@ class WholeBags:
         blocks = np.split(self.members, self.firsts[1:])
         for block, u in zip(blocks, self.u.tolist(), strict=False):
             if u > 0.0:
-                one, none = np.array([u]), np.zeros(0, dtype=np.intp)
-                yield BagPrices([block], one, np.zeros(1, int), none, np.zeros((1, 0)), np.ones(1))
+                none = np.zeros(0, dtype=np.intp)
+                yield BagPrices([block], np.array([u]), none, np.zeros((1, 0)))
 
 
 @dataclass
@@ -221,11 +215,12 @@ class DualPrices:
 
     # Of shape (n_points,). Signed dual variables of the constraints with a sign, summed by point.
     linear: np.ndarray
-    bags: list[BagPrices]  # with several disjuncts
-    # Of shape (n_points,). The current F; not used in the score.
-    scores: np.ndarray
     # Bags of one disjunct.
     whole: WholeBags | None = None
+    # Bags of several disjuncts.
+    bags: Sequence[BagPrices] = ()
+    # Of shape (n_points,). The current F, for learners that are fitted; not used in the score.
+    scores: np.ndarray | None = None
 
     def without_rounding(self) -> DualPrices:
         """The prices rounded to a grid on which sums are exact.
@@ -252,10 +247,6 @@ class DualPrices:
         yield from self.bags
         if self.whole is not None:
             yield from self.whole.each()
-
-    def disjunct_values(self, H: np.ndarray) -> dict[int, np.ndarray]:
-        """Value of each learner in the disjuncts of each bag, by the number of the bag."""
-        return {each.bag: each.disjunct_values(H) for each in self.bags}
 
 
 def _on_grid(values: np.ndarray, unit: float) -> np.ndarray:

@@ -12,6 +12,7 @@ bins with about equal numbers of points, as in histogram gradient boosting.
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 from typing import Any
 
@@ -191,6 +192,16 @@ class BinnedFeatures:
         rest[features] = False
         total[self._zero[rest]] += value
 
+    def parts(self, per_feature: int) -> np.ndarray:
+        """The first bin of each part of a feature, for about equal parts, and ``n_bins``."""
+        if per_feature < 2:
+            return self.starts
+        ends = [
+            np.linspace(first, stop, min(per_feature, stop - first), endpoint=False, dtype=int)
+            for first, stop in itertools.pairwise(self.starts.tolist())
+        ]
+        return np.concatenate([*ends, [self.n_bins]])
+
     def feature_of(self, cut: int) -> int:
         return int(np.searchsorted(self.starts, cut, side="right")) - 1
 
@@ -315,18 +326,13 @@ def _whole_jumps(
 
 def _bag_jumps(bins: BinnedFeatures, bag: BagPrices, sign: int, jumps: np.ndarray) -> float:
     """Add the jumps of one bag, and return its score for the constant learner ``sign``."""
-    sizes = [len(block) for block in bag.members]
-    points = np.concatenate([*bag.members, bag.points]).astype(np.intp)
-    features, places = bins.bins_of(points)
-    n_own = sum(sizes)
-    if sizes:
-        # Only the outermost member of a disjunct counts, because the maximum changes there.
-        outermost = np.maximum if sign > 0 else np.minimum
-        tops = outermost.reduceat(places[:n_own], offsets_of(sizes)[:-1], axis=0)
-        places = np.concatenate([tops, places[n_own:]])
-    weights = np.zeros((len(bag.weights), len(places)))
-    weights[bag.owners, np.arange(len(sizes))] = sign * bag.u
-    weights[:, len(sizes) :] = sign * bag.weights
+    firsts = offsets_of([len(block) for block in bag.members])
+    features, places = bins.bins_of(np.concatenate([*bag.members, bag.points]).astype(np.intp))
+    # Only the outermost member of a disjunct counts, because the maximum changes there.
+    outermost = np.maximum if sign > 0 else np.minimum
+    tops = outermost.reduceat(places[: firsts[-1]], firsts[:-1], axis=0)
+    places = np.concatenate([tops, places[firsts[-1] :]])
+    weights = sign * np.concatenate([np.diag(bag.u), bag.weights], axis=1)
     totals = weights.sum(axis=1)
     first, last = float(totals.max()), float((-totals).max())
     if len(weights) == 1:
@@ -345,7 +351,9 @@ def _bag_jumps(bins: BinnedFeatures, bag: BagPrices, sign: int, jumps: np.ndarra
 def best_cuts(
     bins: BinnedFeatures, prices: DualPrices, limit: float, max_cuts: int
 ) -> tuple[float, list[tuple[float, int, int]]]:
-    """The best score of all stumps, and the best cuts above a limit, one per feature and sign.
+    """The best score of all stumps, and the best cuts above a limit.
+
+    There is at most one per feature and sign, or, with few features, per part of a feature.
 
     Returns
     -------
@@ -358,6 +366,7 @@ def best_cuts(
     best = -np.inf
     prices = prices.without_rounding()
     per_bin = bins.weight_per_bin(prices.linear)
+    parts = bins.parts(max_cuts // max(1, 2 * bins.n_features))
     scores, constant = stump_scores(bins, prices, 1, per_bin)
     for sign in (1, -1):
         if sign < 0 and (prices.bags or prices.whole is not None):
@@ -370,23 +379,24 @@ def best_cuts(
             found.append((constant, -1, -1, sign))
         if not len(scores):
             continue
-        tops = np.maximum.reduceat(scores, bins.starts[:-1])
+        tops = np.maximum.reduceat(scores, parts[:-1])
         best = max(best, float(tops.max()))
         tie = _SAME_SCORE * max(1.0, float(np.abs(tops).max()))
         above = np.flatnonzero(tops > limit)
         if len(above) > max_cuts > 0:
-            # Other features cannot be among the best.
+            # Other parts cannot be among the best.
             above = above[tops[above] >= np.partition(tops[above], -max_cuts)[-max_cuts] - tie]
-        for feature in above.tolist():
-            first, stop = bins.starts[feature], bins.starts[feature + 1]
-            near = np.flatnonzero(scores[first:stop] >= tops[feature] - tie)
+        for part in above.tolist():
+            first, stop = parts[part], parts[part + 1]
+            near = np.flatnonzero(scores[first:stop] >= tops[part] - tie)
             # Cuts between points without a dual variable have equal scores. The middle one of a run
             # is far from the points with a dual variable.
             gap = np.flatnonzero(np.diff(near) > 1)
             run = near[: gap[0] + 1] if len(gap) else near
             cut = int(first + run[len(run) // 2])
-            if cut > first:
-                found.append((float(tops[feature]), feature, cut, sign))
+            feature = bins.feature_of(cut)
+            if cut > bins.starts[feature]:
+                found.append((float(tops[part]), feature, cut, sign))
     if not found:
         return best, []
     unit = _SAME_SCORE * max(1.0, max(abs(each[0]) for each in found))

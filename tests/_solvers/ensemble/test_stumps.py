@@ -23,27 +23,25 @@ def random_prices(rng, n):
     bags = []
     for _ in range(3):
         D = int(rng.integers(1, 4))
-        blocks = [rng.choice(n, rng.integers(1, 4), replace=False) for _ in range(D + 1)]
+        blocks = [rng.choice(n, rng.integers(1, 4), replace=False) for _ in range(D)]
         bags.append(
             BagPrices(
                 members=blocks,
-                u=rng.random(D + 1),
-                owners=np.r_[np.arange(D), 0],
+                u=rng.random(D),
                 points=rng.choice(n, 5, replace=False),
                 weights=rng.normal(size=(D, 5)),
-                eta=np.ones(D),
             )
         )
     linear = rng.normal(size=n) * (rng.random(n) < 0.5)
-    return DualPrices(linear, bags, np.zeros(n))
+    return DualPrices(linear, bags=bags)
 
 
 def naive_score(prices, h):
     total = sum(prices.linear[x] * h[x] for x in range(len(h)))
     for bag in prices.bags:
         paid = [float(row @ h[bag.points]) for row in bag.weights]
-        for block, u, owner in zip(bag.members, bag.u, bag.owners, strict=True):
-            paid[owner] += u * max(h[x] for x in block)
+        for d, (block, u) in enumerate(zip(bag.members, bag.u, strict=True)):
+            paid[d] += u * max(h[x] for x in block)
         total += max(paid)
     return total
 
@@ -147,8 +145,8 @@ def test_bags_that_are_whole_score_as_one_by_one(sparse_input):
     u = np.array([0.5, 0.0, 1.5, 0.25])
     firsts = np.array([0, 2, 7, 10])
     linear, whole = rng.normal(size=30), WholeBags(np.concatenate(blocks), firsts, u)
-    together = DualPrices(linear, [], np.zeros(30), whole)
-    alone = DualPrices(linear, list(whole.each()), np.zeros(30))
+    together = DualPrices(linear, whole)
+    alone = DualPrices(linear, bags=list(whole.each()))
     bins = BinnedFeatures(sparse.csr_array(X) if sparse_input else X)
     for sign in (1, -1):
         one, other = (stump_scores(bins, each, sign) for each in (together, alone))
