@@ -25,7 +25,7 @@ from .._solvers.structured.edges import Edges, edges_of
 from .._solvers.structured.milsd import LinkedSolution, solve_milsd
 from .._solvers.structured.problem import LinkedProblem
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.maximum.rows import solve_mi_svm_rows
+from .._solvers.svm.starts import solve_mi_svm_rows
 from ..base import BagClassifier
 from ._active import ActiveBags
 from ._graphs import links_of

@@ -19,7 +19,7 @@ from .._solvers.svm.coupled.cccp import solve_coupled
 from .._solvers.svm.coupled.gram import BagGram, exact_bytes
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
-from .._solvers.svm.maximum.rows import screened_rows
+from .._solvers.svm.starts import screened_rows
 from ._fit import Kernel, Problems, TrainingBags, memory_limit, training_gram
 from ._formulations import (
     Formulation,

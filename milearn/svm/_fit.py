@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import linear_kernel
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.blocks import BLOCK_BYTES, PassSource
+from .._bags.blocks import BLOCK_BYTES, PassSource, width_of
 from .._bags.remote import by_blocks
 from .._bags.segments import gather_rows, segment_argmax
 from .._bags.threads import working_threads
@@ -60,6 +60,11 @@ class TrainingBags:
     def size(self) -> tuple[int, int, int]:
         """Numbers of used bags, of their instances, and of features."""
         return len(self.used), int(self.offsets[-1]), int(self.bags.shape[1])
+
+    @property
+    def width(self) -> float:
+        """Mean number of values of an instance; for remote bags, the number of features."""
+        return float(self.bags.shape[1]) if self.is_remote else width_of(self.stored)
 
     def source(self, n_jobs: int = 1, block_bytes: int = BLOCK_BYTES) -> PassSource:
         """Instances of the used bags for passes by ``n_jobs`` threads."""

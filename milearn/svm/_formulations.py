@@ -24,9 +24,9 @@ from .._solvers.common.screen import instance_landmarks, transformed_source
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
-from .._solvers.svm.maximum.rows import screened_witnesses, solve_mi_svm_rows
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import SelectionSettings, solve_selection
+from .._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
 from ._fit import Kernel, Problems, TrainingBags, memory_limit, training_gram
 from ._functions import (
     BagFunction,
@@ -77,12 +77,8 @@ class Formulation:
         """Relative duality gap at which a convex step may stop."""
         if not self.over_rows:
             return self.options.tol
-        training = self.training
-        _, n_instances, n_features = training.size
-        width: float = n_features if self.features is None else self.features.dim
-        if self.features is None and not training.is_remote:
-            width = width_of(training.stored)
-        return precision(self.tol, n_instances, width)
+        width = self.training.width if self.features is None else self.features.dim
+        return precision(self.tol, self.training.size[1], width)
 
     def source(self) -> PassSource:
         """The instances or their explicit features."""
@@ -148,7 +144,7 @@ class Maximum(Formulation):
         source = self.screen_source(loss.weights)
         if source is None:
             return None
-        found = screened_witnesses(source, loss)
+        found = screened_witnesses(source, loss.signs, loss.weights)
         return found if self.kernel.linear else found[:1]
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:

@@ -26,11 +26,10 @@ from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import PassSolution, precision
 from .._solvers.common.passes import highest, instance_scores
-from .._solvers.svm.maximum.ordinal import OrdinalProblem, solve_ordinal
-from .._solvers.svm.maximum.rows import screened_rows
+from .._solvers.svm.mi_svm_rows import MISVMProblem, Start, solve_from
+from .._solvers.svm.starts import starts_of
 from ..base import BagClassifier
-from ._fit import Kernel, TrainingBags
-from ._formulations import Formulation
+from ._fit import TrainingBags
 
 
 class OrdinalMISVC(CallbackSupport, BagClassifier):
@@ -198,24 +197,20 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         place = _ranks_of_classes(labels.classes, self.categories)
         training, centre = TrainingBags.of(bags, labels.used).centred()
         runs = MultiStart(self, self.max_iter)
-        source, costs = training.source(runs.n_threads(1)), self.C * labels.weights
-        problem = OrdinalProblem(source, place[labels.codes], costs)
+        source = training.source(runs.n_threads(1))
+        problem = MISVMProblem(source, place[labels.codes], self.C * labels.weights)
+        gap_tol = precision(self.tol, source.n_instances, training.width)
+        options = SolverOptions(gap_tol, self.max_iter)
         starts = self._starts(training, problem)
         n_threads = runs.n_threads(len(starts))
-        problem = replace(problem, source=training.source(n_threads))
-        kernel = Kernel.inner_product()
-        options = SolverOptions(precision(self.tol), self.max_iter)
-        gap_tol = Formulation(
-            training=training, options=options, kernel=kernel, tol=self.tol
-        ).gap_tol
         data = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
-        fit = partial(_solve, problem, replace(options, tol=gap_tol))
+        fit = partial(_solve, replace(problem, source=training.source(n_threads)), options)
         results, task = runs.best(fit, [[(start,) for start in starts]], gap_tol=gap_tol, **data)
         [result] = results
         witnesses, _, _ = highest(bags.source(n_jobs=n_threads), result.w[None])
         if result.witnesses is not None:
             # Of tied instances those of the last convex problem, to which the gap belongs.
-            witnesses[training.used[problem.ranks > 0]] = training.rows[result.witnesses]
+            witnesses[training.used[problem.upper]] = training.rows[result.witnesses]
         shift = 0.0 if centre is None else float(result.w @ centre)
         attained = "objective", "dual_gap", "n_iter", "converged", "n_passes"
         self._replace_fitted(
@@ -226,7 +221,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
                 "classes_": labels.classes,
                 "categories_": labels.classes[np.argsort(place)],
                 "coef_": result.w[None],
-                "thresholds_": result.v + shift,
+                "thresholds_": shift - result.v,
                 "witnesses_": witnesses,
                 "_place": place,
                 "_positive_sign": -1 if len(place) == 2 and place[0] == 1 else 1,
@@ -236,21 +231,15 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         task.end()
         return self
 
-    def _starts(
-        self, training: TrainingBags, problem: OrdinalProblem
-    ) -> Sequence[np.ndarray | None]:
-        """Rows of the first witnesses, among the used bags; None for their means."""
-        rng, source = check_random_state(self.random_state), problem.source
-        drawn = [drawn_rows(source.offsets, rng) for _ in range(self.n_init)]
+    def _starts(self, training: TrainingBags, problem: MISVMProblem) -> Sequence[Start]:
+        """First witnesses of the used bags above a threshold; None for their means."""
+        rng, offsets = check_random_state(self.random_state), problem.source.offsets
+        drawn = [drawn_rows(offsets, rng)[problem.upper] for _ in range(self.n_init)]
         if not isinstance(self.init, str):
-            return [training.given_witnesses(self.init), *drawn[1:]]
+            return [training.given_witnesses(self.init)[problem.upper], *drawn[1:]]
         if self.init == "random":
             return drawn
-        screened = []
-        if self.init == "auto" and source.n_instances > source.n_bags:
-            ranks = problem.ranks.astype(np.float64)
-            screened = [screened_rows(source, ranks, problem.costs)]
-        return [None, *screened, *drawn[1:]]
+        return [*(starts_of(problem) if self.init == "auto" else [None]), *drawn[1:]]
 
     def _takes_remote_bags(self) -> bool:
         return True
@@ -320,9 +309,9 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
 
 def _solve(
-    problem: OrdinalProblem, options: SolverOptions, start: Any, on_iteration: Any
+    problem: MISVMProblem, options: SolverOptions, start: Start, on_iteration: Any
 ) -> PassSolution:
-    return solve_ordinal(problem, start, options.watched_by(on_iteration), options.tol)
+    return solve_from(problem, start, options.watched_by(on_iteration), options.tol)
 
 
 def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:

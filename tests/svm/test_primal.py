@@ -13,8 +13,8 @@ from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from milearn import Bags
-from milearn._solvers.svm.maximum import rows
-from milearn._solvers.svm.maximum.view import RowLimits, view_at
+from milearn._solvers.common.descent import RowLimits
+from milearn._solvers.svm import mi_svm_rows, starts
 from milearn.datasets import load_bags, make_bags, save_bags
 from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
 from tests.common.objectives import stated_objective
@@ -196,6 +196,9 @@ def test_instances_are_read_as_they_are_stored(tmp_path):
     assert linear().fit(stored, np.arange(10) % 2).coef_.dtype == np.float64
 
 
+view_of_block = mi_svm_rows._view_of_block
+
+
 class _Fails:
     """Something in the place of a pass that happens in the n-th of them."""
 
@@ -206,7 +209,7 @@ class _Fails:
         self.left -= 1
         if self.left == 0:
             self.happens()
-        return view_at(*arguments, **named)
+        return view_of_block(*arguments, **named)
 
 
 def _raise():
@@ -230,7 +233,7 @@ def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkey
     fresh = linear()
     with monkeypatch.context() as patched:
         for each in (model, fresh):
-            patched.setattr(rows, "view_at", _Fails(number, happens))
+            patched.setattr(mi_svm_rows, "_view_of_block", _Fails(number, happens))
             with pytest.raises(KeyboardInterrupt):
                 each.fit(bags, y)
     assert vars(model).keys() == before.keys()
@@ -262,7 +265,7 @@ def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
         assert model.objective_ == pytest.approx(value, rel=1e-9)
 
     stopped("stopped at max_iter=1 before convergence", max_iter=1)
-    solve = functools.partial(rows.solve_mi_svm_rows, limits=RowLimits(whole_rows=0))
+    solve = functools.partial(starts.solve_mi_svm_rows, limits=RowLimits(whole=0))
 
     def with_callback(source, loss, slack, start, options, gap_tol):
         asked = options.watched_by(lambda iteration, objective: iteration == 2)

@@ -21,6 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.blocks import Block, stacked
+from ..._bags.segments import gather_rows, segment_rank
 from .cccp import CCCPSolution, SolverOptions
 
 W = TypeVar("W", bound="WorkingSet")
@@ -125,6 +126,47 @@ def _merged(rows: Any, others: Any, extra: np.ndarray, order: np.ndarray) -> Any
         part = slice(first, first + 2**14)
         found[places[part]] = others[extra[part]]
     return found
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """Limits of the rows that belong to a working set."""
+
+    # Distance from the margin or from the highest row of a bag, in units of the margin.
+    band: float = 0.3
+    # Rows of each bag.
+    per_bag: int = 4
+    # Numbers in all rows.
+    numbers: int = 2**25
+    # Numbers in all instances up to which all instances belong to the working set.
+    whole: int = 2**21
+
+    def hold_all(self, n_instances: int, width: float) -> bool:
+        """Whether all instances belong to the working set."""
+        return n_instances * width <= self.whole
+
+
+def near_the_top(
+    scores: np.ndarray, offsets: np.ndarray, level: np.ndarray, limits: RowLimits, most: int
+) -> np.ndarray:
+    """Rows of bags that belong to the working set, about ``most`` of all.
+
+    Rows below the ``level`` of their bag cost nothing; that of bags without rows is infinite. A
+    bag has a number of rows that does not depend on the other bags of its block, because the order
+    of the bags would choose the blocks.
+    """
+    sizes = np.diff(offsets)
+    top = np.maximum.reduceat(scores, offsets[:-1])
+    near = scores > np.repeat(np.maximum(top, level) - limits.band, sizes)
+    by_numbers = most * sizes // max(1, int(sizes[np.isfinite(level)].sum()))
+    few = np.maximum(1, np.minimum(limits.per_bag, by_numbers))
+    over = np.flatnonzero(np.add.reduceat(near, offsets[:-1], dtype=np.intp) > few)
+    if len(over):
+        # If scores hardly differ, the highest rows of each bag are enough.
+        rows, own = gather_rows(offsets, over)
+        low = segment_rank(scores[rows], own) >= np.repeat(few[over], np.diff(own))
+        near[rows[low]] = False
+    return np.asarray(near)
 
 
 @dataclass(frozen=True)

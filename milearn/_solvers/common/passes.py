@@ -277,12 +277,13 @@ class TieRule:
         return rule.of(scores, constant=self.constant), False
 
 
-def is_constant(value: float, at_zero: float, rounding: float = 1e-12) -> bool:
+def is_constant(value: float, at_zero: float, rounding: float = 1e-12, above: float = 1e-2) -> bool:
     """Whether the solution of a convex step is a constant function, as far as its value tells.
 
-    A solution w other than 0 has a value below that of w = 0, however small the difference.
+    A solution w other than 0 has a value below that of w = 0, however small the difference. A value
+    that is ``above`` it by more than the precision of a step does not belong to a solution.
     """
-    return value >= (1.0 - rounding) * at_zero
+    return (1.0 - rounding) * at_zero <= value <= (1.0 + above) * at_zero
 
 
 def mean_difference(offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -60,8 +60,7 @@ class ScreenLimits:
     Attributes
     ----------
     candidates, per_feature : int
-        Candidates at most, and at most per feature. With none, only directions that use all
-        instances are refined.
+        Candidates at most, and at most per feature.
     products : float
         Multiplications of candidates with instances, at the most.
     refined, rounds : int
@@ -94,8 +93,6 @@ class ScreenLimits:
 
     def n_candidates(self, n_instances: int, n_features: int) -> int:
         """Number of candidates for data of this size."""
-        if self.candidates == 0:
-            return 0
         affordable = int(self.products / (n_instances * n_features))
         wanted = min(self.candidates, self.per_feature * n_features)
         return max(self.refined, min(wanted, affordable))
@@ -140,17 +137,16 @@ def screened(
         source = transformed_source(source, instance_landmarks(source, products, weights))
     along, mean, factor = whitened(source, weights, limits)
     pull = targets * weights
-    tried, count = np.zeros((0, len(mean))), limits.n_candidates(source.n_instances, len(mean))
-    if count:
-        single = single_directions(source, along, np.maximum(pull, 0.0), (mean, factor), count)
+    count = limits.n_candidates(source.n_instances, len(mean))
+    single = single_directions(source, along, np.maximum(pull, 0.0), (mean, factor), count)
 
-        def values_from(first: int) -> np.ndarray:
-            some = single[first : first + _AT_ONCE].astype(np.float32)
-            highest = bag_maxima(source, some, _scores).T
-            return rank_correlations(highest, targets, weights, tie=_SINGLE_TIE)
+    def values_from(first: int) -> np.ndarray:
+        some = single[first : first + _AT_ONCE].astype(np.float32)
+        highest = bag_maxima(source, some, _scores).T
+        return rank_correlations(highest, targets, weights, tie=_SINGLE_TIE)
 
-        values = in_threads(values_from, range(0, len(single), _AT_ONCE))
-        tried = single[descending(np.concatenate(values))[: limits.refined]]
+    values = in_threads(values_from, range(0, len(single), _AT_ONCE))
+    tried = single[descending(np.concatenate(values))[: limits.refined]]
     inherited = linalg.cho_solve(factor, inherited_difference(source, pull))[None]
     contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
     directions = np.concatenate([tried, inherited, contrasts, -contrasts])
@@ -211,52 +207,6 @@ def proportions_of(pull: np.ndarray, negative_weight: float = 0.5) -> np.ndarray
     up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
     # Where targets do not differ there is nothing to sum.
     return np.asarray(up / (up.sum() or 1.0) - negative_weight * down / (down.sum() or 1.0))
-
-
-def refined_by_variances(
-    source: PassSource,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    *,
-    rounds: int = 2,
-    ridge: float = 0.05,
-) -> np.ndarray:
-    """A refined direction of many features, (n_features,), from passes over all instances.
-
-    The variances of the features stand for their covariance. The first direction is the difference
-    between instances with the targets of their bags.
-
-    Parameters
-    ----------
-    source : PassSource
-    targets, weights : ndarray of shape (n_bags,)
-        As for :func:`screened`.
-    rounds : int
-    ridge : float
-        Share of the mean variance that is added to the variances.
-    """
-    total, squares, mass = (
-        np.sum(parts, axis=0) for parts in zip(*source.map(_moments, weights), strict=True)
-    )
-    mean = total / mass
-    variances = np.maximum(squares / mass - mean**2, 0.0)
-    variances += ridge * (variances.mean() or 1.0)
-    pull = targets * weights
-    proportions = proportions_of(pull)
-    direction = inherited_difference(source, pull) / variances
-    for _ in range(rounds):
-        parts = source.map(_sums_of_highest, direction[None], proportions)
-        direction = (np.sum(parts, axis=0)[0] - 0.5 * mean) / variances
-    return np.asarray(direction)
-
-
-def _moments(block: Block, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Weighted sums of the instances and of their squares, and of the weights."""
-    each = np.repeat(weights[block.bags], np.diff(block.offsets))
-    instances = block.instances
-    squared = instances.power(2) if sparse.issparse(instances) else np.square(instances)
-    squares = np.asarray(squared.T @ each, dtype=np.float64)
-    return block.weighted_sum(np.arange(len(each)), each), squares, float(each.sum())
 
 
 def instance_landmarks(

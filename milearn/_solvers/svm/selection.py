@@ -24,10 +24,10 @@ from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
 from ..common.passes import instance_scores
 from .losses import Hinge
 from .maximum.dual import solve_mi_svm, witness_rule
-from .maximum.rows import solve_mi_svm_rows
 from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
 from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
+from .starts import solve_mi_svm_rows
 
 # The selection depends on small differences of scores. The relaxation is therefore solved more
 # precisely than to ``tol``, and scores that differ by less than its precision tie.

@@ -10,10 +10,11 @@ from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import gather_rows
 from milearn._solvers.common.cccp import SolverOptions
+from milearn._solvers.common.descent import RowLimits
 from milearn._solvers.common.passes import SampleLimits, sampled_source
+from milearn._solvers.svm import starts
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.maximum.rows import screened_rows, solve_mi_svm_rows
-from milearn._solvers.svm.maximum.view import RowLimits
+from milearn._solvers.svm.starts import screened_rows, solve_mi_svm_rows
 from milearn.datasets import make_bags
 
 FEW = SampleLimits(instances=300, per_feature=1, numbers=2**20, bags=12)
@@ -64,12 +65,10 @@ def test_the_sample_is_the_same_for_every_order_and_storage(tmp_path):
         np.testing.assert_allclose(values - origin, sample.instances, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("slack", "all_starts"), [("bag", 0.0), ("instance", 0.0), ("bag", np.inf)]
-)
-def test_fits_of_many_instances_do_not_depend_on_the_order(slack, all_starts):
+@pytest.mark.parametrize(("slack", "means"), [("bag", 0.0), ("instance", 0.0), ("bag", np.inf)])
+def test_fits_of_many_instances_do_not_depend_on_the_order(slack, means, monkeypatch):
+    monkeypatch.setattr(starts, "_MEANS", means)
     bags, signs = data(2)
-    limits = RowLimits(all_starts=all_starts, screened=FEW, sample=FEW, whole_rows=0)
     cases = [(bags, signs), permuted(bags, signs, 1)]
     ends = [
         solve_mi_svm_rows(
@@ -80,7 +79,8 @@ def test_fits_of_many_instances_do_not_depend_on_the_order(slack, all_starts):
             "auto",
             SolverOptions(1e-7, 100),
             1e-9,
-            limits=limits,
+            limits=RowLimits(whole=0),
+            sample=FEW,
         )
         for each, own in cases
     ]

@@ -18,7 +18,6 @@ from milearn._solvers.common.screen import (
     contrasts_of,
     instance_landmarks,
     rank_correlations,
-    refined_by_variances,
     screened,
     targets_of,
     transformed_source,
@@ -179,28 +178,6 @@ def test_bags_that_do_not_differ():
     found = screen(X, offsets, np.array([1, 0, 1]))
     np.testing.assert_array_equal(found.values, 0.0)
     assert np.isfinite(found.directions).all()
-
-
-@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
-def test_a_direction_by_variances_is_that_of_its_definition(store):
-    X, offsets, y, _ = needles(3, n_bags=20, size=5, d=8)
-    weights = np.random.RandomState(0).uniform(0.5, 2.0, len(y))
-    targets = targets_of(2.0 * y - 1.0, weights)
-    source = ArraySource(store(X), offsets, block_bytes=8 * 8 * 11)
-    found = refined_by_variances(source, targets, weights, rounds=1)
-    owner = np.repeat(np.arange(len(y)), 5)
-    mean = np.average(X, axis=0, weights=weights[owner])
-    S = np.average((X - mean) ** 2, axis=0, weights=weights[owner])
-    S += 0.05 * S.mean()
-    pull = weights * targets
-    sides = [
-        np.average(X[s[owner]], axis=0, weights=abs(pull)[owner][s[owner]])
-        for s in (y == 1, y == 0)
-    ]
-    scores = X @ ((sides[0] - sides[1]) / S)
-    highest = [start + np.argmax(scores[start : start + 5]) for start in offsets[:-1]]
-    tops = [np.average(X[highest][s], axis=0, weights=abs(pull)[s]) for s in (y == 1, y == 0)]
-    np.testing.assert_allclose(found, (tops[0] - 0.5 * (mean + tops[1])) / S, rtol=1e-9, atol=1e-12)
 
 
 def test_many_features_where_an_instance_hardly_shows_the_direction():

@@ -30,7 +30,7 @@ from tests.bags import bag_gram
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
-NEAR = replace(LABEL_LIMITS, whole_rows=0), CoupledLimits(everything=0)
+NEAR = replace(LABEL_LIMITS, whole=0), CoupledLimits(everything=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -136,7 +136,7 @@ def test_rows_that_cross_the_margin_join_the_working_set():
         start,
         OPTIONS,
         1e-4,
-        limits=replace(LABEL_LIMITS, whole_rows=0, band=0.0),
+        limits=replace(LABEL_LIMITS, whole=0, band=0.0),
     )
     assert found.converged
     assert found.dual_gap <= 1e-4 * found.objective

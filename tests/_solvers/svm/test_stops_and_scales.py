@@ -19,9 +19,9 @@ from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
 from milearn._solvers.svm.maximum.grouped_hinge import Patterns, solve_grouped_svm
 from milearn._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
-from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.selection import SelectionSettings, solve_selection
+from milearn._solvers.svm.starts import solve_mi_svm_rows
 from milearn.exceptions import SolverError
 from tests.bags import bag_gram
 

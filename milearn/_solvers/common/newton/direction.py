@@ -3,7 +3,8 @@
 The system is R + X'SX with a diagonal R, the rows X with the coefficients of the free variables,
 and a curvature S of the rows that is as sparse as groups and links. There are three methods:
 
-* few rows with curvature: Woodbury's identity, with I + S K over the kernel of these rows;
+* few rows with curvature: Woodbury's identity, with I + S K over the kernel of these rows, unless
+  the identity cancels and one of the other methods serves;
 * few columns: the system itself;
 * otherwise: conjugate gradients, with one product with X and S per iteration.
 
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cho_solve, lu_factor, lu_solve, qr
+from scipy.linalg import cho_solve, lu_factor, lu_solve
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import LinearOperator, cg
 
@@ -33,8 +34,8 @@ from ....exceptions import SolverError
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-# Above this size of the system of the rows, Woodbury's identity cancels catastrophically.
-_LARGE = 1e8
+# Above these sizes of the system of the rows, Woodbury's identity cancels, and it may be singular.
+_LARGE, _SINGULAR = 1e8, 1e14
 # Values of a block of rows that fits into a cache, and sums over some of the blocks, at the most,
 # whatever the number of threads.
 _AT_ONCE, _N_SUMS = 2**18, 8
@@ -293,9 +294,11 @@ def _by_rows(
     m, n = X.shape
     scaled = X.multiply(1.0 / ridge[:n]).tocsr() if sparse.issparse(X) else X / ridge[:n]
     system = _bent(parts, _dense(scaled @ X.T))
-    fits = not sparse.issparse(X) or m * n <= limits.dense_numbers
-    if np.abs(system).max(initial=0.0) > _LARGE and fits:
-        return _in_basis(_dense(X), E, parts, gradient, ridge)
+    largest = np.abs(system).max(initial=0.0)
+    if largest > _LARGE and n <= limits.dense_columns:
+        return _by_columns(X, E, parts, gradient, ridge)
+    if largest > _SINGULAR:
+        return _by_products(X, E, parts, gradient, ridge, limits)
     # The free variables are eliminated from the system by themselves: in the kernel, their part
     # would be divided by a ridge that may be arbitrarily small.
     system[np.diag_indices(m)] += 1.0
@@ -308,21 +311,6 @@ def _by_rows(
         free = solve_positive(curvature, E.T @ y - gradient[n:])
     y = y - of_free @ free
     return np.append((np.asarray(X.T @ y) - gradient[:n]) / ridge[:n], free)
-
-
-def _in_basis(
-    X: np.ndarray, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray
-) -> np.ndarray:
-    """The direction in an orthonormal basis of the rows, without cancellation outside of it."""
-    n = X.shape[1]
-    root = np.sqrt(ridge[:n])
-    basis, coordinates = qr((X / root).T, mode="economic", check_finite=False)
-    t = gradient[:n] / root
-    inside = basis.T @ t
-    k = len(inside)
-    slopes, diagonal = np.append(inside, gradient[n:]), np.append(np.ones(k), ridge[n:])
-    found = _by_columns(coordinates.T, E, parts, slopes, diagonal)
-    return np.append((basis @ (found[:k] + inside) - t) / root, found[k:])
 
 
 def _by_products(

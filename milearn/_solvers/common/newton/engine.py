@@ -46,9 +46,6 @@ _ROUNDING, _PROGRESS = 1e-13, 0.25
 # A line search ends at this fraction of its initial slope.
 _LINE_SEARCH = 0.4
 
-# Part of a lower bound that half the squared norm exceeds if groups are nearly separated, and by
-# how much points are lengthened then.
-_SEPARATED, _LONGER = 0.5, 2.0 ** -np.arange(1, 25)
 # Rounds have a proximal term if the sum of costs times the squared largest entry exceeds this.
 _LARGE = 1e13
 # Initial r_k as a fraction of the costs times the squared largest entry of a column.
@@ -167,19 +164,10 @@ def solve(
         point, found, steps = _minimised(problem, proximal, h, centre, point, room, precision)
         n_steps += steps
         of_round += steps
-        there, objective = point, point.objective(problem)
+        objective = point.objective(problem)
         bound = max(best.lower_bound, 0.0, problem.dual_value(found))
-        if _SEPARATED * bound < 0.5 * float(point.w @ point.w):
-            # Where groups can be separated, the dual value of a round is precise long before the
-            # objective: many rows miss the margin by little, and each costs its whole C. A slightly
-            # longer w has no losses.
-            change = problem.change(point.w, point.v)
-            for more in _LONGER:
-                longer = point.moved(problem, more, point.w, point.v, change)
-                if longer.objective(problem) < objective:
-                    there, objective = longer, longer.objective(problem)
         if objective <= best.objective:
-            w, v = there.w, there.v
+            w, v = point.w, point.v
         best = NewtonSolution(w, v, min(objective, best.objective), bound, found, h, n_steps)
         exhausted = proximal.n_rounds >= _MAX_ROUNDS or n_steps > _MAX_STEPS_IN_ALL
         if ended(best) or h <= _MIN_SMOOTHING or exhausted:

@@ -1,4 +1,4 @@
-"""MI-SVM and mi-SVM: bag scores are highest instance scores.
+"""MI-SVM and mi-SVM in the dual, and mi-SVM over rows.
 
-Each is solved in the dual over inner products of instances, or over rows in a few passes.
+MI-SVM over rows is in :mod:`..mi_svm_rows`.
 """

@@ -23,21 +23,22 @@ from scipy import sparse
 from ...._bags.blocks import Block, PassSource, stacked
 from ...._bags.segments import segment_argmax
 from ...common.cccp import SolverOptions, cccp, optimal_intercept, rounding_scale
-from ...common.descent import Duals, PassSolution, WorkingSet, descend
+from ...common.descent import Duals, PassSolution, RowLimits, WorkingSet, descend
 from ...common.newton import GroupProblem
 from ...common.passes import rows_of_block
 from ..losses import Hinge
 from ..problem import BinaryProblem
+from ..starts import SCREENED, screened_witnesses, solve_mi_svm_rows
 from .dual import MISVMPoint, MISVMResult, result_of_run, solve_mi_svm, witness_rule
 from .grouped_hinge import Patterns, solve_grouped_svm
-from .rows import rough_svm, screened_witnesses, solve_mi_svm_rows, svm_problem
-from .view import RowLimits
 
 Matrix = Any  # an ndarray or a CSR matrix
 
 # Rows outside of the working set are summed in these intervals of the margin, by label.
 _MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])
 _N_SUMS = 2 * (len(_MARGINS) + 1)
+# Gap of the function of the first labels.
+_START_TOL = 0.05
 
 
 def solve_instance_labels(
@@ -150,9 +151,7 @@ def widened(
 
 
 # The working set has all rows up to a million numbers, or those near the margin.
-LABEL_LIMITS = RowLimits(
-    numbers=2**22, whole_rows=2**20, whole_narrow_rows=2**20, whole_numbers=2**20
-)
+LABEL_LIMITS = RowLimits(numbers=2**22, whole=2**20)
 
 
 @dataclass(frozen=True)
@@ -235,12 +234,14 @@ def solve_instance_labels_rows(
         held = np.asarray(start, dtype=np.int8)
         given, most = (model.first_function(held), held), max_passes
         best = descend(model, *given, options, gap_tol, objective_scale=scale, max_passes=most)
-    elif start == "auto" and not limits.screened.holds_all(source.n_instances, source.n_features):
+    elif start == "auto" and not SCREENED.holds_all(source.n_instances, source.n_features):
         best = run("auto", options, rough=True)
     else:
         best = run("mean", options)
-        others = screened_witnesses(source, loss) if start == "auto" else np.zeros(0)
-        if len(others) and best.stopped != "callback":
+        others = np.zeros(0)
+        if start == "auto" and best.stopped != "callback":
+            others = screened_witnesses(source, loss.signs, loss.weights)
+        if len(others):
             second = run(others, options.after(best.n_iter))
             best = min(best, second, key=lambda each: each.objective)
     best.held, best.n_passes = None, model.n_passes
@@ -281,7 +282,9 @@ class _Labels:
         rows = np.arange(0, n, max(1, n // wanted))
         sample = stacked(self.source.map(rows_of_block, rows))
         costs = self.costs[rows] * (n / len(rows))
-        return rough_svm(sample, labels[rows].astype(np.float64), costs)
+        step = svm_problem(sample, labels[rows].astype(np.float64), costs)
+        found = step.solve((np.zeros(d), np.zeros(1)), _START_TOL)
+        return found.w, found.v
 
     # -- the model --
 
@@ -351,6 +354,15 @@ class _Labels:
         costs = np.r_[self.costs[working.numbers], sums[used, -1]]
         keys = np.r_[working.numbers, np.full(len(used), -1)]
         return svm_problem(stacked([working.rows, means]), labels, costs), keys
+
+
+def svm_problem(rows: Any, labels: np.ndarray, costs: np.ndarray) -> GroupProblem:
+    """A support vector machine between rows."""
+    if sparse.issparse(rows):
+        signed = (sparse.diags_array(-labels) @ rows).tocsr()
+    else:
+        signed = rows * -labels[:, None]
+    return GroupProblem(signed, -labels[:, None], np.arange(len(labels) + 1), costs)
 
 
 def _kinds(labels: np.ndarray, margins: np.ndarray) -> np.ndarray:

