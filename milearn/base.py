@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from ._bags import Bags
 from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
-from ._fit.shared_docs import with_shared_docs
 from ._fit.validation import STORED_FLOATS, validate_bags, warn_of_matrix
 
 __all__ = [
@@ -65,10 +64,6 @@ class BagEstimator(BaseEstimator):
     _remote_alternative = "MISVC(kernel='linear') or MIClassifier"
     # Instances of a training bag, on average.
     _mean_bag_size: float = 1.0
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls.__doc__ = with_shared_docs(cls.__doc__)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+from sklearn.utils.parallel import Parallel, delayed
 from tqdm import tqdm
 
 from .output import UNKNOWN, Page, kept_page, say
@@ -60,10 +61,8 @@ def run(
     such option: times of fits that run side by side say little.
     """
     cached = memory(args).cache(function)
-    parallel = joblib.Parallel(
-        jobs or getattr(args, "jobs", 1), return_as="generator", batch_size=1
-    )
-    runs = parallel(joblib.delayed(_attempt)(cached, task) for task in tasks)
+    parallel = Parallel(jobs or getattr(args, "jobs", 1), return_as="generator", batch_size=1)
+    runs = parallel(delayed(_attempt)(cached, task) for task in tasks)
     found = []
     for task, (result, error) in zip(tasks, bar(runs, len(tasks)), strict=True):
         if error:

@@ -62,13 +62,18 @@ class MIClassifier(Automatic, BagClassifier):
     neg_label : label, default=None
         The class without deciding instances, such as "normal". By default, each of three or more
         classes is tried.
-    {random_state: the inner folds, and the landmarks if there are many bags}
-    {n_jobs: scalings and inner folds}
-    {verbose: a line after each step}
+    random_state : int, RandomState instance or None, default=None
+        Determines the inner folds, and the landmarks if there are many bags.
+    n_jobs : int, default=None
+        Number of parallel jobs over scalings and inner folds. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print a line after each step.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     paradigm_ : str
         Name of the selected model, or "combined".
     pos_label_ : label or None
@@ -82,8 +87,10 @@ class MIClassifier(Automatic, BagClassifier):
         Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
     n_bags_ : int
         Number of training bags after merging equal bags with equal labels.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

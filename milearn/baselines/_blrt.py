@@ -66,11 +66,13 @@ class BLRT(BaselineClassifier):
     max_samples : int, float, "auto" or None, default="auto"
         Number of bags drawn for a tree without replacement, or their proportion for a float. None
         uses all bags for every tree. "auto" uses at most 2,000.
-    {class_weight: the weights of the bags}
-    {random_state: features and rules of each tree}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of the bags for each class.
+    random_state : int, RandomState instance or None, default=None
+        Determines features and rules of each tree.
     n_jobs : int, default=None
         Number of threads over the trees. None means 1 unless in a
-        :obj:`joblib.parallel_config` context; -1 means using all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
 
     Attributes
     ----------
@@ -79,8 +81,10 @@ class BLRT(BaselineClassifier):
     feature_importances_ : ndarray of shape (n_features,)
         Proportion of each feature in the weighted decrease of the entropy, averaged over trees.
         The sum is 1 unless all trees are single leaves.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     See Also
     --------

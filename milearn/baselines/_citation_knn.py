@@ -56,18 +56,22 @@ class CitationKNN(BaselineClassifier):
     pos_label : label, default=None
         The positive class of two. By default, it is ``classes_[1]``. With three or more classes,
         the class with most votes is predicted, and ties are broken in favour of the first class.
-    {random_state: which bags are drawn}
+    random_state : int, RandomState instance or None, default=None
+        Determines which bags are drawn.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     bags_ : Bags
         The training bags that are neighbours.
     radius_ : ndarray of shape (n_prototypes_,)
         Distance up to which a training bag cites other bags: the distance to its ``n_citers``-th
         nearest other training bag.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

@@ -56,7 +56,8 @@ class DDSVM(BaselineClassifier):
     max_instances : int or None, default=30_000
         If there are more instances, concepts are those of a sample of the bags with about
         this number of instances. None uses all bags.
-    {class_weight: the weights of the bags}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of the bags for each class.
     pos_label : label, default=None
         The positive class. By default, it is ``classes_[1]``. Concepts are computed for every
         class, so this only changes the sign of scores. With three or more classes there is one
@@ -64,7 +65,8 @@ class DDSVM(BaselineClassifier):
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     concepts_ : ndarray of shape (n_concepts, n_features)
         The concept points.
     scales_ : ndarray of shape (n_concepts, n_features)
@@ -77,8 +79,10 @@ class DDSVM(BaselineClassifier):
         Resolved value of ``gamma``.
     n_iter_ : int
         Number of iterations of the longest selected descent.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

@@ -163,12 +163,17 @@ class DiverseDensity(_ConceptClassifier):
         If there are more instances, the runs are made on a sample of the bags with about this
         number of instances, and the best one is continued on all bags. None uses all bags for all
         runs.
-    {class_weight: the weights of the bags}
-    {pos_label}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of the bags for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     concept_ : ndarray of shape (n_features,) or (n_classes, n_features)
         The point t.
     scales_ : ndarray of shape (n_features,) or (n_classes, n_features)
@@ -184,8 +189,10 @@ class DiverseDensity(_ConceptClassifier):
         Number of iterations of the selected start.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether it converged within ``max_iter`` iterations.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
@@ -263,12 +270,17 @@ class EMDD(_ConceptClassifier):
         If there are more instances, the runs are made on a sample of the bags with about this
         number of instances, and the best one is continued on all bags. None uses all bags for all
         runs.
-    {class_weight: the weights of the bags}
-    {pos_label}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of the bags for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     concept_ : ndarray of shape (n_features,) or (n_classes, n_features)
         The point t.
     scales_ : ndarray of shape (n_features,) or (n_classes, n_features)
@@ -284,8 +296,10 @@ class EMDD(_ConceptClassifier):
         Number of iterations of the selected start.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether it converged within ``max_iter`` iterations.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

@@ -69,24 +69,32 @@ class MIForest(BaselineClassifier):
         Number of bags drawn for a tree, or their proportion for a float. None draws as many of each
         class as there are. "auto" does so up to 8,192 instances, and above draws as many bags as
         contain about 4,096 instances.
-    {class_weight: the weights of the bags}
-    {pos_label}
-    {random_state: bags, labels and features of each tree}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of the bags for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
+    random_state : int, RandomState instance or None, default=None
+        Determines bags, labels and features of each tree.
     n_jobs : int, default=None
         Number of threads over the trees. None means 1 unless in a
-        :obj:`joblib.parallel_config` context; -1 means using all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     estimators_ : list of DecisionTreeClassifier, or list of lists
         The trees, with the classes 0 and 1; one list per class for three or more classes.
     temperatures_ : ndarray of shape (n_epochs,)
         The temperatures.
     feature_importances_ : ndarray of shape (n_features,)
         Mean of the feature importances of the trees.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

@@ -67,12 +67,17 @@ class MILBoost(BaselineClassifier):
         thresholds between bins of about equal numbers of instances. "auto" is 256 if there are
         more than 10,000 distinct training instances. None, and "auto" for fewer instances, puts
         thresholds between all distinct values.
-    {class_weight: the weights of the bags}
-    {pos_label}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of the bags for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     learners_ : list, or list of lists
         The learners :math:`h_k` in the order of the rounds, one list per class for three or more.
     alpha_ : ndarray of shape (n_learners_,), or list of them
@@ -89,8 +94,10 @@ class MILBoost(BaselineClassifier):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of rounds; fewer than ``n_estimators`` if the objective is close to zero, or no
         learner decreases it.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

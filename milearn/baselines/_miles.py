@@ -46,15 +46,18 @@ class MILES(BaselineClassifier):
         Maximum number of instances to select from, sampled from the distinct training instances.
         None uses all of them. "auto" uses all up to 10,000, and fewer for more than 3,355 bags: not
         more than 2**25 (33.5 million) similarities, but 1,000 instances in any case.
-    {class_weight: C}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
     pos_label : label, default=None
         The positive class. By default, it is ``classes_[1]``. With three or more classes there is
         one problem per class (one-vs-rest).
-    {random_state: which instances are drawn}
+    random_state : int, RandomState instance or None, default=None
+        Determines which instances are drawn.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     prototypes_ : ndarray or CSR of shape (n_selected, n_features)
         The instances with a nonzero weight for at least one class.
     prototype_rows_ : ndarray of shape (n_selected,)
@@ -71,8 +74,10 @@ class MILES(BaselineClassifier):
         Value of its dual.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of linear programs that were solved; of Newton steps for more than 500 bags.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

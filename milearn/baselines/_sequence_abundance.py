@@ -75,8 +75,10 @@ class SequenceAbundanceClassifier(BagClassifier):
         Columns of the associated sequences.
     alpha_, beta_ : ndarray of shape (2,)
         Parameters of the beta-binomial distributions, in the order of ``classes_``.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     See Also
     --------

@@ -67,8 +67,10 @@ class SingleInstance(BagEstimator):
         The fitted clone.
     classes_ : ndarray of shape (n_classes,)
         The class labels; only set for classifiers.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     See Also
     --------

@@ -72,18 +72,23 @@ class SparseMISVC(BaselineClassifier):
         Fraction of the instances of positive bags that "sbmil" and "stmil" label as positive.
     kernel : str, default="rbf"
         Kernel between instances, a name of scikit-learn.
-    {gamma}
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
     n_components : int, "auto" or None, default="auto"
         Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
         is None for the linear kernel and for up to 8,000 instances in up to 2,000 bags, and at most
         300 otherwise.
     max_iter : int, default=50
         Maximum number of convex problems of "stmil".
-    {pos_label}
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors, or of the landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
@@ -96,15 +101,18 @@ class SparseMISVC(BaselineClassifier):
         The weights w; only for the linear kernel.
     gamma_ : float
         Resolved value of ``gamma``.
-    {n_components_}
+    n_components_ : int or None
+        Number of landmarks; None if the kernel is exact.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the last problem that was solved.
     dual_gap_ : float or ndarray of shape (n_classes,)
         Duality gap of the last problem, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of convex problems.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

@@ -60,10 +60,11 @@ class BAMIC(BagClusterer):
         bags are assigned to the nearest medoid. None uses all bags. "auto" does so up to 5,000 bags
         and :math:`2^{33}` pairs of instances, and above draws as many bags as have both. Given
         medoids are always among the drawn bags.
-    {random_state: the starts and the drawn bags}
+    random_state : int, RandomState instance or None, default=None
+        Determines the starts and the drawn bags.
     n_jobs : int, default=None
         Number of parallel jobs for the distances. None means 1 unless in a
-        :func:`joblib.parallel_config` context, -1 means all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
 
     Attributes
     ----------
@@ -81,8 +82,10 @@ class BAMIC(BagClusterer):
     n_iter_ : int
         Number of assignments of the best run.
     converged_ : bool
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

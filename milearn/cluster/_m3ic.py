@@ -77,9 +77,13 @@ class M3IC(CallbackSupport, BagClusterer):
         relative to the objective; at least 1e-10.
     max_iter : int, default=100
         Maximum number of convex steps per run.
-    {random_state: the starts}
-    {n_jobs: runs, then blocks of instances}
-    {verbose: the objective after each step}
+    random_state : int, RandomState instance or None, default=None
+        Determines the starts.
+    n_jobs : int, default=None
+        Number of parallel jobs over runs, then blocks of instances. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
 
     Attributes
     ----------
@@ -104,8 +108,10 @@ class M3IC(CallbackSupport, BagClusterer):
         Number of cutting planes in these steps.
     converged_ : bool
         Whether the best run converged, with a duality gap of at most ``tol`` times the objective.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

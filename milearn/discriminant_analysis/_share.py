@@ -189,7 +189,8 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     coef_ : ndarray of shape (n_features,) or (n_classes, n_features)
         Weights of the features, scaled so that the score of a bag is the log odds of
         ``classes_[1]``, or of each class.
@@ -214,8 +215,10 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         Value of the problem above.
     n_passes_ : int
         Number of passes over the instances.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
@@ -377,8 +380,10 @@ class ShareRegressor(_ShareModel, BagRegressor):
     n_passes_ : int
         Passes over the instances for the last steps, without those of the screen and of inner
         folds.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

@@ -120,14 +120,17 @@ class BagOfWords(_Codebook):
     max_instances : int, default=100000
         Maximum number of training instances for the clustering. If there are more, a sample is
         used. None uses all instances.
-    {random_state: the sample and the first centres}
+    random_state : int, RandomState instance or None, default=None
+        Determines the sample and the first centres.
 
     Attributes
     ----------
     words_ : ndarray of shape (n_words_, n_features)
         The words.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     See Also
     --------
@@ -214,14 +217,17 @@ class VLAD(_Codebook):
     max_instances : int, default=100000
         Maximum number of training instances for the clustering. If there are more, a sample is
         used. None uses all instances.
-    {random_state: the sample and the first centres}
+    random_state : int, RandomState instance or None, default=None
+        Determines the sample and the first centres.
 
     Attributes
     ----------
     words_ : ndarray of shape (n_words_, n_features)
         The words.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     See Also
     --------
@@ -318,14 +324,17 @@ class FisherVector(_Codebook):
     max_instances : int, default=100000
         Maximum number of training instances for the mixture. If there are more, a sample is used.
         None uses all instances.
-    {random_state: the sample and the start of the mixture}
+    random_state : int, RandomState instance or None, default=None
+        Determines the sample and the start of the mixture.
 
     Attributes
     ----------
     mixture_ : GaussianMixture
         The fitted mixture.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

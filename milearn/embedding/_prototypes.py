@@ -55,7 +55,8 @@ class BagDissimilarity(BagEmbedding):
         Maximum number of training bags whose distances are columns, a random sample of them. None
         uses all of them. "auto" uses at most 2,000, and so few that there are at most 2**33 (8.6
         billion) pairs of a training instance and an instance of a sampled bag.
-    {random_state: which bags are drawn}
+    random_state : int, RandomState instance or None, default=None
+        Determines which bags are drawn.
 
     Attributes
     ----------
@@ -63,8 +64,10 @@ class BagDissimilarity(BagEmbedding):
         The training bags of the columns.
     prototype_positions_ : ndarray of shape (n_prototypes_,)
         Their positions among the training bags, ascending.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     See Also
     --------
@@ -185,7 +188,8 @@ class MILESEmbedding(BagEmbedding):
         Maximum number of prototypes, sampled from the distinct training instances. None uses all
         of them. "auto" uses all up to 10,000, and fewer for more than 3,355 bags: not more than
         2**25 (33.5 million) entries for the training bags, but 1,000 columns in any case.
-    {random_state: which prototypes are drawn}
+    random_state : int, RandomState instance or None, default=None
+        Determines which prototypes are drawn.
 
     Attributes
     ----------
@@ -195,8 +199,10 @@ class MILESEmbedding(BagEmbedding):
         Rows of the prototypes in the training instances.
     gamma_ : float
         Resolved value of ``gamma``.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     See Also
     --------
@@ -321,8 +327,10 @@ class ConceptEmbedding(BagEmbedding):
         Resolved value of ``gamma``.
     n_iter_ : int
         Number of iterations of the longest run that is kept.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

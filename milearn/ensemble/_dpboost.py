@@ -57,13 +57,20 @@ class DPBoost(BoostedBags):
         Tolerance of the scores of learners and of violated reductions.
     time_limit : float, default=None
         Time limit per class in seconds. The best solution so far is returned with its gap.
-    {pos_label}
-    {n_jobs: classes}
-    {verbose: the bounds after each round}
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
+    n_jobs : int, default=None
+        Number of parallel jobs over classes. None means 1 unless in a :obj:`joblib.parallel_config`
+        context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the bounds after each round.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     alpha_ : ndarray of shape (n_learners,), or list of them, one per class
         Positive weights, in descending order.
     learners_ : list, or list of lists
@@ -77,7 +84,7 @@ class DPBoost(BoostedBags):
     relaxation_value_ : float or ndarray of shape (n_classes,)
         Lower bound before branching: the value of the linear program.
     objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
-        Value of the problem above after each round; it never increases.
+        The value after each round; it never increases.
     lower_bound_history_ : ndarray of shape (n_iter_,), or list of ndarray
         Lower bound after each round.
     n_generated_ : int or ndarray of shape (n_classes,)
@@ -95,10 +102,12 @@ class DPBoost(BoostedBags):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether there was nothing to add, or, with ``branch=True``, the gap is closed. At most 100
-        reductions are added, with which the bound ends.
-    {n_features_in_}
-    {feature_names_in_}
+        Whether there was nothing to add (at most 100 reductions), or, with ``branch=True``, the gap
+        is closed.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
@@ -108,8 +117,7 @@ class DPBoost(BoostedBags):
     Warns
     -----
     ConvergenceWarning
-        If ``n_estimators``, ``max_nodes``, ``time_limit``, a callback, rounding or the size of the
-        program ended the search.
+        If ``converged_`` is False, with the reason.
 
     See Also
     --------
@@ -120,7 +128,7 @@ class DPBoost(BoostedBags):
     -----
     [1]_ returns the weights of the relaxation. Here the witnesses under these weights are fixed and
     the resulting linear program is solved, until the value of the problem no longer decreases. If
-    instances of a bag tie for the highest score, the first and the last of them are tried.
+    instances tie for the highest score, the first and the last are tried.
     Linear programs are solved by an interior point method, to a relative gap of 1e-6, or ``tol`` if
     it is smaller, but not below 1e-7. Negative bags can have several instances. Programs with more
     than two million coefficients are solved without reductions.

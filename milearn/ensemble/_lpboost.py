@@ -53,13 +53,20 @@ class LPBoost(BoostedBags):
         the optimum is at most tol.
     time_limit : float, default=None
         Time limit per class in seconds. The best solution so far is returned.
-    {pos_label}
-    {n_jobs: classes}
-    {verbose: the bounds after each round}
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
+    n_jobs : int, default=None
+        Number of parallel jobs over classes. None means 1 unless in a :obj:`joblib.parallel_config`
+        context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the bounds after each round.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     alpha_ : ndarray of shape (n_learners,), or list of them, one per class
         Positive weights, in descending order.
     learners_ : list, or list of lists
@@ -80,8 +87,10 @@ class LPBoost(BoostedBags):
         Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether there were no more learners to add.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

@@ -418,7 +418,7 @@ def permutation_importance(
         Weights of the bags, passed to the scorer.
     n_jobs : int, default=None
         Number of jobs that run in parallel, over features. None means 1 unless in a
-        :obj:`joblib.parallel_config` context; -1 means using all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
     random_state : int, RandomState instance or None, default=None
         Determines the permutations. Pass an int for reproducible results.
 

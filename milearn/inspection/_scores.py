@@ -219,7 +219,7 @@ def cross_val_instance_scores(
         Class of the scores, as for :func:`instance_scores`.
     n_jobs : int, default=None
         Number of folds that are fitted in parallel. None means 1 unless in a
-        :func:`joblib.parallel_config` context, -1 means using all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
     verbose : int, default=0
         Whether to print messages of the folds.
     params : dict, default=None

@@ -141,7 +141,7 @@ def bag_kernel(
         standardisation.
     n_jobs : int, default=None
         Number of threads, which also call a callable ``kernel``. None means 1 unless in a
-        :func:`joblib.parallel_config` context, -1 means using all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
     random_state : int, RandomState instance or None, default=None
         Determines the sample of training bags or instances on which the medians are computed if
         there are more than 1000 bags or 500 instances.
@@ -340,7 +340,7 @@ def bag_distances(
         Determines the subsamples of ``max_instances``.
     n_jobs : int, default=None
         Number of threads that share the blocks of rows. None means 1 unless in a
-        :func:`joblib.parallel_config` context, -1 means using all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
 
     Returns
     -------

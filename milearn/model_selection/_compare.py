@@ -440,7 +440,7 @@ def compare(
         computed again, so that the same call continues an interrupted run.
     n_jobs : int, default=None
         Number of fits of one data set that run in parallel. None means 1 unless in a
-        :func:`joblib.parallel_config` context; -1 means using all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
     verbose : int or bool, default=0
         Whether to print a line for each result.
     error_score : "raise" or NaN, default="raise"

@@ -78,7 +78,7 @@ def label_permutation_test(
         Number of permutations; the smallest p-value is ``1 / (n_permutations + 1)``.
     n_jobs : int, default=None
         Number of jobs that run in parallel, over permutations. None means 1 unless in a
-        :obj:`joblib.parallel_config` context; -1 means using all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
     random_state : int, RandomState instance or None, default=None
         Determines the permutations, the default folds, and each ``random_state`` of the estimator
         that is None. Pass an int for the same result at every call.

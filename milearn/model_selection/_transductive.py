@@ -65,7 +65,7 @@ def transductive_cross_val_score(
         are replaced by it. Use the same value as for the estimator.
     n_jobs : int, default=None
         Number of splits that are fitted in parallel. None means 1 unless in a
-        :func:`joblib.parallel_config` context, -1 means using all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
 
     Returns
     -------

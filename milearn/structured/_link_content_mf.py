@@ -56,13 +56,15 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         zero.
     max_iter : int, default=500
         Maximum number of steps of L-BFGS.
-    {class_weight: C}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
     unlabeled : label, default=None
         A value of ``y`` that marks bags without a label, in addition to NaN and None.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     factors_ : ndarray of shape (n_bags, n_components)
         The scaled rows of Z, one for each bag of ``fit``.
     content_factors_ : ndarray of shape (n_features, n_components)
@@ -83,8 +85,10 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         Number of steps of L-BFGS, including the evaluation of the start.
     converged_ : bool
         Whether L-BFGS and the classifier converged.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

@@ -72,22 +72,32 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         one are added.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which is not penalised.
-    {n_init}
+    n_init : int, default=1
+        Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-3
         Relative decrease of the objective at which to stop.
     max_iter : int, default=100
         Maximum number of steps.
-    {class_weight: C}
-    {pos_label}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
     unlabeled : label, default=None
         Value of ``y`` that marks bags without a label, in addition to NaN and None.
-    {random_state: the random starts}
-    {n_jobs: classes and starts}
-    {verbose: the objective after each step}
+    random_state : int, RandomState instance or None, default=None
+        Determines the random starts.
+    n_jobs : int, default=None
+        Number of parallel jobs over classes and starts. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         The weights w.
     intercept_ : ndarray of shape (1,) or (n_classes,)
@@ -110,8 +120,10 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         Number of steps.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the procedure converged.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

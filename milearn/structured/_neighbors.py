@@ -58,7 +58,7 @@ def knn_bag_graph(
         direction is sufficient.
     n_jobs : int, default=None
         Number of parallel jobs for the Hausdorff distances. None means 1 unless in a
-        :func:`joblib.parallel_config` context, -1 means all processors.
+        :obj:`joblib.parallel_config` context; -1 means all processors.
 
     Returns
     -------

@@ -85,9 +85,13 @@ class MICoxPH(CallbackSupport, BagValues):
         exceed two million.
     max_iter : int, default=100
         Maximum number of steps.
-    {random_state: random starts}
-    {n_jobs: starts}
-    {verbose: the objective after each step}
+    random_state : int, RandomState instance or None, default=None
+        Determines random starts.
+    n_jobs : int, default=None
+        Number of parallel jobs over starts. None means 1 unless in a :obj:`joblib.parallel_config`
+        context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
 
     Attributes
     ----------
@@ -115,8 +119,10 @@ class MICoxPH(CallbackSupport, BagValues):
         Whether the procedure converged.
     n_passes_ : int
         Number of passes over the instances.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
@@ -125,7 +131,8 @@ class MICoxPH(CallbackSupport, BagValues):
 
     Warns
     -----
-    {ConvergenceWarning}
+    ConvergenceWarning
+        If and only if ``converged_`` is False.
 
     See Also
     --------

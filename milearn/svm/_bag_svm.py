@@ -295,7 +295,8 @@ class BagSVC(BagSVM, BagClassifier):
         Number of training bags that approximate the kernel (Nystroem's landmarks, with the squared
         hinge loss). None uses all bags. "auto" is None for up to 1,000 bags with up to 20,000
         instances, or if the kernels compare one vector per bag, and at most 300 otherwise.
-    {class_weight: C}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
     pos_label : label, default=None
         The class of the scores for ``witness``; by default, ``classes_[1]``.
     tol : float, default=1e-3
@@ -305,11 +306,14 @@ class BagSVC(BagSVM, BagClassifier):
         there is no cache.
     random_state : int, RandomState instance or None, default=None
         Determines the landmarks, and the pairs whose median distance is computed if there are many.
-    {n_jobs: the scalings}
+    n_jobs : int, default=None
+        Number of parallel jobs over the scalings. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means all processors.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     support_ : ndarray of shape (n_support,)
         Positions of the support vectors among the training bags; not set with landmarks.
     dual_coef_ : ndarray of shape (n_classes - 1, n_support)
@@ -322,9 +326,12 @@ class BagSVC(BagSVM, BagClassifier):
         The terms of the average; not set for a precomputed kernel.
     landmarks_ : ndarray of shape (n_components_,)
         Positions of the landmarks among the training bags; not set if the kernel is exact.
-    {n_components_}
-    {n_features_in_}
-    {feature_names_in_}
+    n_components_ : int or None
+        Number of landmarks; None if the kernel is exact.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
@@ -466,7 +473,9 @@ class BagSVR(BagSVM, BagRegressor):
         Used to cache kernel matrices, see :class:`BagSVC`.
     random_state : int, RandomState instance or None, default=None
         Determines the landmarks and sampled pairs, see :class:`BagSVC`.
-    {n_jobs: the scalings}
+    n_jobs : int, default=None
+        Number of parallel jobs over the scalings. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means all processors.
 
     Attributes
     ----------
@@ -482,9 +491,12 @@ class BagSVR(BagSVM, BagRegressor):
         The terms of the average; not set for a precomputed kernel.
     landmarks_ : ndarray of shape (n_components_,)
         Positions of the landmarks among the training bags; not set if the kernel is exact.
-    {n_components_}
-    {n_features_in_}
-    {feature_names_in_}
+    n_components_ : int or None
+        Number of landmarks; None if the kernel is exact.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

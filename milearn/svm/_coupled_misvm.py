@@ -37,57 +37,94 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
     C : float, default=10.0
         Cost of a bag's slack relative to the norm of w. Must be positive. The gamma of [1]_ is C *
         n_bags.
-    {kernel}
-    {gamma}
-    {bag_kernel}
-    {coupling_loss}
-    {coupling}
+    kernel : str or callable, default="rbf"
+        Kernel between instances: a name of scikit-learn ("linear", "rbf", "poly", ...) or a
+        callable. The negative part of an indefinite kernel is dropped with a warning.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
+    bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
+        Kernel between bags, computed from ``kernel``, see :func:`milearn.metrics.bag_kernel`.
+    loss : {"l1", "l2", "epsilon_insensitive"}, default="l1"
+        Loss between the score of a bag and its highest instance score.
+    coupling : float, default=0.1
+        Weight of the coupling loss relative to the first loss (the lambda of [1]_).
     epsilon : float, default=0.1
         Difference without a cost, for ``loss="epsilon_insensitive"``.
-    {landmarks}
+    n_components : int, "auto" or None, default="auto"
+        Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
+        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag (as published), a
         random instance, or a given row of ``X.instances``. "auto" is the highest instance under the
         model without coupling.
-    {step_tol}
-    {max_iter}
-    {class_weight: C}
-    {pos_label}
-    {random_state: a random start and landmarks}
-    {verbose: the objective after each step}
+    tol : float or "auto", default="auto"
+        Relative decrease and duality gap at which to stop. "auto" is 1e-6; for rows with over two
+        million numbers, 5e-4.
+    max_iter : int, default=100
+        Maximum number of steps.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
+    random_state : int, RandomState instance or None, default=None
+        Determines a random start and landmarks.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
 
     Attributes
     ----------
-    {classes_}
-    {coef_: (1, n_features) or (n_classes, n_features)}
-    {dual_coef_: (1, n_support) or (n_classes, n_support)}
-    {support_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights; only for the linear kernel.
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        Coefficients of the support vectors; only for other kernels.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors, or of the landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         The support vectors; not set for the linear kernel. With ``bag_kernel="minmax"`` they are
         minima and maxima, of twice the width, and indices of ``support_`` from ``n_instances`` on
         refer to bags.
-    {intercept_: (1,) or (n_classes,)}
-    {gamma_: the linear kernel}
-    {witnesses_: (n_bags,) or (n_bags, n_classes)}
-    {objective_: float or ndarray of shape (n_classes,)}
-    {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
-    {start_objectives_: (1,) or (n_classes, 1)}
-    {dual_gap_: float or ndarray of shape (n_classes,)}
-    {n_iter_: int or ndarray of shape (n_classes,)}
-    {converged_: bool or ndarray of shape (n_classes,)}
-    {n_passes_: int or ndarray of shape (n_classes,)}
-    {n_components_}
-    {n_features_in_}
-    {feature_names_in_}
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constant b.
+    gamma_ : float
+        Resolved value of ``gamma``; not set for the linear kernel.
+    witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Row of the highest instance of each training bag.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the problem above.
+    objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
+        The value after each step; it never increases.
+    start_objectives_ : ndarray of shape (1,) or (n_classes, 1)
+        The value that each start reached.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        Duality gap of the last convex step, in units of the objective.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Number of steps.
+    converged_ : bool or ndarray of shape (n_classes,)
+        Whether the procedure converged.
+    n_passes_ : int or ndarray of shape (n_classes,)
+        Number of passes over the instances.
+    n_components_ : int or None
+        Number of landmarks; None if the kernel is exact.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
-    {SolverError}
-    {MemoryError}
+    milearn.exceptions.SolverError
+        If a dual problem is not solved: scale the features.
+    MemoryError
+        Before the fit, if the kernel values exceed scikit-learn's ``working_memory``.
 
     Warns
     -----
-    {ConvergenceWarning}
+    ConvergenceWarning
+        If and only if ``converged_`` is False.
 
     See Also
     --------
@@ -96,14 +133,16 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
 
     Notes
     -----
-    {rows_or_dual}
+    The linear kernel and landmarks are fitted in passes over blocks of instances. Other kernels are
+    solved in the dual over kernel values.
 
     [1]_ starts from the mean of each bag, and has two slacks per bag for "epsilon_insensitive",
     where this class has one.
 
     References
     ----------
-    {cheung2006: 1}
+    .. [1] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning. ICML
+       2006.
 
     Examples
     --------
@@ -209,55 +248,88 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
     C : float, default=1.0
         Cost of a bag's distance from the tube relative to the norm of w. Must be positive. The
         gamma of [1]_ is C * n_bags.
-    {kernel}
-    {gamma}
-    {bag_kernel}
-    {coupling_loss}
-    {coupling}
+    kernel : str or callable, default="rbf"
+        Kernel between instances: a name of scikit-learn ("linear", "rbf", "poly", ...) or a
+        callable. The negative part of an indefinite kernel is dropped with a warning.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
+    bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
+        Kernel between bags, computed from ``kernel``, see :func:`milearn.metrics.bag_kernel`.
+    loss : {"l1", "l2", "epsilon_insensitive"}, default="l1"
+        Loss between the score of a bag and its highest instance score.
+    coupling : float, default=0.1
+        Weight of the coupling loss relative to the first loss (the lambda of [1]_).
     epsilon : float, default=0.1
         Difference without a cost, for ``loss="epsilon_insensitive"``, in units of the target.
-    {landmarks}
+    n_components : int, "auto" or None, default="auto"
+        Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
+        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag (as published), a
         random instance, or a given row of ``X.instances``. "auto" is the highest instance under the
         model without coupling.
-    {step_tol}
-    {max_iter}
-    {random_state: a random start and landmarks}
-    {verbose: the objective after each step}
+    tol : float or "auto", default="auto"
+        Relative decrease and duality gap at which to stop. "auto" is 1e-6; for rows with over two
+        million numbers, 5e-4.
+    max_iter : int, default=100
+        Maximum number of steps.
+    random_state : int, RandomState instance or None, default=None
+        Determines a random start and landmarks.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
 
     Attributes
     ----------
-    {coef_: (1, n_features)}
-    {dual_coef_: (1, n_support)}
-    {support_}
+    coef_ : ndarray of shape (1, n_features)
+        Weights; only for the linear kernel.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Coefficients of the support vectors; only for other kernels.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors, or of the landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         The support vectors; not set for the linear kernel. With ``bag_kernel="minmax"`` they are
         minima and maxima, of twice the width, and indices of ``support_`` from ``n_instances`` on
         refer to bags.
-    {intercept_: (1,)}
-    {tube_half_width_}
-    {gamma_: the linear kernel}
-    {witnesses_: (n_bags,)}
-    {objective_: float}
-    {objective_history_: ndarray of shape (n_iter_,)}
-    {start_objectives_: (1,)}
-    {dual_gap_: float}
-    {n_iter_: int}
-    {converged_: bool}
-    {n_passes_: int}
-    {n_components_}
-    {n_features_in_}
-    {feature_names_in_}
+    intercept_ : ndarray of shape (1,)
+        The constant b.
+    tube_half_width_ : float
+        Half the width of the tube, the epsilon of the problem.
+    gamma_ : float
+        Resolved value of ``gamma``; not set for the linear kernel.
+    witnesses_ : ndarray of shape (n_bags,)
+        Row of the highest instance of each training bag.
+    objective_ : float
+        Value of the problem above.
+    objective_history_ : ndarray of shape (n_iter_,)
+        The value after each step; it never increases.
+    start_objectives_ : ndarray of shape (1,)
+        The value that each start reached.
+    dual_gap_ : float
+        Duality gap of the last convex step, in units of the objective.
+    n_iter_ : int
+        Number of steps.
+    converged_ : bool
+        Whether the procedure converged.
+    n_passes_ : int
+        Number of passes over the instances.
+    n_components_ : int or None
+        Number of landmarks; None if the kernel is exact.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
-    {SolverError}
-    {MemoryError}
+    milearn.exceptions.SolverError
+        If a dual problem is not solved: scale the features.
+    MemoryError
+        Before the fit, if the kernel values exceed scikit-learn's ``working_memory``.
 
     Warns
     -----
-    {ConvergenceWarning}
+    ConvergenceWarning
+        If and only if ``converged_`` is False.
 
     See Also
     --------
@@ -266,13 +338,15 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
 
     Notes
     -----
-    {rows_or_dual}
+    The linear kernel and landmarks are fitted in passes over blocks of instances. Other kernels are
+    solved in the dual over kernel values.
 
     If the lowest instance determines the value of a bag, change the sign of the targets.
 
     References
     ----------
-    {cheung2006: 1}
+    .. [1] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning. ICML
+       2006.
 
     Examples
     --------
@@ -372,50 +446,84 @@ class MISVR(BaseMISVM, BagRegressor):
         Upper bound on the fraction of bags outside the tube.
     C : float, default=1.0
         Cost of a bag's distance from the tube relative to the norm of w. Must be positive.
-    {kernel}
-    {gamma}
-    {landmarks}
+    kernel : str or callable, default="rbf"
+        Kernel between instances: a name of scikit-learn ("linear", "rbf", "poly", ...) or a
+        callable. The negative part of an indefinite kernel is dropped with a warning.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
+    n_components : int, "auto" or None, default="auto"
+        Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
+        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag, a random instance,
         or a given row of ``X.instances``. "auto" compares the highest instances under the model of
         the means with those under a screened direction, see :class:`MISVC`, and keeps the lower
         objective.
-    {n_init}
-    {step_tol}
-    {max_iter}
-    {random_state: random starts and landmarks}
-    {n_jobs: starts}
-    {verbose: the objective after each step}
+    n_init : int, default=1
+        Number of starts; those after the first are random. The lowest objective is kept.
+    tol : float or "auto", default="auto"
+        Relative decrease and duality gap at which to stop. "auto" is 1e-6; for rows with over two
+        million numbers, 5e-4.
+    max_iter : int, default=100
+        Maximum number of steps.
+    random_state : int, RandomState instance or None, default=None
+        Determines random starts and landmarks.
+    n_jobs : int, default=None
+        Number of parallel jobs over starts. None means 1 unless in a :obj:`joblib.parallel_config`
+        context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
 
     Attributes
     ----------
-    {coef_: (1, n_features)}
-    {dual_coef_: (1, n_support)}
-    {support_}
-    {support_vectors_: the linear kernel}
-    {intercept_: (1,)}
-    {tube_half_width_}
-    {gamma_: the linear kernel}
-    {witnesses_: (n_bags,)}
-    {objective_: float}
-    {objective_history_: ndarray of shape (n_iter_,)}
-    {start_objectives_: (n_init,)}
-    {dual_gap_: float}
-    {n_iter_: int}
-    {converged_: bool}
-    {n_passes_: int}
-    {n_components_}
-    {n_features_in_}
-    {feature_names_in_}
+    coef_ : ndarray of shape (1, n_features)
+        Weights; only for the linear kernel.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Coefficients of the support vectors; only for other kernels.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors, or of the landmarks.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The support vectors; not set for the linear kernel.
+    intercept_ : ndarray of shape (1,)
+        The constant b.
+    tube_half_width_ : float
+        Half the width of the tube, the epsilon of the problem.
+    gamma_ : float
+        Resolved value of ``gamma``; not set for the linear kernel.
+    witnesses_ : ndarray of shape (n_bags,)
+        Row of the highest instance of each training bag.
+    objective_ : float
+        Value of the problem above.
+    objective_history_ : ndarray of shape (n_iter_,)
+        The value after each step; it never increases.
+    start_objectives_ : ndarray of shape (n_init,)
+        The value that each start reached.
+    dual_gap_ : float
+        Duality gap of the last convex step, in units of the objective.
+    n_iter_ : int
+        Number of steps.
+    converged_ : bool
+        Whether the procedure converged.
+    n_passes_ : int
+        Number of passes over the instances.
+    n_components_ : int or None
+        Number of landmarks; None if the kernel is exact.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
-    {SolverError}
-    {MemoryError}
+    milearn.exceptions.SolverError
+        If a dual problem is not solved: scale the features.
+    MemoryError
+        Before the fit, if the kernel values exceed scikit-learn's ``working_memory``.
 
     Warns
     -----
-    {ConvergenceWarning}
+    ConvergenceWarning
+        If and only if ``converged_`` is False.
 
     See Also
     --------
@@ -429,7 +537,8 @@ class MISVR(BaseMISVM, BagRegressor):
 
     References
     ----------
-    {cheung2006: 1}
+    .. [1] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning. ICML
+       2006.
 
     Examples
     --------

@@ -37,53 +37,91 @@ class MISVC(BaseMISVM, BagClassifier):
     ----------
     C : float, default=10.0
         Cost of a bag's slack relative to the norm of w. Must be positive.
-    {kernel}
-    {gamma}
-    {landmarks}
+    kernel : str or callable, default="rbf"
+        Kernel between instances: a name of scikit-learn ("linear", "rbf", "poly", ...) or a
+        callable. The negative part of an indefinite kernel is dropped with a warning.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
+    n_components : int, "auto" or None, default="auto"
+        Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
+        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
     slack : {"bag", "instance"}, default="bag"
         Whether a negative bag has one slack (as published) or one slack per instance.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag (as published), a
         random instance, or a given row of ``X.instances``. "auto" compares several starts, see the
         notes.
-    {n_init}
-    {step_tol}
-    {max_iter}
-    {class_weight: C}
-    {pos_label}
-    {random_state: random starts and landmarks}
-    {n_jobs: classes and starts}
-    {verbose: the objective after each step}
+    n_init : int, default=1
+        Number of starts; those after the first are random. The lowest objective is kept.
+    tol : float or "auto", default="auto"
+        Relative decrease and duality gap at which to stop. "auto" is 1e-6; for rows with over two
+        million numbers, 5e-4.
+    max_iter : int, default=100
+        Maximum number of steps.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
+    random_state : int, RandomState instance or None, default=None
+        Determines random starts and landmarks.
+    n_jobs : int, default=None
+        Number of parallel jobs over classes and starts. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
 
     Attributes
     ----------
-    {classes_}
-    {coef_: (1, n_features) or (n_classes, n_features)}
-    {dual_coef_: (1, n_support) or (n_classes, n_support)}
-    {support_}
-    {support_vectors_: the linear kernel}
-    {intercept_: (1,) or (n_classes,)}
-    {gamma_: the linear kernel}
-    {witnesses_: (n_bags,) or (n_bags, n_classes)}
-    {objective_: float or ndarray of shape (n_classes,)}
-    {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
-    {start_objectives_: (n_init,) or (n_classes, n_init)}
-    {dual_gap_: float or ndarray of shape (n_classes,)}
-    {n_iter_: int or ndarray of shape (n_classes,)}
-    {converged_: bool or ndarray of shape (n_classes,)}
-    {n_passes_: int or ndarray of shape (n_classes,)}
-    {n_components_}
-    {n_features_in_}
-    {feature_names_in_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights; only for the linear kernel.
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        Coefficients of the support vectors; only for other kernels.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors, or of the landmarks.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The support vectors; not set for the linear kernel.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constant b.
+    gamma_ : float
+        Resolved value of ``gamma``; not set for the linear kernel.
+    witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Row of the highest instance of each training bag.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the problem above.
+    objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
+        The value after each step; it never increases.
+    start_objectives_ : ndarray of shape (n_init,) or (n_classes, n_init)
+        The value that each start reached.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        Duality gap of the last convex step, in units of the objective.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Number of steps.
+    converged_ : bool or ndarray of shape (n_classes,)
+        Whether the procedure converged.
+    n_passes_ : int or ndarray of shape (n_classes,)
+        Number of passes over the instances.
+    n_components_ : int or None
+        Number of landmarks; None if the kernel is exact.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
-    {SolverError}
-    {MemoryError_if_indefinite}
+    milearn.exceptions.SolverError
+        If a dual problem is not solved: scale the features.
+    MemoryError
+        If the matrix of an indefinite kernel exceeds scikit-learn's ``working_memory``.
 
     Warns
     -----
-    {ConvergenceWarning}
+    ConvergenceWarning
+        If and only if ``converged_`` is False.
 
     See Also
     --------
@@ -99,7 +137,8 @@ class MISVC(BaseMISVM, BagClassifier):
 
     References
     ----------
-    {andrews2003: 1}
+    .. [1] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for Multiple-Instance
+       Learning. NIPS 15, 2003.
 
     Examples
     --------
@@ -197,51 +236,85 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
     ----------
     C : float, default=10.0
         Cost of an instance's slack relative to the norm of w. Must be positive.
-    {kernel}
-    {gamma}
-    {landmarks}
+    kernel : str or callable, default="rbf"
+        Kernel between instances: a name of scikit-learn ("linear", "rbf", "poly", ...) or a
+        callable. The negative part of an indefinite kernel is dropped with a warning.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
+    n_components : int, "auto" or None, default="auto"
+        Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
+        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
     init : {"auto", "mean", "bag", "random"}, default="auto"
         First labels of the instances of positive bags: "mean" takes them from two steps of
         :class:`MISVC` from the means of positive bags, "bag" makes all of them positive (as
         published), and "random" draws them. "auto" compares "mean" with the screened starts of
         :class:`MISVC` and keeps the lower objective.
-    {n_init}
-    {step_tol}
+    n_init : int, default=1
+        Number of starts; those after the first are random. The lowest objective is kept.
+    tol : float or "auto", default="auto"
+        Relative decrease and duality gap at which to stop. "auto" is 1e-6; for rows with over two
+        million numbers, 5e-4.
     max_iter : int, default=100
         Maximum number of relabellings.
-    {class_weight: C}
-    {pos_label}
-    {random_state: random starts and landmarks}
-    {n_jobs: classes and starts}
-    {verbose: the objective after each step}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
+    random_state : int, RandomState instance or None, default=None
+        Determines random starts and landmarks.
+    n_jobs : int, default=None
+        Number of parallel jobs over classes and starts. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
 
     Attributes
     ----------
-    {classes_}
-    {coef_: (1, n_features) or (n_classes, n_features)}
-    {dual_coef_: (1, n_support) or (n_classes, n_support)}
-    {support_}
-    {support_vectors_: the linear kernel}
-    {intercept_: (1,) or (n_classes,)}
-    {gamma_: the linear kernel}
-    {witnesses_: (n_bags,) or (n_bags, n_classes)}
-    {objective_: float or ndarray of shape (n_classes,)}
-    {objective_history_: ndarray of shape (n_iter_,), or list of ndarray}
-    {start_objectives_: (n_init,) or (n_classes, n_init)}
-    {dual_gap_: float or ndarray of shape (n_classes,)}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights; only for the linear kernel.
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        Coefficients of the support vectors; only for other kernels.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors, or of the landmarks.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The support vectors; not set for the linear kernel.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constant b.
+    gamma_ : float
+        Resolved value of ``gamma``; not set for the linear kernel.
+    witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Row of the highest instance of each training bag.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the problem above.
+    objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
+        The value after each step; it never increases.
+    start_objectives_ : ndarray of shape (n_init,) or (n_classes, n_init)
+        The value that each start reached.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        Duality gap of the last convex step, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of relabellings, with one SVM each.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the labels converged within ``max_iter`` steps.
-    {n_passes_: int or ndarray of shape (n_classes,)}
-    {n_components_}
-    {n_features_in_}
-    {feature_names_in_}
+    n_passes_ : int or ndarray of shape (n_classes,)
+        Number of passes over the instances.
+    n_components_ : int or None
+        Number of landmarks; None if the kernel is exact.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
-    {SolverError}
-    {MemoryError_if_indefinite}
+    milearn.exceptions.SolverError
+        If a dual problem is not solved: scale the features.
+    MemoryError
+        If the matrix of an indefinite kernel exceeds scikit-learn's ``working_memory``.
 
     Warns
     -----
@@ -259,7 +332,8 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
 
     References
     ----------
-    {andrews2003: 1}
+    .. [1] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for Multiple-Instance
+       Learning. NIPS 15, 2003.
 
     Examples
     --------

@@ -67,43 +67,65 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         Instance that represents each bag in the first step: the mean of the bag, a random instance,
         or a given row of ``X.instances``. "auto" compares the mean with the highest instances under
         a screened direction, see :class:`MISVC`, and keeps the lower objective.
-    {n_init}
-    {step_tol}
-    {max_iter}
-    {class_weight: C}
-    {random_state: random starts}
-    {n_jobs: starts}
-    {verbose: the objective after each step}
+    n_init : int, default=1
+        Number of starts; those after the first are random. The lowest objective is kept.
+    tol : float or "auto", default="auto"
+        Relative decrease and duality gap at which to stop. "auto" is 1e-6; for rows with over two
+        million numbers, 5e-4.
+    max_iter : int, default=100
+        Maximum number of steps.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    random_state : int, RandomState instance or None, default=None
+        Determines random starts.
+    n_jobs : int, default=None
+        Number of parallel jobs over starts. None means 1 unless in a :obj:`joblib.parallel_config`
+        context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
 
     Attributes
     ----------
-    {classes_}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     categories_ : ndarray of shape (n_classes,)
         The classes of the training bags in their order.
-    {coef_: (1, n_features)}
+    coef_ : ndarray of shape (1, n_features)
+        Weights; only for the linear kernel.
     thresholds_ : ndarray of shape (n_classes - 1,)
         The thresholds, increasing.
-    {witnesses_: (n_bags,)}
-    {objective_: float}
-    {objective_history_: ndarray of shape (n_iter_,)}
-    {start_objectives_: (n_starts,)}
-    {dual_gap_: float}
-    {n_iter_: int}
-    {converged_: bool}
+    witnesses_ : ndarray of shape (n_bags,)
+        Row of the highest instance of each training bag.
+    objective_ : float
+        Value of the problem above.
+    objective_history_ : ndarray of shape (n_iter_,)
+        The value after each step; it never increases.
+    start_objectives_ : ndarray of shape (n_starts,)
+        The value that each start reached.
+    dual_gap_ : float
+        Duality gap of the last convex step, in units of the objective.
+    n_iter_ : int
+        Number of steps.
+    converged_ : bool
+        Whether the procedure converged.
     n_passes_ : int
         Number of passes over the instances.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
     ValueError
         In ``fit``, for fewer than two classes, or a label that is not in ``categories``.
-    {SolverError}
+    milearn.exceptions.SolverError
+        If a dual problem is not solved: scale the features.
 
     Warns
     -----
-    {ConvergenceWarning}
+    ConvergenceWarning
+        If and only if ``converged_`` is False.
 
     See Also
     --------
@@ -123,7 +145,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     ----------
     .. [1] A. Shashua, A. Levin. Ranking with large margin principle: two approaches. NIPS 2002.
     .. [2] W. Chu, S. S. Keerthi. Support vector ordinal regression. Neural Computation 19(3), 2007.
-    {andrews2003: 3}
+    .. [3] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for Multiple-Instance
+       Learning. NIPS 15, 2003.
 
     Examples
     --------

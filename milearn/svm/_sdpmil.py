@@ -57,29 +57,48 @@ class SDPMIL(BaseMISVM, BagClassifier):
         "tight" also optimises over a mixture of selections [2]_, which gives a lower bound.
     polish : bool, default=False
         Whether to continue with the concave-convex procedure.
-    {kernel}
-    {gamma}
+    kernel : str or callable, default="rbf"
+        Kernel between instances: a name of scikit-learn ("linear", "rbf", "poly", ...) or a
+        callable. The negative part of an indefinite kernel is dropped with a warning.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
     n_components : int, "auto" or None, default="auto"
         Maximum number of columns of a factor of the kernel matrix in the relaxation. None uses the
         whole matrix. "auto" is None for the linear kernel and for up to 6,600 instances in up to
         500 bags, and 100 otherwise. Above 6,600 instances these are landmarks for the whole fit.
-    {step_tol}
+    tol : float or "auto", default="auto"
+        Relative decrease and duality gap at which to stop. "auto" is 1e-6; for rows with over two
+        million numbers, 5e-4.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
-    {class_weight: C}
-    {pos_label}
-    {n_jobs: classes}
-    {verbose: the objective after rounding and after each step}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
+    n_jobs : int, default=None
+        Number of parallel jobs over classes. None means 1 unless in a :obj:`joblib.parallel_config`
+        context; -1 means all processors.
+    verbose : bool or int, default=False
+        Whether to print the objective after rounding and after each step.
 
     Attributes
     ----------
-    {classes_}
-    {coef_: (1, n_features) or (n_classes, n_features)}
-    {dual_coef_: (1, n_support) or (n_classes, n_support)}
-    {support_}
-    {support_vectors_: the linear kernel}
-    {intercept_: (1,) or (n_classes,)}
-    {gamma_: the linear kernel}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights; only for the linear kernel.
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        Coefficients of the support vectors; only for other kernels.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors, or of the landmarks.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The support vectors; not set for the linear kernel.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constant b.
+    gamma_ : float
+        Resolved value of ``gamma``; not set for the linear kernel.
     eta_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Relaxed selection of each instance of a positive bag; 1 for instances of negative bags.
     selected_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
@@ -106,8 +125,10 @@ class SDPMIL(BaseMISVM, BagClassifier):
         Number of passes over the instances.
     n_components_ : int or None
         Number of columns or landmarks; None if not restricted.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------
@@ -118,7 +139,8 @@ class SDPMIL(BaseMISVM, BagClassifier):
 
     Warns
     -----
-    {ConvergenceWarning}
+    ConvergenceWarning
+        If and only if ``converged_`` is False.
 
     See Also
     --------

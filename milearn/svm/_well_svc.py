@@ -57,25 +57,36 @@ class WellSVC(BagClassifier):
     ----------
     C : float, default=10.0
         Cost of a slack relative to the norm of w. Must be positive.
-    {kernel}
-    {gamma}
+    kernel : str or callable, default="rbf"
+        Kernel between instances: a name of scikit-learn ("linear", "rbf", "poly", ...) or a
+        callable. The negative part of an indefinite kernel is dropped with a warning.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
     tol : float, default=1e-3
         Relative precision of the value of the relaxation.
     max_iter : int, default=50
         Maximum number of selections.
-    {class_weight: C}
-    {pos_label}
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    pos_label : label, default=None
+        The class of which one instance makes a bag positive. By default, ``classes_[1]``, with a
+        warning for strings. Scores belong to ``classes_[1]`` in both cases. Three or more classes
+        are each positive in turn.
 
     Attributes
     ----------
-    {classes_}
-    {coef_: (1, n_features) or (n_classes, n_features)}
-    {dual_coef_: (1, n_support) or (n_classes, n_support)}
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights; only for the linear kernel.
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        Coefficients of the support vectors; only for other kernels.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; not set for the linear kernel.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Training instances with a nonzero coefficient; not set for the linear kernel.
-    {intercept_: (1,) or (n_classes,)}
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constant b.
     gamma_ : float
         Resolved value of ``gamma``.
     mixture_ : ndarray of shape (n_selections,), or list of them
@@ -92,8 +103,10 @@ class WellSVC(BagClassifier):
         Number of selections.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the value of the relaxation has converged.
-    {n_features_in_}
-    {feature_names_in_}
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if any.
 
     Raises
     ------

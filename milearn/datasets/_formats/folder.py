@@ -504,7 +504,7 @@ def load_bag_folder(
         memory.
     n_jobs : int, default=None
         Number of threads that read files. None means 1 unless in a :func:`joblib.parallel_config`
-        context, -1 means one per processor. The HDF5 library always reads one file at a time.
+        context; -1 means one per processor. The HDF5 library always reads one file at a time.
     verbose : bool, default=False
         Whether to show a progress bar on stderr, for which tqdm has to be installed.
 

@@ -92,4 +92,4 @@ def test_stmil_lowers_its_own_objective(problem):
     assert value(found) == pytest.approx(found.objective, rel=1e-6)
     signs = -signs
     limited = solve_transductive(kernel, patterns, (rows, costs, signs), max_iter=1, **OPTIONS)
-    assert not limited.converged
+    assert limited.stopped == "max_iter"
