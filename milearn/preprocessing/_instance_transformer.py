@@ -365,7 +365,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             return self
         labels = None
         if y is not None:
-            labels = np.atleast_1d(y)
+            labels = np.atleast_1d(np.asarray(y))
             check_n_labels(labels, bags)
             labels = labels[bags.bag_index]
         routed = routed_fit_params(self, "transformer", inner, params, bags)

@@ -333,6 +333,7 @@ def test_many_instances_have_landmarks():
     np.testing.assert_allclose(
         model.decision_function(bags),
         calibration.slope * known.decision_function(scaled) + calibration.constant,
+        rtol=1e-6,  # the gap of a convex step
     )
 
 

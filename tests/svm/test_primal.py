@@ -139,8 +139,7 @@ def test_fitted_attributes_do_not_depend_on_the_size_of_the_data(model):
         fitted = clone(model).fit(bags, y)
         known.append({name for name in vars(fitted) if name.endswith("_")})
         assert fitted.coef_.shape == (1, n_features)
-        # Coupled bags go to the dual if they are few.
-        assert (fitted.n_passes_ == 0) == (n_bags == 20 and "Coupled" in type(model).__name__)
+        assert fitted.n_passes_ > 0
         # Instances that tie differ by rounding.
         of_instances = "predict_instances" if is_regressor(fitted) else "instance_decision_function"
         scores = getattr(fitted, of_instances)(bags)
