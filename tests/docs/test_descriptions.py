@@ -1,4 +1,4 @@
-"""What many estimators document in the same words, which each docstring writes out."""
+"""Descriptions that many estimators share, which each docstring writes out."""
 
 from __future__ import annotations
 
