@@ -7,11 +7,12 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn.baselines import SparseMISVC
+from milearn.baselines import SparseMISVC, _sparse_misvc
 from tests.toys import two_level_bags
 
 VARIANTS = pytest.mark.parametrize("variant", ["smil", "stmil", "sbmil"])
@@ -142,6 +143,13 @@ def test_stmil_takes_weights_for_repetitions_where_scores_are_zero(seed):
         np.testing.assert_allclose(again.objective_, objective, rtol=1e-6)
         # Of a bag whose highest score is zero, rounding chooses the predicted class.
         np.testing.assert_allclose(again.instance_decision_function(bags), scores, atol=1e-9)
+
+
+def test_a_gap_that_is_missed_is_told(monkeypatch):
+    monkeypatch.setattr(_sparse_misvc, "_GAP_TOL", -1.0)
+    with pytest.warns(ConvergenceWarning, match="was solved to a relative duality gap of"):
+        model = SparseMISVC(variant="smil").fit(*sparse_bags())
+    assert model.dual_gap_ >= 0
 
 
 def test_an_indefinite_kernel_loses_its_negative_part():

@@ -30,7 +30,7 @@ Matrix = Any  # an ndarray or a CSR matrix
 _ZERO = 1e-6
 
 
-@dataclass(frozen=True)
+@dataclass
 class MarginSolution:
     """A solution as a combination of instances."""
 
