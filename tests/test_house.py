@@ -88,6 +88,7 @@ def sources_of(folder):
     texts = [
         (path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
         for path in sorted((ROOT / folder).rglob("*.py"))
+        if "results" not in path.parts
     ]
     return [(path, text, ast.parse(text)) for path, text in texts]
 
