@@ -65,6 +65,7 @@ NARROW = {
 }
 # Filters of warnings belong to the process and not to the thread: code of a fit has none.
 CATCHES_WARNINGS = {
+    "milearn/model_selection/_compare.py": "p-values are computed outside of the fits",
     "milearn/utils/_checks.py": "checks look at the warnings of a fit",
     "milearn/utils/estimator_checks.py": "checks fit tiny data that need not converge",
     "milearn/datasets/": "readers run before any fit",

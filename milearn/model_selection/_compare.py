@@ -257,12 +257,15 @@ def _wilcoxon_holm(values: np.ndarray, tie: float) -> np.ndarray:
     pairs = (values[:, first] - values[:, second]).T
     # Equal differences have equal ranks in any unit, and those near zero are zero.
     sizes = [_levels(np.append(np.abs(each), 0.0), 2.0 * tie)[:-1] for each in pairs]
-    plain = np.array(
-        [
-            wilcoxon(each, zero_method="zsplit").pvalue if each.any() else 1.0
-            for each in np.sign(pairs) * sizes
-        ]
-    )
+    with warnings.catch_warnings():
+        # Older versions of SciPy warn of few data sets, which the docstring names.
+        warnings.filterwarnings("ignore", "Sample size too small", UserWarning)
+        plain = np.array(
+            [
+                wilcoxon(each, zero_method="zsplit").pvalue if each.any() else 1.0
+                for each in np.sign(pairs) * sizes
+            ]
+        )
     order = np.argsort(plain, kind="stable")
     factors = np.arange(len(plain), 0, -1)
     corrected = np.empty_like(plain)

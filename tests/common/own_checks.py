@@ -202,10 +202,12 @@ def check_output_configuration(estimator: Any, problem: Problem) -> None:
     fitted, expected = reference(estimator, problem)
     with config_context(transform_output="pandas"):
         assert_close(expected, outputs_of(fitted, problem.X), SAME, "outputs with pandas")
-    with config_context(transform_output="polars"):
+    # With NumPy 1, polars makes no array of a frame without columns.
+    other = "pandas" if np.__version__.startswith("1.") else "polars"
+    with config_context(transform_output=other):
         again = fitted_on(estimator, problem.X, problem.y)
         found = fit_outputs(again, problem.X)
-    assert_close(comparable(fitted, expected), found, SAME, "fit and outputs with polars")
+    assert_close(comparable(fitted, expected), found, SAME, f"fit and outputs with {other}")
 
 
 # -- warnings ------------------------------------------------------------------------------------
