@@ -77,7 +77,11 @@ def file_name_in_errors(path: Any, kind: str | None = None) -> Iterator[None]:
     except Exception as error:
         if kind is None or isinstance(error, (ImportError, MemoryError)):
             raise
+        what = type(error).__name__
+        # The text of an error of liac-arff may itself be an error.
+        with contextlib.suppress(Exception):
+            what += f": {error}"
         raise BagFileError(
-            f"{path}: it cannot be read as {kind} ({type(error).__name__}: {error}); check the "
-            "format, or fetch or save the file again."
+            f"{path}: it cannot be read as {kind} ({what}); check the format, or fetch or save the "
+            "file again."
         ) from error

@@ -15,6 +15,7 @@ from scipy.sparse import csc_array
 
 from milearn import Bags
 from milearn.datasets import BagFileError, load_bags, save_bags
+from milearn.datasets._errors import file_name_in_errors
 from milearn.survival import survival_outcomes
 
 
@@ -132,6 +133,20 @@ def test_one_clear_sentence(tmp_path, monkeypatch, name):
     assert str(caught.value).startswith(f"{path}: {sentence}")
     assert str(caught.value).endswith(".")
     assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_an_error_without_a_text_is_named():
+    """Such as those of liac-arff, whose texts are formats."""
+
+    class Untold(Exception):
+        def __str__(self):
+            return "%n" % 1
+
+    with (
+        pytest.raises(BagFileError, match=r"^x: it cannot be read as arff \(Untold\)"),
+        file_name_in_errors("x", "arff"),
+    ):
+        raise Untold
 
 
 def test_no_such_file(tmp_path):
