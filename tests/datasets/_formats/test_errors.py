@@ -140,7 +140,7 @@ def test_an_error_without_a_text_is_named():
 
     class Untold(Exception):
         def __str__(self):
-            return "%n" % 1
+            raise ValueError("unsupported format")
 
     with (
         pytest.raises(BagFileError, match=r"^x: it cannot be read as arff \(Untold\)"),
