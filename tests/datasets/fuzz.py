@@ -14,6 +14,7 @@ import math
 import pickle
 import random
 import re
+import resource
 import shutil
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from milearn.datasets._formats.io import FORMATS
 from tests.datasets._formats.test_formats import DENSE, ROUND_TRIPS, SPARSE
 
 _MAX_SIZE = 1 << 16
+_MEMORY = 1 << 33
 # Limits of the types that readers convert to, one beyond them, and what only looks like a number.
 _EXTREMES = (
     "0", "-1", "-0", "127", "128", "255", "256", "32767", "65536", "2147483647", "2147483648",
@@ -201,6 +203,8 @@ def main():
     parser.add_argument("--files", type=float, default=math.inf, help="stop after so many files")
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     given = parser.parse_args()
+    # What would fill the memory of the computer is an error of the file.
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     # What ends the whole process leaves the folder, and in it the file that did.
     folder = Path(tempfile.mkdtemp())
     print(f"seed {given.seed}, files in {folder}", flush=True)

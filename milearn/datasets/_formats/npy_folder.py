@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..._bags.rows_on_disk import row_blocks
-from .record import BagRecord, arrays_of, record_of
+from .record import BagRecord, arrays_of, check_size, record_of
 
 HEAD = "bags.json"
 # Arrays with entries per instance or link; arrays with entries per bag are always loaded.
@@ -34,6 +34,7 @@ def read_npy_folder(path: Path, *, mmap: bool = False) -> BagRecord:
         # The header of a foreign folder must not refer to files outside of the folder.
         file = path / Path(entry["file"]).name
         values = np.load(file, mmap_mode="r", allow_pickle=False)
+        check_size(key, values.size, values.dtype, file.stat().st_size)
         in_file = mmap and key.startswith(_MAPPED) and values.size
         arrays[key] = values if in_file else np.array(values)
     return record_of(arrays)

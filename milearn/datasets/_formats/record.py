@@ -358,10 +358,18 @@ def npz_header(archive: Any, name: str) -> tuple[tuple[int, ...], np.dtype]:
     with archive.zip.open(f"{name}.npy") as member:
         version = min(np.lib.format.read_magic(member)[0], 2)
         shape, _, dtype = getattr(np.lib.format, f"read_array_header_{version}_0")(member)
-    # A damaged header must not allocate memory for more values than the archive contains.
-    if math.prod(shape) * dtype.itemsize > archive.zip.getinfo(f"{name}.npy").file_size:
-        raise ContentError(f"the array {name!r} is truncated; fetch or save the file again.")
+    check_size(name, math.prod(shape), dtype, archive.zip.getinfo(f"{name}.npy").file_size)
     return shape, dtype
+
+
+def check_size(name: str, n_values: int, dtype: np.dtype, n_bytes: int) -> None:
+    """Raise an error for a header with more values than ``n_bytes`` of a file can hold.
+
+    A damaged header must not allocate memory. Values of no bytes, which are empty texts, would
+    otherwise be as many as the header says.
+    """
+    if n_values * max(dtype.itemsize, 1) > n_bytes:
+        raise ContentError(f"the array {name!r} is truncated; fetch or save the file again.")
 
 
 def write_npz(path: Path, record: BagRecord, file: BinaryIO) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,15 @@ from milearn.survival import survival_outcomes
 def npz(**arrays):
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def promise(name, dtype):
+    """Two bags and an array with a header that has no values: texts of no bytes need none."""
+    buffer = io.BytesIO(npz(instances=np.ones((3, 2)), bag_offsets=np.array([0, 3])))
+    header = {"descr": dtype, "fortran_order": False, "shape": (2**31,)}
+    with zipfile.ZipFile(buffer, "a") as archive, archive.open(f"{name}.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, header)
     return buffer.getvalue()
 
 
@@ -69,6 +79,8 @@ CASES = {
     "text.mat": (b"hello there", "it cannot be read as mat ("),
     "cut.svmlight": (b"1 qid:1 1:2 3\n", "it cannot be read as svmlight (ValueError: "),
     "prose.svmlight": (b"Dear reader,\n", "it cannot be read as svmlight (ValueError: "),
+    "promise.npz": (promise("feature_names", "<U0"),
+                    "the array 'feature_names' is truncated; fetch or save the file again."),
     # -- pickles
     "object.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]),
                        y=np.array([_Bomb()], dtype=object)), PICKLE),
