@@ -1,6 +1,7 @@
 """Multiple-instance learning for scikit-learn."""
 
 from ._bags.container import Bags
+from ._version import __version__
 from .auto import MIClassifier, MIRegressor
 from .cluster import BAMIC, M3IC
 from .ensemble import DPBoost, LPBoost
@@ -13,8 +14,6 @@ from .svm import (
     CoupledMISVR,
     InstanceMISVC,
 )
-
-__version__ = "0.3.0"
 
 __all__ = [
     "BAMIC",

@@ -6,13 +6,14 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, ClusterMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._bags import Bags
 from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
 from ._fit.validation import STORED_FLOATS, validate_bags, warn_of_matrix
+from ._version import VersionedEstimator
 
 __all__ = [
     "BagClassifier",
@@ -27,7 +28,7 @@ __all__ = [
 _EQUAL = 1e-7
 
 
-class BagEstimator(BaseEstimator):
+class BagEstimator(VersionedEstimator):
     """Base class of all estimators.
 
     ``fit`` calls :meth:`_validate_fit`, which sets no attributes, and ends with

@@ -24,7 +24,7 @@ SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "daqp", "piqp"}
 # A module imports from its own group and from groups in rows above; groups in one row do not know
 # each other. The empty name is that of milearn/__init__.py.
 LAYERS = (
-    ("exceptions", "_bags", "_compat"),
+    ("exceptions", "_bags", "_compat", "_version"),
     ("_constraints", "_kernels"),
     ("_solvers.common",),
     (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
@@ -16,9 +16,10 @@ from .._bags.rows_on_disk import row_blocks
 from .._bags.threads import inner_matrices
 from .._compat import output_container
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
+from .._version import VersionedEstimator
 
 
-class _Columns(BaseEstimator):
+class _Columns(VersionedEstimator):
     """Base class: which columns of ``bag_data`` are used, and their kinds."""
 
     columns: Any

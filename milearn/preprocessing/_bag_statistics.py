@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
@@ -25,12 +25,13 @@ from .._bags.segments import (
 )
 from .._fit.validation import STORED_FLOATS, validate_bags
 from .._solvers.discriminant.superquantile import counts_of, means_of_highest
+from .._version import VersionedEstimator
 
 _NAMES = ("min", "max", "mean", "std", "sum", "count", "median")
 _TAIL = re.compile(r"(top|bottom) (\d+(?:\.\d+)?)%")
 
 
-class BagStatistics(TransformerMixin, BaseEstimator):
+class BagStatistics(TransformerMixin, VersionedEstimator):
     r"""Represent each bag by statistics of its instances.
 
     The statistics are computed separately for each feature of a bag with the instances

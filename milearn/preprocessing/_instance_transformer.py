@@ -40,6 +40,7 @@ from .._fit.validation import (
     validate_sample_weight,
 )
 from .._kernels.centring import exact_factors
+from .._version import VersionedEstimator
 
 # Steps whose output has the NaN of their input: scalers, selectors of features and "passthrough".
 _KEEP_NAN = (OneToOneFeatureMixin, SelectorMixin, str)
@@ -166,7 +167,7 @@ def routed_fit_params(
 _FITTED_IN_BLOCKS = (MaxAbsScaler, MinMaxScaler, StandardScaler)
 
 
-class _MatrixTransformer(TransformerMixin, BaseEstimator):
+class _MatrixTransformer(TransformerMixin, VersionedEstimator):
     # scikit-learn's set_output wraps the methods that are defined in a class itself. Methods for
     # plain matrices are in this class, and those for bags in a class that is not wrapped. So a
     # matrix can become a data frame, but Bags stay Bags.

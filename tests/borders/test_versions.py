@@ -1,0 +1,52 @@
+"""A model of another version says so when it is loaded."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.pipeline import make_pipeline
+
+from milearn import Bags, _version
+from milearn.preprocessing import AppendBagData, BagData, BagStatistics, InstanceTransformer
+from milearn.svm import MISVC
+
+X = Bags.from_list([[[0.0, 1.0], [2.0, 0.0]], [[3.0, 3.0]], [[-1.0, 1.0]], [[4.0, 2.0]]])
+X = X.with_bag_data({"age": [1.0, 2.0, 3.0, 4.0]})
+Y = np.array([0, 1, 0, 1])
+MODELS = [
+    MISVC(),
+    InstanceTransformer(),
+    BagStatistics(),
+    BagData(),
+    AppendBagData(),
+    make_pipeline(InstanceTransformer(), MISVC()),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_model_of_an_older_version_warns_with_both_versions(model, monkeypatch):
+    fitted = model.fit(X, Y)
+    monkeypatch.setattr(_version, "__version__", "0.4.1")
+    old = pickle.dumps(fitted)
+    monkeypatch.setattr(_version, "__version__", "0.9.0")
+    with pytest.warns(InconsistentVersionWarning, match=r"from version 0\.4\.1 when using version"):
+        loaded = pickle.loads(old)
+    # It was fitted and saved again: the version is that of the last pickle.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pickle.loads(pickle.dumps(loaded))
+        copy.deepcopy(loaded), copy.copy(loaded)
+
+
+def test_a_model_from_before_the_version_was_stored_warns():
+    state = dict(vars(MISVC().fit(X, Y)))
+    loaded = MISVC.__new__(MISVC)
+    with pytest.warns(InconsistentVersionWarning, match=r"MISVC of milearn from version pre-0\.4"):
+        loaded.__setstate__(state)
+    assert (loaded.predict(X) == Y).all()
+    assert not hasattr(loaded, "_milearn_version")
