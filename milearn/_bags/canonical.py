@@ -283,16 +283,6 @@ def frame_column(df: Any, name: Any) -> np.ndarray:
     return as_floats(values, f"Column {name!r}")
 
 
-def block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
-    if all(graph is None for graph in graphs):
-        return None
-    blocks = [
-        sparse.csr_array((size, size)) if graph is None else graph
-        for graph, size in zip(graphs, sizes, strict=True)
-    ]
-    return canonical_csr(sparse.block_diag(blocks, format="csr"))
-
-
 def row_range(matrix: Any, first: int, last: int) -> Any:
     """Rows ``first`` to ``last``, without the copy that slicing a sparse matrix makes."""
     if not sparse.issparse(matrix):
@@ -315,6 +305,8 @@ def read_only(matrix: Any) -> Any:
     """A read-only view of an array or of the parts of a CSR matrix."""
     if matrix is None:
         return None
+    if isinstance(matrix, dict):
+        return {name: read_only(each) for name, each in matrix.items()}
     if not sparse.issparse(matrix):
         view = matrix.view()
         view.flags.writeable = False

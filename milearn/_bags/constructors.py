@@ -14,16 +14,16 @@ from .annotations import (
     bag_columns,
     canonical_data,
     data_of_blocks,
+    entries_of_groups,
     entry_of_groups,
     frame_data,
-    joined_data,
+    joined,
     taken_rows,
 )
 from .arrow import arrow_table, read_nested
 from .canonical import (
     as_array,
     as_floats,
-    block_diagonal,
     canonical_csr,
     canonical_matrix,
     check_columns,
@@ -538,19 +538,14 @@ default=None
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
-        columns = {
-            name: entry_of_groups(
-                values, codes, order[offsets[:-1]], names, f"entries of bag_data[{name!r}]"
-            )
-            for name, values in canonical_data(bag_data, len(codes), "bag_data", "instance").items()
-        }
+        columns = canonical_data(bag_data, len(codes), "bag_data", "instance")
         stays_on_disk = rows is order and is_mapped(matrix)
         bags: Any = cls(
             matrix if stays_on_disk else matrix[rows],
             offsets,
             feature_names=feature_names,
             instance_data=taken_rows(canonical_data(instance_data, len(codes)), rows),
-            bag_data=columns,
+            bag_data=entries_of_groups(columns, codes, order[offsets[:-1]], names),
         )
         if stays_on_disk:
             bags = bags._changed(instances=LazyRows.of_groups(matrix, codes))
@@ -619,10 +614,9 @@ default=None
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
         columns = bag_columns(bag_data)
         data = frame_data(df, instance_data, "instance_data")
-        of_bags = frame_data(df, columns, "bag_data")
         named = list(df.columns)
-        taken = [(instance_data or {}).values(), columns.values()]
-        reserved = [bag, label, *chain.from_iterable(map(to_list, chain(*taken)))]
+        taken = map(to_list, [*(instance_data or {}).values(), *columns.values()])
+        reserved = [bag, label, *chain.from_iterable(taken)]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:
@@ -634,7 +628,7 @@ default=None
             return_ids=True,
             feature_names=chosen if all(isinstance(name, str) for name in chosen) else None,
             instance_data=data,
-            bag_data=of_bags,
+            bag_data=frame_data(df, columns, "bag_data"),
         )
         labels = None if label is None else label_of_bags(df[label], keys)
         return with_extras(bags, label is not None, labels, return_ids, ids)
@@ -803,15 +797,11 @@ default=None
             )
         names = [None if p.feature_names is None else p.feature_names.tolist() for p in parts]
         matrix = stack_matrices([part.instances for part in parts])
-        sizes, n_instances = [len(part) for part in parts], [part.n_instances for part in parts]
         return parts[0]._changed(
             instances=canonical_csr(matrix) if sparse.issparse(matrix) else matrix,
             offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
-            bag_graph=block_diagonal([part.bag_graph for part in parts], sizes),
-            instance_graph=block_diagonal([part.instance_graph for part in parts], n_instances),
             feature_names=parts[0].feature_names if names.count(names[0]) == len(names) else None,
-            instance_data=joined_data([part.instance_data for part in parts], "instance_data"),
-            bag_data=joined_data([part.bag_data for part in parts], "bag_data"),
+            **joined(parts),
         )
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .._bags import Bags
+from .._bags.annotations import NO_ANNOTATIONS
 from .._bags.blocks import BLOCK_BYTES, Block, PassSource, stacked
 from .._bags.remote import RemoteRows, refusal
 from .._bags.rows_on_disk import LazyRows
@@ -64,7 +65,7 @@ def in_files(bags: Bags) -> bool:
 
 def without_annotations(bags: Bags) -> Bags:
     """Bags without graphs and data."""
-    return bags._changed(bag_graph=None, instance_graph=None, instance_data={}, bag_data={})
+    return bags._changed(**NO_ANNOTATIONS)
 
 
 class _OtherWorkers(SchedulerPlugin):
@@ -571,7 +572,7 @@ class DistributedBags(Bags):
     def _of(cls, partitions: Partitions, description: dict[str, Any], bag_data: Any = ()) -> Self:
         rows, made = PartitionedRows(partitions, description), object.__new__(cls)
         names = description["feature_names"]
-        made._keep(rows, rows.offsets, None, None, names, {}, dict(bag_data))
+        made._keep(rows, rows.offsets, names, **NO_ANNOTATIONS | {"bag_data": dict(bag_data)})
         return made
 
     @classmethod
@@ -732,7 +733,7 @@ class DistributedBags(Bags):
             The selected bags in their order.
         """
         found = self._rows.here if self._rows.is_small else self._rows.compute()
-        return found._changed(bag_data=self._bag_data, feature_names=self._feature_names)
+        return found._changed(bag_data=dict(self.bag_data), feature_names=self._feature_names)
 
     def _block(self, position: int) -> Any:
         picked: Any = self._take_range(position, position + 1)
