@@ -20,7 +20,7 @@ from .annotations import (
     joined,
     taken_rows,
 )
-from .arrow import arrow_table, read_nested
+from .arrow import read_nested
 from .canonical import (
     as_array,
     as_floats,
@@ -704,15 +704,8 @@ default=None
         >>> X.sizes, ids.tolist()
         (array([2, 1]), ['a', 'b'])
         """
-        parts, labels, ids = read_nested(
-            arrow_table(data),
-            bag=bag,
-            label=label,
-            features=features,
-            instance_data=instance_data,
-            bag_data=None if bag_data is None else bag_columns(bag_data),
-            empty=empty,
-        )
+        columns = None if bag_data is None else bag_columns(bag_data)
+        parts, labels, ids = read_nested(data, bag, label, features, instance_data, columns, empty)
         return with_extras(cls(**parts), label is not None, labels, return_ids, ids)
 
     @classmethod
