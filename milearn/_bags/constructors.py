@@ -630,7 +630,7 @@ default=None
             instance_data=data,
             bag_data=frame_data(df, columns, "bag_data"),
         )
-        labels = None if label is None else label_of_bags(df[label], keys)
+        labels = None if label is None else label_of_bags(df[label].to_numpy(), keys)
         return with_extras(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
@@ -798,10 +798,10 @@ default=None
         )
 
 
-def label_of_bags(column: Any, keys: Sequence[Any]) -> np.ndarray:
+def label_of_bags(labels: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys)
-    return entry_of_groups(column.to_numpy(), codes, order[offsets[:-1]], names, "labels")
+    return entry_of_groups(labels, codes, order[offsets[:-1]], names, "labels")
 
 
 def with_extras(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:

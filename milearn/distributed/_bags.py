@@ -24,7 +24,7 @@ from sklearn.utils import Bunch
 from .._bags import Bags
 from .._bags.annotations import NO_ANNOTATIONS
 from .._bags.blocks import BLOCK_BYTES, Block, PassSource, stacked
-from .._bags.remote import RemoteRows, refusal
+from .._bags.remote import refusal
 from .._bags.rows_on_disk import LazyRows
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
@@ -393,7 +393,7 @@ class Partitions:
     local_bytes: int
 
 
-class PartitionedRows(RemoteRows):
+class PartitionedRows:
     """The rows of selected bags of partitions.
 
     Parameters
@@ -404,6 +404,9 @@ class PartitionedRows(RemoteRows):
     positions : ndarray of shape (n_bags,), default=None
         Positions of the selected bags. By default, all bags are selected.
     """
+
+    ndim = 2
+    nbytes = 0  # in this process
 
     def __init__(
         self,
@@ -422,6 +425,13 @@ class PartitionedRows(RemoteRows):
         """The rows of some of the bags."""
         known = np.arange(len(self.offsets) - 1) if self.positions is None else self.positions
         return PartitionedRows(self.partitions, self.description, known[positions])
+
+    def merged(self, order: np.ndarray, groups: np.ndarray) -> NoReturn:
+        """Not supported, because the instances are not in this process."""
+        raise TypeError(refusal("merge"))
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        raise TypeError(refusal("This"))
 
     @property
     def is_small(self) -> bool:

@@ -14,11 +14,10 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.annotations import entry_of_groups
 from ..._bags.canonical import is_missing
-from ..._bags.constructors import bags_of_texts
+from ..._bags.constructors import bags_of_texts, label_of_bags
 from ..._bags.rows_on_disk import holds_text
-from ..._bags.segments import group_by_id, offsets_of
+from ..._bags.segments import offsets_of
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
 from .text import MISSING, number_text
@@ -166,14 +165,14 @@ def group_rows(
         bag_ids,
         return_ids=True,
         feature_names=feature_names,
+        instance_data=row_fields,
         bag_data=bag_data,
     )
-    record = BagRecord(bags, fields={"bag_names": np.array([str(name) for name in ids])})
-    names, codes, order, offsets = group_by_id(bag_ids)
+    fields = {"bag_names": np.array([str(name) for name in ids]), **bags.instance_data}
+    record = BagRecord(bags._changed(instance_data={}), fields=fields)
     if labels is not None:
-        parts = np.asarray(labels, dtype=object), codes, order[offsets[:-1]], names, "labels"
-        record.set_labels(make_bags_of(entry_of_groups, *parts))
-    record.fields |= {name: values[order] for name, values in (row_fields or {}).items()}
+        cells = np.asarray(labels, dtype=object)
+        record.set_labels(make_bags_of(label_of_bags, cells, bag_ids))
     return record
 
 
