@@ -20,7 +20,6 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
-from ..._bags.canonical import is_missing
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
 from ..._fit.outcomes import survival_outcomes
@@ -28,7 +27,7 @@ from .._errors import BagFileError, ContentError, file_name_in_errors
 from .npy_folder import new_folder, read_npy_folder, write_arrays
 from .record import BagRecord, column_of, encode_labels, float_type, make_bags_of, npz_header
 from .table import as_frame, read_frame
-from .text import check_column, quoted_names
+from .text import check_column, is_gap, quoted_names
 
 # Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id repertoire_id slide_id slide filename file image_id name id"
@@ -219,7 +218,7 @@ def _cell(part: str, column: Any, cells: dict[str, Any]) -> tuple[Any, str | Non
     """The entry of a bag for a part, and what is wrong with it."""
     if isinstance(column, tuple):
         return _outcome(column, *(cells[name] for name in column))
-    empty = part != "label" and _is_empty(cells[column])
+    empty = part != "label" and is_gap(cells[column])
     return cells[column], f"the column {column!r} for {part}= is empty" if empty else None
 
 
@@ -291,13 +290,9 @@ def _bag_of_each_row(
     return found[hits.index(max(hits))]
 
 
-def _is_empty(value: Any) -> bool:
-    return is_missing(value) or str(value).strip() == ""
-
-
 def _bag_name(value: Any, known: set[str]) -> str | None:
     """A cell as the name of a bag, without folder and suffix unless files have them."""
-    if _is_empty(value):
+    if is_gap(value):
         return None
     # pandas reads a column of integers with a missing value as floats.
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

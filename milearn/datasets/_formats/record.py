@@ -20,7 +20,7 @@ from ..._bags.rows_on_disk import holds_text
 from ..._bags.segments import offsets_of
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
-from .text import MISSING, number_text
+from .text import is_gap, number_text
 
 # The optional contents of a data set, by their names in a Bunch.
 BAG_FIELDS = ("bag_names", "split", "groups", "sample_weight")
@@ -178,7 +178,7 @@ def group_rows(
 
 def column_of(cells: Sequence[Any]) -> np.ndarray:
     """A column of bag_data: whole numbers, numbers, in which gaps are NaN, or texts."""
-    gaps = np.array([is_missing(cell) or cell == "" for cell in cells], dtype=bool)
+    gaps = np.array([is_gap(cell) for cell in cells], dtype=bool)
     known = [cell for cell, gap in zip(cells, gaps, strict=True) if not gap]
     numbers = None if any(isinstance(cell, str) for cell in known) else as_numbers(known)
     if numbers is None or not known:
@@ -200,7 +200,7 @@ def encode_labels(
     class name, with codes 0, 1, ... in the order of ``declared`` or of the sorted names. A missing
     label (None, NaN, an empty cell or ``?``) becomes NaN, which makes the labels float64.
     """
-    missing = np.array([is_missing(label) or str(label).strip() in MISSING for label in labels])
+    missing = np.array([is_gap(label) for label in labels], dtype=bool)
     known = [label for label, gap in zip(labels, missing, strict=True) if not gap]
     numbers, names = as_numbers(known), None
     if numbers is None or (declared is not None and as_numbers(declared) is None):
