@@ -365,36 +365,30 @@ class BagExports:
 
 def bags_html(bags: Any) -> str:
     """A small table: counts, sizes of the bags, type, memory, graphs, data and names."""
-    n_bags, n_features = bags.shape
-    rows = [
-        ("bags", f"{n_bags:,}"),
-        ("instances", f"{bags.n_instances:,}"),
-        ("features", f"{n_features:,}"),
-    ]
-    if n_bags:
-        quantiles = np.quantile(bags.sizes, (0.0, 0.25, 0.5, 0.75, 1.0))
-        rows.append(
-            ("sizes: min, quartiles, max", ", ".join(f"{value:,.6g}" for value in quantiles))
-        )
-    layout = ", CSR" if bags.is_sparse else ""
-    rows.append(("dtype", f"{bags.dtype}{layout}"))
-    rows.append(("memory", f"{bags.nbytes / 1e6:,.3g} MB"))
+    (n_bags, n_features), quartiles = bags.shape, (0.0, 0.25, 0.5, 0.75, 1.0)
+    sizes = np.quantile(bags.sizes, quartiles) if n_bags else []
+    rows = {
+        "bags": f"{n_bags:,}",
+        "instances": f"{bags.n_instances:,}",
+        "features": f"{n_features:,}",
+        "sizes: min, quartiles, max": ", ".join(f"{size:,.6g}" for size in sizes),
+        "dtype": f"{bags.dtype}{', CSR' if bags.is_sparse else ''}",
+        "memory": f"{bags.nbytes / 1e6:,.3g} MB",
+    }
     for name in ("bag_graph", "instance_graph"):
         graph = getattr(bags, name)
         if graph is not None:
-            rows.append((name, f"{graph.nnz:,} entries"))
-    rows += [
-        (f"{kind}[{name!r}]", f"{values.dtype}, shape {values.shape}")
-        for kind in ("instance_data", "bag_data")
-        for name, values in getattr(bags, kind).items()
-    ]
+            rows[name] = f"{graph.nnz:,} entries"
+    for kind in ("instance_data", "bag_data"):
+        for name, values in getattr(bags, kind).items():
+            rows[f"{kind}[{name!r}]"] = f"{values.dtype}, shape {values.shape}"
     names = bags.feature_names
     if names is not None:
         more = f", ... ({len(names) - _NAMES:,} more)" if len(names) > _NAMES else ""
-        rows.append(("feature names", ", ".join(names[:_NAMES]) + more))
+        rows["feature names"] = ", ".join(names[:_NAMES]) + more
     body = "".join(
         f'<tr><th style="text-align: left">{escape(name)}</th>'
         f'<td style="text-align: left">{escape(value)}</td></tr>'
-        for name, value in rows
+        for name, value in rows.items()
     )
     return f"<table><caption>Bags</caption><tbody>{body}</tbody></table>"

@@ -27,6 +27,7 @@ from .canonical import (
     canonical_csr,
     canonical_matrix,
     check_columns,
+    check_positive,
     frame_column,
     frame_names,
     id_array,
@@ -35,7 +36,6 @@ from .canonical import (
     stack_blocks,
     stack_matrices,
     to_list,
-    whole_number,
 )
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import group_by_id, offsets_of
@@ -104,8 +104,8 @@ class RawConstructors:
         >>> bags.instance_data["start"]
         array([0, 2])
         """
-        length = whole_number("length", length)
-        step = length if step is None else whole_number("step", step)
+        step = length if step is None else step
+        check_positive(length=length, step=step)
         series = [_channels_and_time(values, at, channels_last) for at, values in enumerate(X)]
         if not series:
             raise ValueError("No series were given: pass at least one.")
@@ -192,8 +192,10 @@ class RawConstructors:
         >>> bags[:1].instance_data["coords"].tolist()
         [[0, 0], [2, 0], [0, 2], [2, 2]]
         """
-        height, width = _pair("patch_size", patch_size)
-        down, right = _pair("step", patch_size if step is None else step)
+        step = patch_size if step is None else step
+        check_positive(patch_size=patch_size, step=step)
+        height, width = patch_size if isinstance(patch_size, (list, tuple)) else [patch_size] * 2
+        down, right = step if isinstance(step, (list, tuple)) else [step] * 2
         blocks, corners, first = [], [], None
         for position, image in enumerate(images):
             pixels = _pixels(image, position, (height, width))
@@ -338,12 +340,6 @@ def _channels_and_time(values: Any, position: int, channels_last: bool) -> np.nd
 
 
 # -- images ----------------------------------------------------------------------------------------
-
-
-def _pair(name: str, value: Any) -> tuple[int, int]:
-    """Height and width from one number or two."""
-    first, second = value if isinstance(value, (tuple, list)) else (value, value)
-    return whole_number(name, first), whole_number(name, second)
 
 
 def _pixels(image: Any, position: int, patch: tuple[int, int]) -> np.ndarray:

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.canonical import check_choice, whole_number
+from .._bags.canonical import check_choice, check_positive
 from .._bags.distinct import rows_per_block
 from .._bags.segments import (
     bag_ranges,
@@ -400,7 +400,7 @@ def bag_distances(
     if max_instances is not None:
         if metric != "emd":
             raise ValueError(f'max_instances requires metric="emd", got metric={metric!r}.')
-        max_instances = whole_number("max_instances", max_instances)
+        check_positive(max_instances=max_instances)
     if metric == "emd":
         require_pot()
     left, right = both_sides(X, Y)

@@ -46,8 +46,8 @@ def test_equals_a_loop_over_windows(channels, times, length, step, dtype):
         ([np.ones((1, 5)), np.ones((2, 5))], (2,), ValueError, "Series 1 has 2 channels but"),
         ([[[1, 2], [1]]], (1,), ValueError, "Series 0 has rows of different lengths"),
         ([[["a", "b"]]], (1,), ValueError, "Series 0 holds"),
-        (np.ones((2, 1, 5)), (0,), ValueError, "length=0 must be at least 1"),
-        (np.ones((2, 1, 5)), (2, 0), ValueError, "step=0 must be at least 1"),
+        (np.ones((2, 1, 5)), (0,), ValueError, "length == 0, must be >= 1"),
+        (np.ones((2, 1, 5)), (2, 0), ValueError, "step == 0, must be >= 1"),
     ],
 )
 def test_refuses(X, arguments, error, match):
