@@ -207,6 +207,9 @@ def encode_labels(
         texts = [str(label) for label in known]
         listed = list(declared) if declared is not None else sorted(set(texts))
         position = {name: code for code, name in enumerate(listed)}
+        for text in texts:
+            if text not in position:
+                raise ContentError(f"y holds {text!r}, which is not among target_names.")
         numbers = np.array([position[text] for text in texts], dtype=np.int64)
         names = np.array(listed, dtype=str)
     if not missing.any():
