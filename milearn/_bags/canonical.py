@@ -393,9 +393,10 @@ def bag_positions(key: Any, n_bags: int) -> np.ndarray:
     if keys.size == 0:
         return keys.astype(np.intp)
     try:
-        return np.arange(n_bags)[keys]
+        _ = np.broadcast_to(0, n_bags)[keys]  # which NumPy checks, without memory for all bags
     except IndexError as error:
         raise IndexError(f"Bags are selected by integers or a mask: {error}.") from error
+    return (np.flatnonzero(keys) if keys.dtype == bool else keys.astype(np.intp)) % n_bags
 
 
 def column_key(columns: Any, names: np.ndarray | None) -> Any:
