@@ -110,7 +110,9 @@ class AnnotatedBags:
             instance_data={**arrays, _ROWS: np.arange(len(keys))},
             bag_data=frame_data(adata.obs, columns, "covariates"),
         )
-        labels = None if label_key is None else label_of_bags(adata.obs[label_key], keys)
+        labels = None
+        if label_key is not None:
+            labels = label_of_bags(adata.obs[label_key].to_numpy(), keys)
         return with_extras(bags, label_key is not None, labels, return_ids, ids)
 
     def to_anndata(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .canonical import as_array, check_columns, is_missing, to_list
+from .canonical import as_array, canonical_csr, check_columns, is_missing, to_list
 
 _EXAMPLES = {
     "instance_data": "a dict of arrays with one entry per instance, such as {'coords': array}",
@@ -114,7 +114,54 @@ def frame_data(df: Any, columns: Any, kind: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-def joined_data(parts: Sequence[Mapping[str, np.ndarray]], kind: str) -> dict[str, np.ndarray]:
+# -- annotations of bags: two graphs and two mappings of arrays ------------------------------------
+
+# Those of bags without any, and all their names.
+NO_ANNOTATIONS: dict[str, Any] = {
+    "bag_graph": None,
+    "instance_graph": None,
+    "instance_data": {},
+    "bag_data": {},
+}
+
+
+def selected(annotations: Mapping[str, Any], bags: Any, rows: Any) -> dict[str, Any]:
+    """The annotations of some bags, which have these rows of the instances."""
+    return {
+        "bag_graph": between(annotations["bag_graph"], bags),
+        "instance_graph": between(annotations["instance_graph"], rows),
+        "instance_data": taken_rows(annotations["instance_data"], rows),
+        "bag_data": taken_rows(annotations["bag_data"], bags),
+    }
+
+
+def joined(parts: Sequence[Any]) -> dict[str, Any]:
+    """The annotations of the bags of several containers, one after the other."""
+    n_bags, n_instances = [len(part) for part in parts], [part.n_instances for part in parts]
+    return {
+        "bag_graph": _block_diagonal([part.bag_graph for part in parts], n_bags),
+        "instance_graph": _block_diagonal([part.instance_graph for part in parts], n_instances),
+        "instance_data": _joined_data([part.instance_data for part in parts], "instance_data"),
+        "bag_data": _joined_data([part.bag_data for part in parts], "bag_data"),
+    }
+
+
+def between(graph: Any, chosen: Any) -> Any:
+    """The links of a graph between the chosen nodes."""
+    return None if graph is None else canonical_csr(graph[chosen][:, chosen])
+
+
+def _block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
+    if all(graph is None for graph in graphs):
+        return None
+    blocks = [
+        sparse.csr_array((size, size)) if graph is None else graph
+        for graph, size in zip(graphs, sizes, strict=True)
+    ]
+    return canonical_csr(sparse.block_diag(blocks, format="csr"))
+
+
+def _joined_data(parts: Sequence[Mapping[str, np.ndarray]], kind: str) -> dict[str, np.ndarray]:
     """The concatenated arrays that all parts have."""
     shared = [name for name in parts[0] if all(name in part for part in parts)]
     return {name: _joined(name, [part[name] for part in parts], kind) for name in shared}
@@ -136,7 +183,7 @@ def taken_rows(data: Mapping[str, np.ndarray], rows: Any) -> dict[str, np.ndarra
     return {name: values[rows] for name, values in data.items()}
 
 
-# -- columns of bags in rows of instances ----------------------------------------------------------
+# -- columns of bags in rows of instances, or of groups in bags ------------------------------------
 
 
 def bag_columns(columns: Any) -> dict[str, Any]:
@@ -151,6 +198,20 @@ def bag_columns(columns: Any) -> dict[str, Any]:
             "gives them other names."
         )
     return {name: name for name in columns}
+
+
+def entries_of_groups(
+    columns: Mapping[str, np.ndarray],
+    codes: np.ndarray,
+    first: np.ndarray,
+    names: Sequence[Any],
+    **words: str,
+) -> dict[str, np.ndarray]:
+    """Columns of ``bag_data`` that groups of rows have in common, see :func:`entry_of_groups`."""
+    return {
+        name: entry_of_groups(each, codes, first, names, f"entries of bag_data[{name!r}]", **words)
+        for name, each in columns.items()
+    }
 
 
 def entry_of_groups(

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -59,8 +59,7 @@ def _holds_lists(kind: Any) -> bool:
 
 
 def read_nested(
-    table: Any,
-    *,
+    data: Any,
     bag: str | None,
     label: str | None,
     features: Sequence[str] | None,
@@ -73,6 +72,7 @@ def read_nested(
     See :meth:`milearn.Bags.from_arrow`.
     """
     check_choice("empty", empty, ("raise", "drop"))
+    table = arrow_table(data)
     metadata = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
     if features is None and instance_data is None and metadata:
         features, lists = metadata["features"], metadata["instance_data"]
@@ -83,9 +83,9 @@ def read_nested(
             if field.name not in known:
                 (lists if _holds_lists(field.type) else plain)[field.name] = field.name
         instance_data, bag_data = lists, plain if bag_data is None else bag_data
-    bag_data, data = bag_data or {}, instance_data or {}
-    scalars = [name for name in (bag, label, *bag_data.values()) if name is not None]
-    taken = [name for chosen in data.values() for name in to_list(chosen)]
+    of_bags, of_instances = bag_data or {}, instance_data or {}
+    scalars = [name for name in (bag, label, *of_bags.values()) if name is not None]
+    taken = [name for chosen in of_instances.values() for name in to_list(chosen)]
     if features is None:
         features = [name for name in table.column_names if name not in (*scalars, *taken)]
     if not features:
@@ -105,7 +105,12 @@ def read_nested(
     full = (sizes > 0).all(axis=0)
     if not full.all():
         if empty == "raise":
-            _refuse_empty(ids[~full].tolist())
+            shown, more = ids[~full][:_SHOWN].tolist(), int((~full).sum()) - _SHOWN
+            raise ValueError(
+                f"{more + _SHOWN} bag(s) are without an instance: {', '.join(map(repr, shown))}"
+                f"{f' and {more} more' if more > 0 else ''}. Every bag needs at least one "
+                "instance; remove them, or pass empty='drop'."
+            )
         table, ids, sizes = table.filter(full), ids[full], sizes[:, full]
     keys = ids.tolist()
     missing = next((row for row, key in enumerate(keys) if is_missing(key)), None)
@@ -133,9 +138,9 @@ def read_nested(
             name: _side_by_side([_instances(table, column) for column in chosen])
             if isinstance(chosen, (list, tuple))
             else _instances(table, chosen, numeric=False)
-            for name, chosen in data.items()
+            for name, chosen in of_instances.items()
         },
-        "bag_data": {name: table.column(column).to_numpy() for name, column in bag_data.items()},
+        "bag_data": {name: table.column(column).to_numpy() for name, column in of_bags.items()},
     }
     return parts, None if label is None else table.column(label).to_numpy(), ids
 
@@ -146,27 +151,14 @@ def _sizes(column: Any) -> np.ndarray:
     return compute.fill_null(compute.list_value_length(column), 0).to_numpy()
 
 
-def _refuse_empty(ids: list[Any]) -> NoReturn:
-    shown = ", ".join(map(repr, ids[:_SHOWN]))
-    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    raise ValueError(
-        f"{len(ids)} bag(s) are without an instance: {shown}{more}. Every bag needs at least one "
-        "instance; remove them, or pass empty='drop'."
-    )
-
-
 def _instances(table: Any, name: str, *, numeric: bool = True) -> np.ndarray:
     """The entries of a column of lists, with one row per instance."""
-    column = table.column(name)
+    kinds, column = need_module("pyarrow.types", "Bags.from_arrow"), table.column(name)
     # combine_chunks copies a single chunk, too.
     lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return _array(lists.flatten(), name, numeric)
-
-
-def _array(values: Any, name: str, numeric: bool) -> np.ndarray:
-    kinds, kind = need_module("pyarrow.types", "Bags.from_arrow"), values.type
-    if _holds_lists(kind):
-        sizes = _sizes(values)
+    values, sizes = lists.flatten(), None
+    if _holds_lists(values.type):
+        sizes, numeric = _sizes(values), True
         if values.null_count:
             raise ValueError(f"The column {name!r} has an instance that is missing (null).")
         differ = np.flatnonzero(sizes != sizes[:1])
@@ -176,7 +168,8 @@ def _array(values: Any, name: str, numeric: bool) -> np.ndarray:
                 f"Instance {row} of {name!r} has {sizes[row]} features but the first has "
                 f"{sizes[0]}: every instance must have the same features."
             )
-        return _array(values.flatten(), name, True).reshape(len(sizes), -1)
+        values = values.flatten()
+    kind = values.type
     if numeric and not (
         kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)
     ):
@@ -188,7 +181,8 @@ def _array(values: Any, name: str, numeric: bool) -> np.ndarray:
         raise ValueError(f"The column {name!r} has missing values: instance data has none.")
     if values.null_count and not kinds.is_floating(kind):
         values = values.cast("float64")
-    return values.to_numpy(zero_copy_only=False)
+    array = values.to_numpy(zero_copy_only=False)
+    return array if sizes is None else array.reshape(len(sizes), -1)
 
 
 def _side_by_side(arrays: list[np.ndarray]) -> np.ndarray:
@@ -371,36 +365,30 @@ class BagExports:
 
 def bags_html(bags: Any) -> str:
     """A small table: counts, sizes of the bags, type, memory, graphs, data and names."""
-    n_bags, n_features = bags.shape
-    rows = [
-        ("bags", f"{n_bags:,}"),
-        ("instances", f"{bags.n_instances:,}"),
-        ("features", f"{n_features:,}"),
-    ]
-    if n_bags:
-        quantiles = np.quantile(bags.sizes, (0.0, 0.25, 0.5, 0.75, 1.0))
-        rows.append(
-            ("sizes: min, quartiles, max", ", ".join(f"{value:,.6g}" for value in quantiles))
-        )
-    layout = ", CSR" if bags.is_sparse else ""
-    rows.append(("dtype", f"{bags.dtype}{layout}"))
-    rows.append(("memory", f"{bags.nbytes / 1e6:,.3g} MB"))
+    (n_bags, n_features), quartiles = bags.shape, (0.0, 0.25, 0.5, 0.75, 1.0)
+    sizes = np.quantile(bags.sizes, quartiles) if n_bags else []
+    rows = {
+        "bags": f"{n_bags:,}",
+        "instances": f"{bags.n_instances:,}",
+        "features": f"{n_features:,}",
+        "sizes: min, quartiles, max": ", ".join(f"{size:,.6g}" for size in sizes),
+        "dtype": f"{bags.dtype}{', CSR' if bags.is_sparse else ''}",
+        "memory": f"{bags.nbytes / 1e6:,.3g} MB",
+    }
     for name in ("bag_graph", "instance_graph"):
         graph = getattr(bags, name)
         if graph is not None:
-            rows.append((name, f"{graph.nnz:,} entries"))
-    rows += [
-        (f"{kind}[{name!r}]", f"{values.dtype}, shape {values.shape}")
-        for kind in ("instance_data", "bag_data")
-        for name, values in getattr(bags, kind).items()
-    ]
+            rows[name] = f"{graph.nnz:,} entries"
+    for kind in ("instance_data", "bag_data"):
+        for name, values in getattr(bags, kind).items():
+            rows[f"{kind}[{name!r}]"] = f"{values.dtype}, shape {values.shape}"
     names = bags.feature_names
     if names is not None:
         more = f", ... ({len(names) - _NAMES:,} more)" if len(names) > _NAMES else ""
-        rows.append(("feature names", ", ".join(names[:_NAMES]) + more))
+        rows["feature names"] = ", ".join(names[:_NAMES]) + more
     body = "".join(
         f'<tr><th style="text-align: left">{escape(name)}</th>'
         f'<td style="text-align: left">{escape(value)}</td></tr>'
-        for name, value in rows
+        for name, value in rows.items()
     )
     return f"<table><caption>Bags</caption><tbody>{body}</tbody></table>"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Hashable, Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import check_scalar
 
 from .rows_on_disk import is_mapped
 from .segments import offsets_of
@@ -213,11 +214,11 @@ def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
         raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(known)}.")
 
 
-def whole_number(name: str, value: Any) -> int:
-    """A number of points or pixels, at least 1."""
-    if operator.index(value) < 1:  # a TypeError for all that is no integer
-        raise ValueError(f"{name}={value} must be at least 1.")
-    return operator.index(value)
+def check_positive(**values: Any) -> None:
+    """Refuse what is no positive integer, or no pair of them."""
+    for name, value in values.items():
+        for number in to_list(value):
+            check_scalar(number, name, Integral, min_val=1)
 
 
 def first_text(values: Any) -> str | None:
@@ -283,16 +284,6 @@ def frame_column(df: Any, name: Any) -> np.ndarray:
     return as_floats(values, f"Column {name!r}")
 
 
-def block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
-    if all(graph is None for graph in graphs):
-        return None
-    blocks = [
-        sparse.csr_array((size, size)) if graph is None else graph
-        for graph, size in zip(graphs, sizes, strict=True)
-    ]
-    return canonical_csr(sparse.block_diag(blocks, format="csr"))
-
-
 def row_range(matrix: Any, first: int, last: int) -> Any:
     """Rows ``first`` to ``last``, without the copy that slicing a sparse matrix makes."""
     if not sparse.issparse(matrix):
@@ -315,6 +306,8 @@ def read_only(matrix: Any) -> Any:
     """A read-only view of an array or of the parts of a CSR matrix."""
     if matrix is None:
         return None
+    if isinstance(matrix, dict):
+        return {name: read_only(each) for name, each in matrix.items()}
     if not sparse.issparse(matrix):
         view = matrix.view()
         view.flags.writeable = False
@@ -397,19 +390,13 @@ def bag_positions(key: Any, n_bags: int) -> np.ndarray:
     keys = np.asarray(key)
     if keys.ndim != 1:
         raise IndexError("Bags are selected by an integer, a slice or a 1-D index.")
-    if keys.dtype == bool:
-        if len(keys) != n_bags:
-            raise IndexError(f"A mask of {len(keys)} entries cannot select from {n_bags} bags.")
-        return np.flatnonzero(keys)
     if keys.size == 0:
         return keys.astype(np.intp)
-    if keys.dtype.kind not in "iu":
-        raise IndexError(f"Bags are selected by integers or a mask, not by {keys.dtype}.")
-    keys = keys.astype(np.intp)
-    wrong = (keys < -n_bags) | (keys >= n_bags)
-    if wrong.any():
-        raise IndexError(f"Bag {keys[wrong][0]} is out of range for {n_bags} bags.")
-    return np.where(keys < 0, keys + n_bags, keys)
+    try:
+        _ = np.broadcast_to(0, n_bags)[keys]  # which NumPy checks, without memory for all bags
+    except IndexError as error:
+        raise IndexError(f"Bags are selected by integers or a mask: {error}.") from error
+    return (np.flatnonzero(keys) if keys.dtype == bool else keys.astype(np.intp)) % n_bags
 
 
 def column_key(columns: Any, names: np.ndarray | None) -> Any:

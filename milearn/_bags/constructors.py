@@ -14,19 +14,20 @@ from .annotations import (
     bag_columns,
     canonical_data,
     data_of_blocks,
+    entries_of_groups,
     entry_of_groups,
     frame_data,
-    joined_data,
+    joined,
     taken_rows,
 )
-from .arrow import arrow_table, read_nested
+from .arrow import read_nested
 from .canonical import (
     as_array,
     as_floats,
-    block_diagonal,
     canonical_csr,
     canonical_matrix,
     check_columns,
+    check_positive,
     frame_column,
     frame_names,
     id_array,
@@ -35,7 +36,6 @@ from .canonical import (
     stack_blocks,
     stack_matrices,
     to_list,
-    whole_number,
 )
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import group_by_id, offsets_of
@@ -104,8 +104,8 @@ class RawConstructors:
         >>> bags.instance_data["start"]
         array([0, 2])
         """
-        length = whole_number("length", length)
-        step = length if step is None else whole_number("step", step)
+        step = length if step is None else step
+        check_positive(length=length, step=step)
         series = [_channels_and_time(values, at, channels_last) for at, values in enumerate(X)]
         if not series:
             raise ValueError("No series were given: pass at least one.")
@@ -192,8 +192,10 @@ class RawConstructors:
         >>> bags[:1].instance_data["coords"].tolist()
         [[0, 0], [2, 0], [0, 2], [2, 2]]
         """
-        height, width = _pair("patch_size", patch_size)
-        down, right = _pair("step", patch_size if step is None else step)
+        step = patch_size if step is None else step
+        check_positive(patch_size=patch_size, step=step)
+        height, width = patch_size if isinstance(patch_size, (list, tuple)) else [patch_size] * 2
+        down, right = step if isinstance(step, (list, tuple)) else [step] * 2
         blocks, corners, first = [], [], None
         for position, image in enumerate(images):
             pixels = _pixels(image, position, (height, width))
@@ -338,12 +340,6 @@ def _channels_and_time(values: Any, position: int, channels_last: bool) -> np.nd
 
 
 # -- images ----------------------------------------------------------------------------------------
-
-
-def _pair(name: str, value: Any) -> tuple[int, int]:
-    """Height and width from one number or two."""
-    first, second = value if isinstance(value, (tuple, list)) else (value, value)
-    return whole_number(name, first), whole_number(name, second)
 
 
 def _pixels(image: Any, position: int, patch: tuple[int, int]) -> np.ndarray:
@@ -538,19 +534,14 @@ default=None
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
-        columns = {
-            name: entry_of_groups(
-                values, codes, order[offsets[:-1]], names, f"entries of bag_data[{name!r}]"
-            )
-            for name, values in canonical_data(bag_data, len(codes), "bag_data", "instance").items()
-        }
+        columns = canonical_data(bag_data, len(codes), "bag_data", "instance")
         stays_on_disk = rows is order and is_mapped(matrix)
         bags: Any = cls(
             matrix if stays_on_disk else matrix[rows],
             offsets,
             feature_names=feature_names,
             instance_data=taken_rows(canonical_data(instance_data, len(codes)), rows),
-            bag_data=columns,
+            bag_data=entries_of_groups(columns, codes, order[offsets[:-1]], names),
         )
         if stays_on_disk:
             bags = bags._changed(instances=LazyRows.of_groups(matrix, codes))
@@ -619,10 +610,9 @@ default=None
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
         columns = bag_columns(bag_data)
         data = frame_data(df, instance_data, "instance_data")
-        of_bags = frame_data(df, columns, "bag_data")
         named = list(df.columns)
-        taken = [(instance_data or {}).values(), columns.values()]
-        reserved = [bag, label, *chain.from_iterable(map(to_list, chain(*taken)))]
+        taken = map(to_list, [*(instance_data or {}).values(), *columns.values()])
+        reserved = [bag, label, *chain.from_iterable(taken)]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:
@@ -634,9 +624,9 @@ default=None
             return_ids=True,
             feature_names=chosen if all(isinstance(name, str) for name in chosen) else None,
             instance_data=data,
-            bag_data=of_bags,
+            bag_data=frame_data(df, columns, "bag_data"),
         )
-        labels = None if label is None else label_of_bags(df[label], keys)
+        labels = None if label is None else label_of_bags(df[label].to_numpy(), keys)
         return with_extras(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
@@ -710,15 +700,8 @@ default=None
         >>> X.sizes, ids.tolist()
         (array([2, 1]), ['a', 'b'])
         """
-        parts, labels, ids = read_nested(
-            arrow_table(data),
-            bag=bag,
-            label=label,
-            features=features,
-            instance_data=instance_data,
-            bag_data=None if bag_data is None else bag_columns(bag_data),
-            empty=empty,
-        )
+        columns = None if bag_data is None else bag_columns(bag_data)
+        parts, labels, ids = read_nested(data, bag, label, features, instance_data, columns, empty)
         return with_extras(cls(**parts), label is not None, labels, return_ids, ids)
 
     @classmethod
@@ -803,22 +786,18 @@ default=None
             )
         names = [None if p.feature_names is None else p.feature_names.tolist() for p in parts]
         matrix = stack_matrices([part.instances for part in parts])
-        sizes, n_instances = [len(part) for part in parts], [part.n_instances for part in parts]
         return parts[0]._changed(
             instances=canonical_csr(matrix) if sparse.issparse(matrix) else matrix,
             offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
-            bag_graph=block_diagonal([part.bag_graph for part in parts], sizes),
-            instance_graph=block_diagonal([part.instance_graph for part in parts], n_instances),
             feature_names=parts[0].feature_names if names.count(names[0]) == len(names) else None,
-            instance_data=joined_data([part.instance_data for part in parts], "instance_data"),
-            bag_data=joined_data([part.bag_data for part in parts], "bag_data"),
+            **joined(parts),
         )
 
 
-def label_of_bags(column: Any, keys: Sequence[Any]) -> np.ndarray:
+def label_of_bags(labels: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys)
-    return entry_of_groups(column.to_numpy(), codes, order[offsets[:-1]], names, "labels")
+    return entry_of_groups(labels, codes, order[offsets[:-1]], names, "labels")
 
 
 def with_extras(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:

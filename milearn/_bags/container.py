@@ -11,12 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from .annotated import AnnotatedBags
-from .annotations import canonical_data, taken_rows
+from .annotations import canonical_data, selected
 from .arrow import BagExports, bags_html
 from .blocks import BLOCK_BYTES, ArraySource
 from .canonical import (
     bag_positions,
-    canonical_csr,
     canonical_graph,
     canonical_matrix,
     canonical_names,
@@ -174,26 +173,25 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         matrix = canonical_matrix(instances)
         n_instances, n_features = matrix.shape
         firsts = canonical_offsets(offsets, n_instances)
-        links = canonical_graph(instance_graph, n_instances, "instance_graph", "instances")
+        n_bags = len(firsts) - 1
         self._keep(
             matrix,
             firsts,
-            canonical_graph(bag_graph, len(firsts) - 1, "bag_graph", "bags"),
-            links,
             canonical_names(feature_names, n_features),
-            canonical_data(instance_data, n_instances),
-            canonical_data(bag_data, len(firsts) - 1, "bag_data", "bag"),
+            bag_graph=canonical_graph(bag_graph, n_bags, "bag_graph", "bags"),
+            instance_graph=canonical_graph(
+                instance_graph, n_instances, "instance_graph", "instances"
+            ),
+            instance_data=canonical_data(instance_data, n_instances),
+            bag_data=canonical_data(bag_data, n_bags, "bag_data", "bag"),
         )
 
     def _keep(
         self,
         instances: Any,
         offsets: np.ndarray,
-        bag_graph: Any,
-        instance_graph: Any,
         feature_names: np.ndarray | None,
-        instance_data: Mapping[str, np.ndarray],
-        bag_data: Mapping[str, np.ndarray],
+        **annotations: Any,
     ) -> None:
         # The rows, in memory, in a file or in other processes, and what was read of them.
         self._rows: Any = instances
@@ -204,11 +202,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
             note_file(instances)
             self._rows = LazyRows(self._instances, offsets[:-1], offsets)
         self._offsets = read_only(offsets)
-        self._bag_graph = read_only(bag_graph)
-        self._instance_graph = read_only(instance_graph)
         self._feature_names = read_only(feature_names)
-        self._instance_data = {name: read_only(data) for name, data in instance_data.items()}
-        self._bag_data = {name: read_only(data) for name, data in bag_data.items()}
+        self._annotations: dict[str, Any] = read_only(annotations)
         self._bag_index: np.ndarray | None = None
 
     def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
@@ -297,11 +292,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         return {
             "instances": self._rows,
             "offsets": self.offsets,
-            "bag_graph": self.bag_graph,
-            "instance_graph": self.instance_graph,
             "feature_names": self.feature_names,
-            "instance_data": self._instance_data,
-            "bag_data": self._bag_data,
+            **self._annotations,
         }
 
     def _changed(self, **parts: Any) -> Self:
@@ -363,12 +355,12 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     @property
     def bag_graph(self) -> sparse.csr_array | None:
         """Weights of links between bags, shape (n_bags, n_bags)."""
-        return self._bag_graph
+        return self._annotations["bag_graph"]
 
     @property
     def instance_graph(self) -> sparse.csr_array | None:
         """Weights of links between instances, shape (n_instances, n_instances)."""
-        return self._instance_graph
+        return self._annotations["instance_graph"]
 
     @property
     def feature_names(self) -> np.ndarray | None:
@@ -378,12 +370,12 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     @property
     def instance_data(self) -> Mapping[str, np.ndarray]:
         """Further arrays with one entry per instance, by name."""
-        return MappingProxyType(self._instance_data)
+        return MappingProxyType(self._annotations["instance_data"])
 
     @property
     def bag_data(self) -> Mapping[str, np.ndarray]:
         """Further columns with one entry per bag, by name."""
-        return MappingProxyType(self._bag_data)
+        return MappingProxyType(self._annotations["bag_data"])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -497,7 +489,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         if len(positions) and (np.diff(positions) == 1).all():
             return self._take_range(int(positions[0]), int(positions[-1]) + 1)
         in_memory = self._rows is self._instances
-        if in_memory or self._instance_data or self._instance_graph is not None:
+        if in_memory or self.instance_data or self.instance_graph is not None:
             rows, offsets = gather_rows(self.offsets, positions)
         else:
             rows, offsets = None, offsets_of(self.sizes[positions])
@@ -506,14 +498,10 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
 
     def _derived(self, instances: Any, offsets: np.ndarray, bags: Any, rows: Any) -> Bags:
         """The bags at the positions ``bags``, whose instances are at the positions ``rows``."""
-        bag_graph, links = self.bag_graph, self.instance_graph
         return self._changed(
             instances=canonical_matrix(instances) if sparse.issparse(instances) else instances,
             offsets=offsets,
-            bag_graph=None if bag_graph is None else canonical_csr(bag_graph[bags][:, bags]),
-            instance_graph=None if links is None else canonical_csr(links[rows][:, rows]),
-            instance_data=taken_rows(self._instance_data, rows),
-            bag_data=taken_rows(self._bag_data, bags),
+            **selected(self._annotations, bags, rows),
         )
 
     def _take_columns(self, columns: Any) -> Bags:

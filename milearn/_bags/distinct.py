@@ -265,37 +265,39 @@ class PointBags:
         return np.repeat(self.sample_weights, np.diff(self.offsets))
 
 
-@dataclass(frozen=True)
-class PrototypeLimits:
-    """Sizes up to which "auto" uses all instances, or all bags."""
+# -- prototypes ------------------------------------------------------------------------------------
 
-    # Number of instances.
-    n_points: int = 10_000
-    # Number of similarities between bags and instances, unless there are few instances.
-    n_entries: int = 2**25
-    n_few_points: int = 1000
-    # Number of pairs of a training instance and an instance of a prototype bag, or of two instances
-    # of a sample.
-    n_pairs: int = 2**33
 
-    def points(self, n_points: int, n_bags: int) -> int:
-        """Number of the distinct instances that are used."""
-        by_entries = max(self.n_few_points, self.n_entries // n_bags)
-        return min(n_points, self.n_points, by_entries)
+def most_points(
+    n_points: int,
+    n_bags: int,
+    *,
+    n_most: int = 10_000,
+    n_entries: int = 2**25,
+    n_few: int = 1000,
+) -> int:
+    """Number of distinct instances that are prototypes: all, or those of a sample.
 
-    def bags(self, bags: Bags, most: int, *, with_each_other: bool = False) -> int:
-        """Number of the bags that all bags, or these alone, are compared with; at most ``most``."""
-        instances = self.n_pairs / bags.n_instances
-        if with_each_other:
-            instances = self.n_pairs**0.5
-        return max(1, min(len(bags), most, int(len(bags) * instances / bags.n_instances)))
+    There are at most ``n_entries`` similarities between bags and instances, unless there are few
+    instances.
+    """
+    return min(n_points, n_most, max(n_few, n_entries // n_bags))
+
+
+def most_bags(bags: Bags, most: int, *, with_each_other: bool = False, n_pairs: int = 2**33) -> int:
+    """Number of bags that are prototypes, or of a sample whose bags are compared with each other.
+
+    There are at most ``n_pairs`` pairs of a training instance and an instance of a prototype, or
+    of two instances of a sample.
+    """
+    instances = n_pairs**0.5 if with_each_other else n_pairs / bags.n_instances
+    return max(1, min(len(bags), most, int(len(bags) * instances / bags.n_instances)))
 
 
 def drawn_points(
     bags: Bags,
     n_points: int | str | None,
     rng: np.random.RandomState,
-    limits: PrototypeLimits | None = None,
 ) -> np.ndarray:
     """One row for each of some distinct instances, in the order of their hashes.
 
@@ -306,12 +308,10 @@ def drawn_points(
         Maximum number; None for all.
     rng : RandomState
         Determines the sample, regardless of the order of the bags.
-    limits : PrototypeLimits, default=None
-        Limits for "auto".
     """
     rows, _ = distinct_points(bags.instances)
     if n_points == "auto":
-        n_points = (limits or PrototypeLimits()).points(len(rows), len(bags))
+        n_points = most_points(len(rows), len(bags))
     if n_points is None or int(n_points) >= len(rows):
         return rows
     return np.asarray(rows[np.sort(rng.choice(len(rows), int(n_points), replace=False))])

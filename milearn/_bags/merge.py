@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .annotations import entry_of_groups, taken_rows
+from .annotations import between, entries_of_groups, entry_of_groups, taken_rows
 from .canonical import canonical_csr, check_choice, first_text, id_array, is_missing
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
@@ -88,18 +88,8 @@ class BagMerging:
         check_choice("how", how, LABEL_RULES)
         names, codes, order, ends = grouped(groups, len(bags))
         first = order[ends[:-1]]
-        columns = {
-            name: entry_of_groups(
-                values,
-                codes,
-                first,
-                names,
-                f"entries of bag_data[{name!r}]",
-                who=_TWO_BAGS,
-                advice="leave the column out by with_bag_data",
-            )
-            for name, values in bags.bag_data.items()
-        }
+        words = {"who": _TWO_BAGS, "advice": "leave the column out by with_bag_data"}
+        columns = entries_of_groups(bags.bag_data, codes, first, names, **words)
         data = dict(bags.instance_data)
         if source in data:
             raise ValueError(f"instance_data[{source!r}] exists already: pass another source=.")
@@ -114,7 +104,7 @@ class BagMerging:
             stored = stored[rows]
         if not in_order:
             data = taken_rows(data, rows)
-            links = None if links is None else canonical_csr(links[rows][:, rows])
+            links = between(links, rows)
         if graph is not None:
             sums = pooling_matrix(ends, weights=1.0)
             added = (sums @ graph[order][:, order] @ sums.T).tocoo()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,42 +14,6 @@ from .container import Bags
 from .threads import inner_matrices
 
 Method = Callable[..., Any]
-
-
-class RemoteRows:
-    """Base class of rows that are in other processes, see :attr:`milearn.Bags.instance_rows`.
-
-    Selections of bags are lazy. Only algorithms that pass over ``bags.source()`` support them.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Number of instances and of features.
-    dtype : numpy.dtype
-    is_sparse : bool
-        Whether the instances are CSR.
-    """
-
-    ndim = 2
-    shape: tuple[int, int]
-    dtype: np.dtype
-    is_sparse: bool
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the instances in this process."""
-        return 0
-
-    def selected(self, positions: Any, offsets: np.ndarray) -> RemoteRows:
-        """The rows of some of the bags, which have the given offsets."""
-        raise NotImplementedError
-
-    def merged(self, order: np.ndarray, groups: np.ndarray) -> NoReturn:
-        """Not supported, because the instances are not in this process."""
-        raise TypeError(refusal("merge"))
-
-    def __getitem__(self, key: Any) -> NoReturn:
-        raise TypeError(refusal("This"))
 
 
 def refusal(who: str, alternative: str = "MISVC(kernel='linear')") -> str:

@@ -164,8 +164,8 @@ class LazyRows:
 
     Parameters
     ----------
-    matrix : ndarray
-        A C-contiguous view of a memory map, or an array in memory.
+    matrix : ndarray or MapReference
+        A C-contiguous view of a memory map, an array in memory, or what is pickled of a map.
     firsts : ndarray of shape (n_parts,)
         Row of ``matrix`` at which each part starts.
     offsets : ndarray of shape (n_parts + 1,)
@@ -183,13 +183,14 @@ class LazyRows:
 
     def __init__(
         self,
-        matrix: np.ndarray,
+        matrix: np.ndarray | MapReference,
         firsts: np.ndarray,
         offsets: np.ndarray,
         parts: np.ndarray | None = None,
         dtype: Any = None,
         function: Callable[[np.ndarray], None] | None = None,
     ) -> None:
+        matrix = matrix.open() if isinstance(matrix, MapReference) else matrix
         self.matrix, self.firsts, self.offsets = matrix, firsts, offsets
         self.parts = np.arange(len(offsets)) if parts is None else parts
         self.dtype = matrix.dtype if dtype is None else np.dtype(dtype)
@@ -205,7 +206,7 @@ class LazyRows:
         matrix = reference_to(self.matrix)
         parts = None if len(self.parts) == len(self.offsets) else self.parts
         given = self.firsts, self.offsets, parts, self.dtype, self.function
-        return _lazy_rows, (self.matrix if matrix is None else matrix, *given)
+        return LazyRows, (self.matrix if matrix is None else matrix, *given)
 
     @classmethod
     def of_matrix(cls, matrix: np.ndarray, dtype: Any) -> LazyRows:
@@ -288,10 +289,6 @@ class LazyRows:
         made[...] = in_type(rows, self.dtype)
         self.function(made)
         return made
-
-
-def _lazy_rows(matrix: Any, *given: Any) -> LazyRows:
-    return LazyRows(matrix.open() if isinstance(matrix, MapReference) else matrix, *given)
 
 
 def pieces_of(rows: Any, dtype: Any, piece_bytes: int = _PIECE_BYTES) -> Iterator[np.ndarray]:
@@ -398,6 +395,4 @@ def without_names(bags: Any) -> Any:
 
 def in_memory(bags: Any) -> Any:
     """The bags in memory, without a reference to a file."""
-    if not isinstance(bags.instance_rows, LazyRows):
-        return bags
-    return converted(bags, bags.dtype)
+    return converted(bags, bags.dtype) if isinstance(bags.instance_rows, LazyRows) else bags

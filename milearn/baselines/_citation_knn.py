@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state, gen_batches
 
 from .._bags import Bags
-from .._bags.distinct import PrototypeLimits, drawn_bags, rows_per_block
+from .._bags.distinct import drawn_bags, most_bags, rows_per_block
 from .._bags.remote import over_blocks
 from .._bags.rows_on_disk import in_memory
 from .._compat import Interval
@@ -181,7 +181,7 @@ class CitationKNN(BaselineClassifier):
         """Positions of the bags that are stored."""
         n_bags = len(bags) if self.n_prototypes is None else self.n_prototypes
         if n_bags == "auto":
-            n_bags = PrototypeLimits().bags(bags, _AUTO_BAGS)
+            n_bags = most_bags(bags, _AUTO_BAGS)
         return drawn_bags(bags, int(n_bags), check_random_state(self.random_state))
 
     def _radius(self, bags: Bags) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.distinct import PrototypeLimits, drawn_bags
+from .._bags.distinct import drawn_bags, most_bags
 from .._bags.remote import over_blocks
 from .._bags.rows_on_disk import in_memory
 from .._compat import StrOptions
@@ -233,7 +233,7 @@ class BAMIC(BagClusterer):
         """Positions of the bags among which medoids are searched, ascending."""
         n_drawn = len(bags) if self.max_samples is None else self.max_samples
         if n_drawn == "auto":
-            n_drawn = PrototypeLimits().bags(bags, _AUTO_BAGS, with_each_other=True)
+            n_drawn = most_bags(bags, _AUTO_BAGS, with_each_other=True)
         drawn = drawn_bags(bags, max(int(n_drawn), self.n_clusters), rng)
         return drawn if given is None else np.union1d(drawn, given)
 

@@ -7,7 +7,6 @@ again from the files, or from the data that the scheduler stores.
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -23,8 +22,9 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .._bags import Bags
+from .._bags.annotations import NO_ANNOTATIONS
 from .._bags.blocks import BLOCK_BYTES, Block, PassSource, stacked
-from .._bags.remote import RemoteRows, refusal
+from .._bags.remote import refusal
 from .._bags.rows_on_disk import LazyRows
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
@@ -64,7 +64,7 @@ def in_files(bags: Bags) -> bool:
 
 def without_annotations(bags: Bags) -> Bags:
     """Bags without graphs and data."""
-    return bags._changed(bag_graph=None, instance_graph=None, instance_data={}, bag_data={})
+    return bags._changed(**NO_ANNOTATIONS)
 
 
 class _OtherWorkers(SchedulerPlugin):
@@ -97,11 +97,6 @@ def current_client(client: Client | None) -> Client:
     return client
 
 
-def name_of(kind: str) -> str:
-    """A key that no other task has."""
-    return f"milearn-{kind}-{uuid.uuid4().hex}"
-
-
 def round_robin(client: Client) -> Iterator[dict[str, Any]]:
     """Options of ``submit`` that place tasks on the workers in turn, or others if they are gone.
 
@@ -111,23 +106,23 @@ def round_robin(client: Client) -> Iterator[dict[str, Any]]:
     return cycle([{"workers": [one], "allow_other_workers": True} for one in workers] or [{}])
 
 
-def submit_value(client: Client, value: Any, kind: str, **place: Any) -> Future:
+def submit_value(client: Client, value: Any, **place: Any) -> Future:
     """A task that returns the value and can be repeated if its result is lost.
 
     The value is part of the graph, which the scheduler stores as long as the task is wanted.
     """
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
-        return client.submit(loads, dumps(value), key=name_of(kind), **place)
+        return client.submit(loads, dumps(value), pure=False, **place)
 
 
 def tasks(
-    client: Client, kind: str, function: Callable[..., Any], parts: Parts, *arguments: Any
+    client: Client, function: Callable[..., Any], parts: Parts, *arguments: Any
 ) -> list[Future]:
     """``function(bags, segments, *arguments)`` for each part, on a worker that has its bags.
 
     The scheduler by itself also considers workers that have an argument, and copies bags to them.
     """
-    key, every = name_of(kind), [bags for bags, _ in parts]
+    every = [bags for bags, _ in parts]
     holders: Mapping[Any, Sequence[str]] = {}
     # What the scheduler has forgotten is reported with the results.
     with suppress(CancelledError):
@@ -138,11 +133,11 @@ def tasks(
             function,
             *part,
             *arguments,
-            key=f"{key}-{number}",
+            pure=False,
             workers=holders.get(part[0].key),
             allow_other_workers=part[0].key in holders,
         )
-        for number, part in enumerate(parts)
+        for part in parts
     ]
 
 
@@ -343,7 +338,7 @@ class DaskSource:
         """
         size = BlockSize(self.block_bytes, self.block_dtype, in_parts)
         given = [self._sent(argument) for argument in arguments]
-        futures = tasks(self.client, "pass", map_part, self.parts, size, function, *given)
+        futures = tasks(self.client, map_part, self.parts, size, function, *given)
         # Keep the order of the parts of a bag.
         found = sorted(chain.from_iterable(results(self.client, futures)), key=itemgetter(0))
         return [result for _, result in found]
@@ -357,7 +352,7 @@ class DaskSource:
         given = [self._sent(argument) for argument in arguments]
         for bags, segments in self.parts:
             state = self.client.submit(
-                fold_part, bags, segments, size, function, state, *given, key=name_of("fold")
+                fold_part, bags, segments, size, function, state, *given, pure=False
             )
         return results(self.client, [state])[0] if self.parts else state
 
@@ -369,7 +364,7 @@ class DaskSource:
     def _sent(self, argument: Any) -> Any:
         """The argument, or a task for it: a large argument is sent once and not with each task."""
         small = len(dumps(argument)) < _LARGE_BYTES
-        return argument if small else submit_value(self.client, argument, "argument")
+        return argument if small else submit_value(self.client, argument)
 
 
 def _taken(block: Block, rows: np.ndarray) -> Any:
@@ -398,7 +393,7 @@ class Partitions:
     local_bytes: int
 
 
-class PartitionedRows(RemoteRows):
+class PartitionedRows:
     """The rows of selected bags of partitions.
 
     Parameters
@@ -409,6 +404,9 @@ class PartitionedRows(RemoteRows):
     positions : ndarray of shape (n_bags,), default=None
         Positions of the selected bags. By default, all bags are selected.
     """
+
+    ndim = 2
+    nbytes = 0  # in this process
 
     def __init__(
         self,
@@ -428,6 +426,13 @@ class PartitionedRows(RemoteRows):
         known = np.arange(len(self.offsets) - 1) if self.positions is None else self.positions
         return PartitionedRows(self.partitions, self.description, known[positions])
 
+    def merged(self, order: np.ndarray, groups: np.ndarray) -> NoReturn:
+        """Not supported, because the instances are not in this process."""
+        raise TypeError(refusal("merge"))
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        raise TypeError(refusal("This"))
+
     @property
     def is_small(self) -> bool:
         """Whether passes over these rows are made in this process."""
@@ -437,7 +442,7 @@ class PartitionedRows(RemoteRows):
     def compute(self) -> Bags:
         """The bags in the memory of this process."""
         client = self.partitions.client
-        whole = Bags.concatenate(results(client, tasks(client, "compute", selected, self.parts)))
+        whole = Bags.concatenate(results(client, tasks(client, selected, self.parts)))
         order = np.concatenate([_places(segments) for _, segments in self.segments])
         return whole if (np.diff(order) > 0).all() else whole[np.argsort(order)]
 
@@ -466,8 +471,7 @@ class PartitionedRows(RemoteRows):
             raise ValueError("There is no bag among the selected ones.")
         client, futures = self.partitions.client, self.partitions.futures
         return [
-            (futures[number], submit_value(client, segments, "selection"))
-            for number, segments in self.segments
+            (futures[number], submit_value(client, segments)) for number, segments in self.segments
         ]
 
     def __deepcopy__(self, memo: Any) -> PartitionedRows:
@@ -571,7 +575,7 @@ class DistributedBags(Bags):
     def _of(cls, partitions: Partitions, description: dict[str, Any], bag_data: Any = ()) -> Self:
         rows, made = PartitionedRows(partitions, description), object.__new__(cls)
         names = description["feature_names"]
-        made._keep(rows, rows.offsets, None, None, names, {}, dict(bag_data))
+        made._keep(rows, rows.offsets, names, **NO_ANNOTATIONS | {"bag_data": dict(bag_data)})
         return made
 
     @classmethod
@@ -621,9 +625,7 @@ class DistributedBags(Bags):
             rows = max(bags.offsets[last] - bags.offsets[first] for first, last in ranges)
             check_memory(client, int(rows) * row_bytes)
         place = round_robin(client)
-        futures = [
-            submit_value(client, bags[slice(*each)], "bags", **next(place)) for each in ranges
-        ]
+        futures = [submit_value(client, bags[slice(*each)], **next(place)) for each in ranges]
         made = Partitions(client, futures, _bounds(ranges), bags.offsets, local_bytes)
         return cls._of(made, described(bags), columns)
 
@@ -709,9 +711,9 @@ class DistributedBags(Bags):
         """
         rows = self._rows
         client = rows.partitions.client
-        given = [submit_value(client, argument, "argument") for argument in arguments]
-        futures = tasks(client, "bags", apply_to_part, rows.parts, function, *given)
-        head = client.submit(described, futures[0], key=name_of("description"))
+        given = [submit_value(client, argument) for argument in arguments]
+        futures = tasks(client, apply_to_part, rows.parts, function, *given)
+        head = client.submit(described, futures[0], pure=False)
         description = results(client, [head])[0]
         positions = [_places(segments) for _, segments in rows.segments]
         order, bounds = np.concatenate(positions), offsets_of([*map(len, positions)])
@@ -732,7 +734,7 @@ class DistributedBags(Bags):
             The selected bags in their order.
         """
         found = self._rows.here if self._rows.is_small else self._rows.compute()
-        return found._changed(bag_data=self._bag_data, feature_names=self._feature_names)
+        return found._changed(bag_data=dict(self.bag_data), feature_names=self._feature_names)
 
     def _block(self, position: int) -> Any:
         picked: Any = self._take_range(position, position + 1)
@@ -755,10 +757,7 @@ def _connected(
     """Pickled rows, in a process that connects to the same scheduler."""
     client = get_client(address)
     # Tasks of this client, so that partitions are kept as long as it needs them.
-    futures = [
-        client.submit(_unchanged, Future(key, client), key=name_of("bags"), pure=False)
-        for key in keys
-    ]
+    futures = [client.submit(_unchanged, Future(key, client), pure=False) for key in keys]
     try:
         lost = any(future.cancelled() for future in wait(futures).done)
     except CancelledError:
@@ -855,10 +854,8 @@ def scan_bags(
         raise ValueError("paths is empty: name at least one file.")
     options = {"dtype": dtype, **options}
     place = round_robin(client)
-    shards = [
-        client.submit(_shard, file, options, key=name_of("shard"), **next(place)) for file in files
-    ]
-    heads = results(client, [client.submit(_head, shard, key=name_of("head")) for shard in shards])
+    shards = [client.submit(_shard, file, options, pure=False, **next(place)) for file in files]
+    heads = results(client, [client.submit(_head, shard, pure=False) for shard in shards])
     _check_alike(files, heads)
     futures, n_bags = [], []
     for shard, head in zip(shards, heads, strict=True):
@@ -869,7 +866,7 @@ def scan_bags(
         for first, last in ranges:
             # Bags in memory stay on the worker that has read them.
             where = next(place) if head["mapped"] else {}
-            part = client.submit(_bags_of, shard, first, last, key=name_of("bags"), **where)
+            part = client.submit(_bags_of, shard, first, last, pure=False, **where)
             futures.append(part)
             n_bags.append(last - first)
     targets = [head["target"] for head in heads]
@@ -1011,8 +1008,8 @@ def scan_bag_folder(
     check_memory(client, int(rows) * row_bytes)
     futures, place = [], round_robin(client)
     for first, last in ranges:
-        given = str(folder), submit_value(client, bags[first:last], "files"), kept_dtype
-        futures.append(client.submit(_read, *given, key=name_of("bags"), **next(place)))
+        given = str(folder), submit_value(client, bags[first:last]), kept_dtype
+        futures.append(client.submit(_read, *given, pure=False, **next(place)))
     description = {
         "n_features": bags[0].width,
         "dtype": kept_dtype,

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.distinct import PointBags, PrototypeLimits, drawn_bags, drawn_points
+from .._bags.distinct import PointBags, drawn_bags, drawn_points, most_bags
 from .._bags.rows_on_disk import in_memory
 from .._compat import StrOptions
 from .._constraints import AT_LEAST_ONE, Constraints
@@ -146,7 +146,7 @@ class BagDissimilarity(BagEmbedding):
             options |= {"directed": self.directed, "squared": self.squared}
         n_bags = len(bags) if self.n_prototypes is None else self.n_prototypes
         if n_bags == "auto":
-            n_bags = PrototypeLimits().bags(bags, _AUTO_BAGS)
+            n_bags = most_bags(bags, _AUTO_BAGS)
         drawn = drawn_bags(bags, int(n_bags), check_random_state(self.random_state))
         kept = bags if len(drawn) == len(bags) else bags[drawn]
         fitted |= {

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.canonical import check_choice, whole_number
+from .._bags.canonical import check_choice, check_positive
 from .._bags.distinct import rows_per_block
 from .._bags.segments import (
     bag_ranges,
@@ -225,7 +225,10 @@ def bag_kernel(
         gamma = 1.0 / (width * _median(name, kernel, gamma, training, random_state))
     function, _ = instance_kernel(kernel, gamma=gamma)
     keep_sparse = takes_sparse(kernel)
-    _check_memory(name, sides, keep_sparse)
+    dense = [minmax_bytes(*each.shape) for each in sides if not (keep_sparse and each.is_sparse)]
+    further = sum(dense) if name == "minmax" else 0
+    remedy = ", or use an estimator with n_components=, which needs no kernel matrix"
+    _require_room("kernel matrix of", left, training, further, remedy)
     if name == "minmax":
         vectors = [
             minmax_vectors(bags.instances, bags.offsets, keep_sparse=keep_sparse) for bags in sides
@@ -264,20 +267,12 @@ def _scales(name: str, bags: Bags, function: Any, matrix: np.ndarray | None) -> 
     return normalising_scales(np.diagonal(matrix))
 
 
-def _check_memory(name: str, sides: list[Bags], keep_sparse: bool) -> None:
-    """Raise an error if the matrix would not fit into the available memory."""
-    left, right = sides[0], sides[-1]
-    needed = 8 * len(left) * len(right) + 4 * block_bytes()
-    if name == "minmax":
-        kept = [keep_sparse and sparse.issparse(side.instances) for side in sides]
-        needed += sum(
-            minmax_bytes(*side.shape) for side, k in zip(sides, kept, strict=True) if not k
-        )
+def _require_room(what: str, left: Bags, right: Bags, further: float, remedy: str) -> None:
+    """Refuse a matrix that does not fit into memory with blocks and further bytes."""
     require_memory(
-        needed,
-        f"The kernel matrix of {len(left)} x {len(right)} bags",
-        "compute it for fewer bags at a time, or use an estimator with n_components=, which needs "
-        "no kernel matrix",
+        8.0 * len(left) * len(right) + BLOCKS_HELD * block_bytes() + further,
+        f"The {what} {len(left)} x {len(right)} bags",
+        f"compute it for fewer bags at a time{remedy}",
     )
 
 
@@ -405,7 +400,7 @@ def bag_distances(
     if max_instances is not None:
         if metric != "emd":
             raise ValueError(f'max_instances requires metric="emd", got metric={metric!r}.')
-        max_instances = whole_number("max_instances", max_instances)
+        check_positive(max_instances=max_instances)
     if metric == "emd":
         require_pot()
     left, right = both_sides(X, Y)
@@ -416,7 +411,13 @@ def bag_distances(
         right = left if symmetric else _drawn(right, max_instances, generator)
     # The instances whose copies fit into ``working_memory``.
     at_once = rows_per_block(max(1, int(_bytes_per_instance(left))))
-    _require_room(left, right, symmetric, at_once)
+    # The result is in memory twice: while it is made symmetric, or put together from blocks.
+    further = 8.0 * len(left) * len(right) + _bytes_per_instance(right) * right.n_instances
+    if not symmetric:
+        n_copied = min(left.n_instances, max(at_once, int(left.sizes.max(initial=0))))
+        further += _bytes_per_instance(left) * n_copied
+    remedy = "; a clusterer can be fitted on a sample of the bags and predict the others"
+    _require_room("matrix of distances between", left, right, further, remedy)
 
     def computed(part: Bags) -> np.ndarray:
         rows, columns = _sides(part, right, symmetric)
@@ -497,21 +498,6 @@ def _bytes_per_instance(bags: Bags) -> float:
     rows = bags.instance_rows
     cells = rows.nnz / max(1, bags.n_instances) if bags.is_sparse else bags.shape[1] + 2
     return float(16.0 * cells)
-
-
-def _require_room(left: Bags, right: Bags, symmetric: bool, at_once: int) -> None:
-    # The result is in memory twice: while it is made symmetric, or put together from blocks.
-    needed = 16.0 * len(left) * len(right) + BLOCKS_HELD * block_bytes()
-    needed += _bytes_per_instance(right) * right.n_instances
-    if not symmetric:
-        n_copied = min(left.n_instances, max(at_once, int(left.sizes.max(initial=0))))
-        needed += _bytes_per_instance(left) * n_copied
-    require_memory(
-        needed,
-        f"The matrix of distances between {len(left)} x {len(right)} bags",
-        "compute it for fewer bags at a time; a clusterer can be fitted on a sample of the bags "
-        "and predict the others",
-    )
 
 
 def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[PreparedRows, PreparedRows]:

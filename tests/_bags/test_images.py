@@ -61,16 +61,13 @@ def test_features_get_the_patches_of_one_image():
     [
         ([], {}, ValueError, "No images were given"),
         ([Path("a.png")], {}, TypeError, "Image 0 is a path or a string: read the file first"),
-        (["a.png"], {}, TypeError, "Image 0 is a path or a string"),
         ([np.ones(9)], {}, ValueError, r"0 has the shape \(9,\): .* single image is \[image\]"),
         (np.ones((9, 9, 3)), {"patch_size": 4}, ValueError, r"\(9, 3\), .* 4 x 4 .*\[image\]"),
         ([np.ones((9, 9)), np.ones((9, 1))], {}, ValueError, r"Image 1 has the shape \(9, 1\)"),
         ([np.ones((9, 9)), np.ones((9, 9, 3))], {}, ValueError, "3 channels but image 0 has no"),
         ([[[1, 2], [1]]], {}, ValueError, "Image 0 has rows of different lengths"),
-        ([np.full((4, 4), "a")], {}, ValueError, "Image 0 holds text, such as 'a'"),
-        (np.ones((1, 4, 4)), {"patch_size": 0}, ValueError, "patch_size=0 must be at least 1"),
-        (np.ones((1, 4, 4)), {"patch_size": (2, 2, 3)}, ValueError, "too many values to unpack"),
-        (np.ones((1, 4, 4)), {"step": 1.5}, TypeError, "'float' object cannot be"),
+        (np.ones((1, 4, 4)), {"patch_size": 0}, ValueError, "patch_size == 0, must be >= 1"),
+        (np.ones((1, 4, 4)), {"step": 1.5}, TypeError, "step must be an instance of"),
         (np.ones((1, 4, 4)), {"features": np.mean}, ValueError, r"returned the shape \(\) for 4"),
     ],
 )

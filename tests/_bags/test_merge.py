@@ -193,12 +193,8 @@ def test_weights_are_added():
         (([1, 1, 2],), {"source": "row"}, "instance_data['row'] exists already: pass another"),
         (([1, 1, 2], [0, 1, 2]), {"how": "any"},
          "how='any' needs two classes in y: use how='max' for ordered classes."),
-        (([1, 1, 2], ["a", "b", "b"]), {"how": "max"},
-         "how='max' needs numbers in y, not <U1: use how='equal'."),
         (([1, 1, 2], np.array(["a", "b", None], dtype=object)), {"how": "any"},
          "how='any' needs numbers in y, not 'a': use how='equal'."),
-        (([1, 1, 2],), {"how": "sum"},
-         "how='sum' is unknown; choose one of equal, any, max, mean."),
     ],
 )  # fmt: skip
 def test_what_is_refused(arguments, settings, sentence):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from milearn import Bags
-from milearn._bags.distinct import PrototypeLimits, drawn_points
+from milearn._bags.distinct import drawn_points, most_bags, most_points
 
 
 def bags_of(n_bags, size, seed=0):
@@ -19,8 +19,7 @@ def bags_of(n_bags, size, seed=0):
     [(9, 3, 9), (10, 3, 10), (11, 3, 10), (9, 8, 5), (9, 100, 2), (1, 100, 1)],
 )
 def test_all_points_up_to_the_limits(n_points, n_bags, expected):
-    limits = PrototypeLimits(n_points=10, n_entries=40, n_few_points=2)
-    assert limits.points(n_points, n_bags) == expected
+    assert most_points(n_points, n_bags, n_most=10, n_entries=40, n_few=2) == expected
 
 
 @pytest.mark.parametrize(("with_each_other", "below"), [(False, 100**2 // 2), (True, 50**2)])
@@ -32,8 +31,8 @@ def test_all_bags_up_to_the_limits(with_each_other, below):
         (below, 1000, 10),
         (1, 1000, 1),
     ):
-        limits = PrototypeLimits(n_pairs=n_pairs)
-        assert limits.bags(bags, most, with_each_other=with_each_other) == expected
+        options = {"with_each_other": with_each_other, "n_pairs": n_pairs}
+        assert most_bags(bags, most, **options) == expected
 
 
 def test_drawn_points_are_distinct_and_do_not_depend_on_the_order_of_bags():

@@ -30,22 +30,14 @@ SQUARES = np.ones((4, 5, 3))
 
 PARTS = [
     ({"offsets": [0, 2, 2, 8]}, f"Bag 1 {EMPTY}"),
-    ({"offsets": [0, 8, 8]}, f"Bag 1 {EMPTY}"),
-    ({"offsets": [0, 0, 8]}, f"Bag 0 {EMPTY}"),
     ({"offsets": [0, 5, 3, 8]}, "offsets decrease at bag 1 (5 to 3): they must increase."),
-    ({"offsets": [0, 9, 8]}, "offsets decrease at bag 1 (9 to 8): they must increase."),
     ({"offsets": [0, 2, 7]}, f"offsets run from 0 to 7 {UNFIT}"),
-    ({"offsets": [2, 8]}, f"offsets run from 2 to 8 {UNFIT}"),
-    ({"offsets": [-1, 8]}, f"offsets run from -1 to 8 {UNFIT}"),
     ({"offsets": [0.0, 8.0]}, OFFSETS),
     ({"offsets": []}, OFFSETS),
     ({"offsets": [[0, 8]]}, OFFSETS),
-    ({"offsets": ["0", "8"]}, OFFSETS),
-    ({"offsets": [False, True]}, OFFSETS),
     ({"bag_graph": np.ones((3, 4))}, "bag_graph has shape (3, 4) but there are 2 bags: it must"),
     ({"instance_graph": sparse.coo_array((3, 4))}, "instance_graph has shape (3, 4) but there"),
     ({"instances": [1.0, 2.0]}, "instances has 1 dimension(s): pass a matrix with one row per"),
-    ({"instances": np.ones((1, 2, 2))}, "instances has 3 dimension(s): pass a matrix with one"),
     ({"instances": "text"}, "instances is a string: pass a 2-D array of numbers."),
     ({"instances": [["1", "2"]]}, f"instances holds <U1 values: {TEXT}"),
     ({"instances": np.array([["a", 1]], object)}, f"instances holds text, such as 'a': {TEXT}"),
@@ -55,20 +47,14 @@ PARTS = [
     ({"instances": sparse.csr_array([[1j]])},
      "Complex data not supported: instances must be real numbers."),
     ({"feature_names": [0, 1, 2]}, "feature_names must be a sequence of strings."),
-    ({"feature_names": "abc"}, "feature_names must be a sequence of strings."),
     ({"feature_names": ["a"]}, "feature_names has 1 names for 3 features: give one name per"),
     ({"instance_data": [1, 2, 3]}, "instance_data is list: pass a dict of arrays with one entry"),
-    ({"instance_data": {"": np.ones(8)}}, "instance_data has the key '': name every array by a"),
     ({"instance_data": {3: np.ones(8)}}, "instance_data has the key 3: name every array by a"),
     ({"instance_data": {"a": [1, 2]}}, "instance_data['a'] has shape (2,) but there are 8"),
-    ({"instance_data": {"a": 7}}, "instance_data['a'] has shape () but there are 8 instances:"),
     ({"instance_data": {"a": [None] * 8}}, "instance_data['a'] holds Python objects: pass"),
     ({"instance_data": {"a": sparse.eye_array(8)}}, "instance_data['a'] is sparse: pass a dense"),
     ({"bag_data": [1, 2]}, "bag_data is list: pass a data frame, or a dict of arrays with one"),
-    ({"bag_data": {"": [1, 2]}}, "bag_data has the key '': name every array by a string."),
     ({"bag_data": {"a": [1, 2, 3]}}, "bag_data['a'] has shape (3,) but there are 2 bags: give"),
-    ({"bag_data": {"a": [object(), 2]}}, "bag_data['a'] holds Python objects: pass numbers or"),
-    ({"bag_data": {"a": sparse.eye_array(2)}}, "bag_data['a'] is sparse: pass a dense array."),
     ({"bag_data": {"a": ["HE", None]}}, "bag_data['a'] has no text for bag 1: write a text, such"),
 ]  # fmt: skip
 
@@ -84,28 +70,19 @@ def test_parts_of_bags(part, message, convert):
 
 BLOCKS = {
     "empty": ([np.ones((2, 3)), np.empty((0, 3))], f"Bag 1 {EMPTY}"),
-    "empty list": ([[], [[1.0]]], f"Bag 0 {EMPTY}"),
     "empty and sparse": ([np.ones((1, 2)), sparse.csr_array((0, 2))], f"Bag 1 {EMPTY}"),
-    "empty in an array": (np.empty((2, 0, 3)), f"Bag 0 {EMPTY}"),
     "other features": ([np.ones((2, 3)), np.ones((1, 3)), np.ones((2, 4))],
                        "Bag 2 has 4 features but bag 0 has 3: every bag must have the same"),
     "row": ([np.ones((2, 3)), np.ones(3)], f"Bag 1 has 1 {ROWS} {SERIES}"),
     "ragged": ([[[1.0, 2.0], [3.0]]], "Bag 0 has rows of different lengths: every instance needs"),
     "string": ([np.ones((2, 3)), "musk1.data"],
                f"Bag 1 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
-    "strings": (["musk1.data", "musk2.data"],
-                f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
     "categories": ([np.ones((1, 2)), [["a", "b"]]], f"Bag 1 holds text, such as 'a': {TEXT}"),
     "sentences": ([["good film", "too long"], ["bad film"]],
                   f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
-    "tokens": ([[["good", "film"], ["long"]], [["bad"]]],
-               f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
     "series": ([np.ones(9), np.ones(7)], f"Bag 0 has 1 {ROWS} {SERIES}"),
-    "lists": ([[1.0, 2.0, 3.0], [1.0, 2.0]], f"Bag 0 has 1 {ROWS} {SERIES}"),
     "pictures": ([SQUARES, SQUARES[:3]], f"Bag 0 has 3 {ROWS} {PICTURES}"),
-    "pictures of one size": ([SQUARES, SQUARES], f"Bag 0 has 3 {ROWS} {PICTURES}"),
     "array of pictures": (np.ones((2, 4, 5, 3)), f"Bag 0 has 3 {ROWS} {PICTURES}"),
-    "patches": ([np.ones((n, 4, 5, 3)) for n in (2, 3)], f"Bag 0 has 4 {ROWS} {PICTURES}"),
 }  # fmt: skip
 WAYS = {
     "from_list": Bags.from_list,
@@ -123,15 +100,3 @@ def test_bags(name, way):
     refuses(lambda: WAYS[way](X), message, (TypeError, ValueError))
     if name in ("sentences", "series", "pictures"):
         refuses(lambda: WAYS[way](pd.Series(X)), message, (TypeError, ValueError))
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        ([], "No bags were given: pass at least one 2-D block, or Bags(np.empty((0,"),
-        ([Bags.singletons(np.eye(2))], "Bag 0 is itself Bags: join containers by"),
-    ],
-    ids=["none", "bags of bags"],
-)  # fmt: skip
-def test_lists(X, message):
-    refuses(lambda: Bags.from_list(X), message, (TypeError, ValueError))

@@ -26,9 +26,8 @@ from .._errors import BagFileError, ContentError, file_name_in_errors
 from .folder import (
     BagRow,
     FoundBag,
+    add_table,
     check_readable,
-    columns_of,
-    fields_of,
     files_of,
     for_each_bag,
     rows_of_bags,
@@ -197,10 +196,7 @@ def load_airr(
     with file_name_in_errors(path):
         bags, known = _one_hot_bags(found, given)
         record = BagRecord(bags)
-        if further:
-            record.bags = record.bags.with_bag_data(columns_of(people, further))
-    record.fields |= fields_of(people)
-    record.target = record.fields.pop("target")
+        add_table(record, people, further)
     bunch = record.to_bunch(path)
     bunch["receptors"], bunch["n_dropped"] = known, n_dropped
     return bunch

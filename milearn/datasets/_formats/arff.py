@@ -63,14 +63,8 @@ def read_arff(path: Path, *, missing: str = "error") -> BagRecord:
         )
     lines = [line for line in data.split("\n") if line.strip()[:1] not in ("", "%")]
     weights = [1.0 if found is None else float(found[1]) for found in map(_WEIGHT.search, lines)]
-    outer = arff.loads(
-        "\n".join(
-            [
-                *(before, f"@attribute {_INSTANCES} string", parts[1], "@data"),
-                *(_WEIGHT.sub("", line) for line in lines),
-            ]
-        )
-    )
+    header = [before, f"@attribute {_INSTANCES} string", parts[1], "@data"]
+    outer = arff.loads("\n".join([*header, *(_WEIGHT.sub("", line) for line in lines)]))
     names = [name for name, _ in outer["attributes"]]
     at = names.index(_INSTANCES)
     if at > 1 or len(names) > at + 2:
@@ -102,10 +96,8 @@ def _decoded_bags(texts: list[str], declarations: str, missing: str, bags: list[
     offsets = offsets_of([len(rows) for rows in blocks])
     rows = list(chain.from_iterable(blocks))
     is_sparse = rows[0].lstrip().startswith("{")
-    content = arff.loads(
-        "\n".join(["@relation x", declarations, "@data", *rows]),
-        return_type=arff.LOD if is_sparse else arff.DENSE,
-    )
+    text = "\n".join(["@relation x", declarations, "@data", *rows])
+    content = arff.loads(text, return_type=arff.LOD if is_sparse else arff.DENSE)
     names: list[str] = []
     starts: list[int] = []
     one_hot: dict[int, list[str]] = {}
@@ -157,12 +149,11 @@ def write_arff(path: Path, record: BagRecord, file: BinaryIO) -> None:
     target: Any = record.target
     names = [_quoted(name) for name in record.bag_names()]
     classes = record.fields.get("target_names")
-    if classes is not None:
-        kind = "{" + ",".join(_quoted(str(name)) for name in classes) + "}"
-    elif target.dtype.kind == "f":
-        kind = "numeric"
+    if classes is None:
+        labels = [number_text(value) for value in np.unique(target)]
     else:
-        kind = "{" + ",".join(map(number_text, np.unique(target))) + "}"
+        labels = [_quoted(str(name)) for name in classes]
+    kind = "numeric" if classes is None and target.dtype.kind == "f" else f"{{{','.join(labels)}}}"
     head = [
         f"@relation {_quoted(path.stem)}",
         "",

@@ -20,15 +20,14 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
-from ..._bags.canonical import is_missing
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
 from ..._fit.outcomes import survival_outcomes
 from .._errors import BagFileError, ContentError, file_name_in_errors
-from .npy_folder import check_new, new_folder, read_npy_folder, write_arrays
+from .npy_folder import new_folder, read_npy_folder, write_arrays
 from .record import BagRecord, column_of, encode_labels, float_type, make_bags_of, npz_header
 from .table import as_frame, read_frame
-from .text import check_column, quoted_names
+from .text import check_column, is_gap, quoted_names
 
 # Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id repertoire_id slide_id slide filename file image_id name id"
@@ -219,7 +218,7 @@ def _cell(part: str, column: Any, cells: dict[str, Any]) -> tuple[Any, str | Non
     """The entry of a bag for a part, and what is wrong with it."""
     if isinstance(column, tuple):
         return _outcome(column, *(cells[name] for name in column))
-    empty = part != "label" and _is_empty(cells[column])
+    empty = part != "label" and is_gap(cells[column])
     return cells[column], f"the column {column!r} for {part}= is empty" if empty else None
 
 
@@ -291,13 +290,9 @@ def _bag_of_each_row(
     return found[hits.index(max(hits))]
 
 
-def _is_empty(value: Any) -> bool:
-    return is_missing(value) or str(value).strip() == ""
-
-
 def _bag_name(value: Any, known: set[str]) -> str | None:
     """A cell as the name of a bag, without folder and suffix unless files have them."""
-    if _is_empty(value):
+    if is_gap(value):
         return None
     # pandas reads a column of integers with a missing value as floats.
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -551,21 +546,23 @@ def load_bag_folder(
     (array(['slide_2', 'slide_1'], dtype='<U7'), array([1, 0]), array(['normal', 'tumour'],
     dtype='<U6'))
     """
+    if mmap is True:
+        raise ValueError(
+            "mmap=True does not define where to write the instances: pass the path of a "
+            "folder, mmap='folder', which stays and can be opened again."
+        )
     further = list(bag_columns(bag_data))
-    mapped = _place_of_map(mmap)
+    mapped = Path(mmap) if mmap else None
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
-    bags, kept_dtype, dropped = read_headers(
-        path, table, columns, arrays=(key, coords), dtype=dtype, empty=empty, progress=progress
-    )
     with contextlib.ExitStack() as stack:
         folder = None if mapped is None else stack.enter_context(new_folder(mapped))
+        bags, kept_dtype, dropped = read_headers(
+            path, table, columns, arrays=(key, coords), dtype=dtype, empty=empty, progress=progress
+        )
         record = _filled(path, bags, kept_dtype, folder, *progress)
-        if further:
-            with file_name_in_errors(path):
-                record.bags = record.bags.with_bag_data(columns_of(bags, further))
-        record.fields |= fields_of(bags)
-        record.target = record.fields.pop("target")
+        with file_name_in_errors(path):
+            add_table(record, bags, further)
         if len(dropped):
             names = ", ".join(dropped)
             record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
@@ -622,18 +619,6 @@ def read_headers(
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
     """Some of the bags found by :func:`read_headers`, in memory."""
     return _filled(path, bags, dtype, None, 1, False).bags
-
-
-def _place_of_map(mmap: Any) -> Path | None:
-    if mmap is False or mmap is None:
-        return None
-    if mmap is True:
-        raise ValueError(
-            "mmap=True does not define where to write the instances: pass the path of a "
-            "folder, mmap='folder', which stays and can be opened again."
-        )
-    check_new(Path(mmap))
-    return Path(mmap)
 
 
 # -- first pass: the headers of the files --------------------------------------------------------
@@ -816,16 +801,18 @@ def fields_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
     return fields
 
 
-def columns_of(bags: Sequence[FoundBag], names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Columns of the table for the bags that are kept."""
+def add_table(record: BagRecord, bags: Sequence[FoundBag], bag_data: Sequence[str]) -> None:
+    """Add what the table says of the bags: labels, names, and columns of ``bag_data``."""
     known = bags[0].row.columns
-    if not known:
+    if bag_data and not known:
         raise ContentError("bag_data= without a table: pass the table that has the columns.")
-    chosen = {}
-    for name in names:
+    columns = {}
+    for name in bag_data:
         check_column(name, "bag_data", list(known))
-        chosen[name] = column_of([bag.row.columns[name] for bag in bags])
-    return chosen
+        columns[name] = column_of([bag.row.columns[name] for bag in bags])
+    record.bags = record.bags.with_bag_data(columns)
+    record.fields |= fields_of(bags)
+    record.target = record.fields.pop("target")
 
 
 def for_each_bag(

@@ -449,11 +449,12 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
         bags = Bags.from_list(bags)
     if len(bags) == 0:
         raise ContentError("there are no bags to write; pass at least one.")
-    target = None
-    if y is not None:
-        target, found = _coded(y, given["target_names"])
-        if found is not None:
-            given["target_names"] = found
+    target: Any = None if y is None else np.asarray(y)
+    if target is not None and target.dtype.kind in "OUS":
+        declared = given["target_names"]
+        texts = None if declared is None else [str(name) for name in declared]
+        target, found = encode_labels(target.tolist(), texts)
+        given["target_names"] = declared if found is None else found
     fields = {name: _plain(value) for name, value in given.items() if value is not None}
     record = BagRecord(bags, target, fields, descr)
     record.check_lengths()
@@ -466,17 +467,6 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
                 f"the labels are the codes 0 to {len(names) - 1}."
             )
     return record
-
-
-def _coded(y: Any, target_names: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    target = np.asarray(y)
-    if target.dtype.kind not in "OUS":
-        return target, None
-    declared = None if target_names is None else [str(name) for name in target_names]
-    unknown = sorted({str(value) for value in target.ravel()} - set(declared or []) - {"None"})
-    if declared is not None and unknown:
-        raise ValueError(f"y holds {unknown[0]!r}, which is not among target_names.")
-    return encode_labels(target.tolist(), declared)
 
 
 def _plain(values: Any) -> np.ndarray:

@@ -45,18 +45,14 @@ def check_parent(path: Path) -> None:
         raise FileNotFoundError(f"{path.parent}: there is no such folder; create it first.")
 
 
-def check_new(path: Path) -> None:
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder, which gets its name at the end: a folder is complete or not there."""
     if path.exists():
         raise FileExistsError(
             f"{path}: this exists already; choose another name, or remove it first."
         )
     check_parent(path)
-
-
-@contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder, which gets its name at the end: a folder is complete or not there."""
-    check_new(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     temporary.mkdir()
     try:

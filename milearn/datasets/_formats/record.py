@@ -14,14 +14,13 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.annotations import entry_of_groups
 from ..._bags.canonical import is_missing
-from ..._bags.constructors import bags_of_texts
+from ..._bags.constructors import bags_of_texts, label_of_bags
 from ..._bags.rows_on_disk import holds_text
-from ..._bags.segments import group_by_id, offsets_of
+from ..._bags.segments import offsets_of
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
-from .text import MISSING, number_text
+from .text import is_gap, number_text
 
 # The optional contents of a data set, by their names in a Bunch.
 BAG_FIELDS = ("bag_names", "split", "groups", "sample_weight")
@@ -166,20 +165,20 @@ def group_rows(
         bag_ids,
         return_ids=True,
         feature_names=feature_names,
+        instance_data=row_fields,
         bag_data=bag_data,
     )
-    record = BagRecord(bags, fields={"bag_names": np.array([str(name) for name in ids])})
-    names, codes, order, offsets = group_by_id(bag_ids)
+    fields = {"bag_names": np.array([str(name) for name in ids]), **bags.instance_data}
+    record = BagRecord(bags._changed(instance_data={}), fields=fields)
     if labels is not None:
-        parts = np.asarray(labels, dtype=object), codes, order[offsets[:-1]], names, "labels"
-        record.set_labels(make_bags_of(entry_of_groups, *parts))
-    record.fields |= {name: values[order] for name, values in (row_fields or {}).items()}
+        cells = np.asarray(labels, dtype=object)
+        record.set_labels(make_bags_of(label_of_bags, cells, bag_ids))
     return record
 
 
 def column_of(cells: Sequence[Any]) -> np.ndarray:
     """A column of bag_data: whole numbers, numbers, in which gaps are NaN, or texts."""
-    gaps = np.array([is_missing(cell) or cell == "" for cell in cells], dtype=bool)
+    gaps = np.array([is_gap(cell) for cell in cells], dtype=bool)
     known = [cell for cell, gap in zip(cells, gaps, strict=True) if not gap]
     numbers = None if any(isinstance(cell, str) for cell in known) else as_numbers(known)
     if numbers is None or not known:
@@ -201,13 +200,16 @@ def encode_labels(
     class name, with codes 0, 1, ... in the order of ``declared`` or of the sorted names. A missing
     label (None, NaN, an empty cell or ``?``) becomes NaN, which makes the labels float64.
     """
-    missing = np.array([is_missing(label) or str(label).strip() in MISSING for label in labels])
+    missing = np.array([is_gap(label) for label in labels], dtype=bool)
     known = [label for label, gap in zip(labels, missing, strict=True) if not gap]
     numbers, names = as_numbers(known), None
     if numbers is None or (declared is not None and as_numbers(declared) is None):
         texts = [str(label) for label in known]
         listed = list(declared) if declared is not None else sorted(set(texts))
         position = {name: code for code, name in enumerate(listed)}
+        for text in texts:
+            if text not in position:
+                raise ContentError(f"y holds {text!r}, which is not among target_names.")
         numbers = np.array([position[text] for text in texts], dtype=np.int64)
         names = np.array(listed, dtype=str)
     if not missing.any():

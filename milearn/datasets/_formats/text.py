@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from ..._bags.canonical import is_missing
 from .._errors import ContentError
 
+# Words for a missing value in a cell of a table.
 MISSING = ("", "?")
+
+
+def is_gap(cell: Any) -> bool:
+    """Whether a cell of a table has no value."""
+    return is_missing(cell) or str(cell).strip() in MISSING
 
 
 def number_text(value: Any) -> str:

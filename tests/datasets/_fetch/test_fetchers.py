@@ -8,7 +8,6 @@ import sys
 import tarfile
 import threading
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -60,7 +59,6 @@ class _Server(ThreadingHTTPServer):
     """Serves ``files``; ``faults`` says for a path what goes wrong, and ``log`` what was asked."""
 
     daemon_threads = True
-    request_queue_size = 32
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -151,14 +149,6 @@ def test_a_missing_file_is_not_asked_for_again(server, home):
     with pytest.raises(DownloadError, match=r"gone\.zip: the download failed \(404 Client Error"):
         fetch(server, "/gone.zip", home, n_retries=3)
     assert len(server.log) == 1
-
-
-def test_simultaneous_fetches_end_in_one_whole_file(server, home):
-    server.files["/x.zip"] = zipped(**{"x.csv": CONTENT})
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: fetch(server, "/x.zip", home), range(8)))
-    assert found == [CONTENT] * 8
-    assert kept(home) == ["x.csv", "x.zip"]
 
 
 def test_a_body_is_kept_as_it_was_sent(server, home):

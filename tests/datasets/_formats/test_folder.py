@@ -301,14 +301,8 @@ def test_two_columns_are_outcomes(tmp_path, events):
 @pytest.mark.parametrize(
     ("label", "sentence"),
     [
-        (
-            ("died", "days"),
-            "a: the column 'died' holds 2.0 instead of 0 or 1\n  b: the column 'died' h",
-        ),
-        (
-            ("ill", "days"),
-            "a: the column 'days' holds nan, which is not a time\n  b: the column 'days'",
-        ),
+        (("died", "days"), "a: the column 'died' holds 2.0 instead of 0 or 1\n  b: the column 'd"),
+        (("ill", "days"), "a: the column 'days' holds nan, which is not a time\n  b: the column"),
         (("died", "hours"), "no column 'hours' for label= among 'bag', 'died'"),
         (("died", "days", "bag"), "has 3 columns; pass one column, or two of them"),
     ],
@@ -335,16 +329,12 @@ def test_columns_that_are_no_outcomes(tmp_path, label, sentence):
         (("?", "f2"), "f4"),
     ],
 )
-@pytest.mark.parametrize("kind", ["npy", "h5"])
-def test_types_are_kept_where_bags_hold_them(tmp_path, stored, kept, kind):
+def test_types_are_kept_where_bags_hold_them(tmp_path, stored, kept):
     made = {}
     for name, dtype in zip("ab", stored, strict=True):
         values = np.array([[0, 1], [1, 1]]).astype(dtype)
         made[name] = (values, None)
-        if kind == "npy":
-            np.save(tmp_path / f"{name}.npy", values)
-        else:
-            write_h5(tmp_path, name, features=values)
+        np.save(tmp_path / f"{name}.npy", values)
     bunch = load_bag_folder(tmp_path)
     assert_blocks(bunch, made, "ab", coords=False)
     assert bunch.data.dtype == np.dtype(kept)
@@ -479,13 +469,7 @@ def test_empty_files_are_dropped_with_their_rows_and_named(tmp_path, shape):
         ("none", {}, FileNotFoundError, "no such folder"),
         ("x.csv", {}, FileNotFoundError, "load_bags reads a file"),
         ("void", {}, BagFileError, "no file of a bag .* check it"),
-        (
-            "tables",
-            {},
-            BagFileError,
-            r"in this folder; 2 files end in \.tsv: read them with pandas, and pass "
-            r"Bags\.from_frame one frame of all rows with a column for the bag\.$",
-        ),
+        ("tables", {}, BagFileError, r"2 files end in \.tsv: read them with pandas, and pass Bags"),
         (".", {}, BagFileError, "pass one of its folders: conch, uni"),
         ("twice", {}, BagFileError, r"'a\.npy' and 'a\.npz' are two files for one bag"),
         ("uni", {"empty": "keep"}, ValueError, "choose 'raise' or 'drop'"),
@@ -570,21 +554,17 @@ def test_a_failure_leaves_no_map_behind(tmp_path, monkeypatch):
         load_bag_folder(slides, mmap=tmp_path / "mapped")
     assert listing(tmp_path) == ["slides"]
     (slides / "b.npz").unlink()
-
-    def full(*descriptor_and_size):
-        raise OSError(28, "No space left on device")
-
     # The room for the map is asked for before a page of it is written.
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "posix_fallocate", full, raising=False)
-        with pytest.raises(OSError, match="No space left"):
-            load_bag_folder(slides, mmap=tmp_path / "mapped")
-    assert listing(tmp_path) == ["slides"]
+    for number in (errno.ENOSPC, errno.EOPNOTSUPP):
 
-    def unsupported(*descriptor_and_size):
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        def without_room(*descriptor_and_size, number=number):
+            raise OSError(number, "no room")
 
-    monkeypatch.setattr(os, "posix_fallocate", unsupported, raising=False)
+        monkeypatch.setattr(os, "posix_fallocate", without_room, raising=False)
+        if number == errno.ENOSPC:
+            with pytest.raises(OSError, match="no room"):
+                load_bag_folder(slides, mmap=tmp_path / "mapped")
+            assert listing(tmp_path) == ["slides"]
     assert load_bag_folder(slides, mmap=tmp_path / "mapped").data.n_instances == 50
 
 

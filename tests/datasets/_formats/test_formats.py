@@ -129,14 +129,6 @@ def test_a_parquet_table_with_one_column_of_text(tmp_path):
     assert read.data.feature_names.tolist() == ["sentence"]
 
 
-def test_npz_small_integers_become_float32(tmp_path):
-    np.savez(tmp_path / "x.npz", instances=np.arange(6, dtype=np.uint16).reshape(3, 2),
-             bag_offsets=np.array([0, 1, 3]))  # fmt: skip
-    X = load_bags(tmp_path / "x.npz").data
-    assert X.dtype == np.float32
-    assert_array_equal(X.instances.ravel(), np.arange(6))
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("mmap", [False, True])
 def test_dtype_and_sparsity_on_request(tmp_path, dtype, mmap):

@@ -90,7 +90,6 @@ def test_label_noise_and_balance():
     ("make", "given", "sentence"),
     [
         (make_bags, {"n_bags": 0}, "n_bags == 0, must be >= 1."),
-        (make_bags, {"witness_rate": 2}, "witness_rate == 2, must be <= 1."),
         (make_bags, {"density": 0}, "density == 0, must be > 0."),
         (make_bags, {"concept_rule": "some"}, "concept_rule='some' is unknown; choose 'any' or"),
         (make_bags, {"bag_size": (5, 2)}, "bag_size=(5, 2) is out of range; it must be a number"),
@@ -101,7 +100,6 @@ def test_label_noise_and_balance():
         (make_bags, {"n_concepts": 1, "concept_rule": "all"},
          "concept_rule='all' asks for several concepts; raise n_concepts, or choose 'any'."),
         (make_affinity, {"n_features": 3}, "n_features == 3, must be >= 16."),
-        (make_affinity, {"bag_size": (3, 2)}, "bag_size=(3, 2) is out of range"),
     ],
 )  # fmt: skip
 def test_bad_parameters(make, given, sentence):
