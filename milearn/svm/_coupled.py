@@ -154,7 +154,7 @@ def coupled_from(
     if data.gram is not None:
         return solve_coupled(data.gram, loss, coupling, start, options)
     bags = data.bag_rows or name or "set"
-    return solve_coupled_rows(data.source(), loss, coupling, bags, start, options, options.tol)
+    return solve_coupled_rows(data.source(), loss, coupling, bags, start, options)
 
 
 def coupled_function(data: FitData, results: Sequence[Any]) -> tuple[BagFunction, dict[str, Any]]:

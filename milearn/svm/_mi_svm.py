@@ -45,8 +45,8 @@ def mi_svm_from(
     options = data.options.watched_by(on_iteration)
     if data.over_rows:
         if slack == "labels":
-            return solve_instance_labels_rows(data.source(), loss, start, options, options.tol)
-        return solve_mi_svm_rows(data.source(), loss, slack, start, options, options.tol)
+            return solve_instance_labels_rows(data.source(), loss, start, options)
+        return solve_mi_svm_rows(data.source(), loss, slack, start, options)
     problem = BinaryProblem(data.gram, data.offsets, loss.signs, loss.weights)
     others = None
     if isinstance(start, str):

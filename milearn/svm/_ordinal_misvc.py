@@ -315,8 +315,7 @@ def _starts(data: FitData, loss: Hinge) -> list[Start]:
 
 
 def _solve(data: FitData, loss: Hinge, start: Start, on_iteration: Any) -> PassSolution:
-    options = data.options.watched_by(on_iteration)
-    return solve_from(_problem(data, loss), start, options, options.tol)
+    return solve_from(_problem(data, loss), start, data.options.watched_by(on_iteration))
 
 
 def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:

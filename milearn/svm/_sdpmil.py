@@ -292,10 +292,8 @@ def _selection_from(
     options = data.options.watched_by(on_iteration)
     problem = BinaryProblem(data.gram, data.offsets, loss.signs, loss.weights)
     others = screened_starts(data, loss) if settings.polish else None
-    rows = None
-    if data.over_rows:
-        # Explicit features are in memory.
-        rows = Bags(data.gram.instances, data.offsets).source(), options.tol
+    # Explicit features are in memory.
+    rows = Bags(data.gram.instances, data.offsets).source() if data.over_rows else None
     found = solve_selection(problem, settings, options, rows, others)
     if not found.stopped and (found.relaxation.error > options.tol or found.mixture_failure):
         found.stopped = "relaxation"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,7 @@ def test_the_end_is_not_above_that_of_the_means(seed):
     source = ArraySource(bags.instances, bags.offsets)
     loss, options = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(len(y))), SolverOptions(1e-6, 100)
     means, found = (
-        solve_mi_svm_rows(source, loss, "bag", start, options, 1e-8) for start in ("mean", "auto")
+        solve_mi_svm_rows(source, loss, "bag", start, replace(options, tol=1e-8))
+        for start in ("mean", "auto")
     )
     assert found.objective <= means.objective * (1.0 + 1e-9)
