@@ -145,11 +145,15 @@ class RowLimits:
         """Whether all instances belong to the working set."""
         return n_instances * width <= self.whole
 
+    def share(self, n_instances: int, width: float) -> float:
+        """The largest share of all instances in it, by their numbers."""
+        return self.numbers / (n_instances * width)
+
 
 def near_the_top(
-    scores: np.ndarray, offsets: np.ndarray, level: np.ndarray, limits: RowLimits, most: int
+    scores: np.ndarray, offsets: np.ndarray, level: np.ndarray, limits: RowLimits, share: float
 ) -> np.ndarray:
-    """Rows of bags that belong to the working set, about ``most`` of all.
+    """Rows of bags that belong to the working set, about this ``share`` of all.
 
     Rows below the ``level`` of their bag cost nothing; that of bags without rows is infinite. A
     bag has a number of rows that does not depend on the other bags of its block, because the order
@@ -158,8 +162,7 @@ def near_the_top(
     sizes = np.diff(offsets)
     top = np.maximum.reduceat(scores, offsets[:-1])
     near = scores > np.repeat(np.maximum(top, level) - limits.band, sizes)
-    by_numbers = most * sizes // max(1, int(sizes[np.isfinite(level)].sum()))
-    few = np.maximum(1, np.minimum(limits.per_bag, by_numbers))
+    few = np.maximum(1, np.minimum(limits.per_bag, (share * sizes).astype(np.intp)))
     over = np.flatnonzero(np.add.reduceat(near, offsets[:-1], dtype=np.intp) > few)
     if len(over):
         # If scores hardly differ, the highest rows of each bag are enough.

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..._bags.blocks import Block, PassSource
-from ..._bags.segments import gather_rows, segment_argmax, segment_rank
+from ..._bags.segments import gather_rows, segment_argmax
 from ..common.cccp import SolverOptions, rounding_scale
-from ..common.descent import Duals, PassSolution, WorkingSet, descend
+from ..common.descent import Duals, PassSolution, RowLimits, WorkingSet, descend, near_the_top
 from ..common.passes import SampleLimits, bag_means, gather, sampled_source
 from ..common.screen import ScreenLimits, screened
 from .likelihood import PartialLikelihood
@@ -35,31 +35,11 @@ _FLAT = 1e-10
 _NOTHING = np.zeros(0)
 # Gap of the one step on all bags by which two starts are compared, and the bags of the screen.
 _TRIAL_TOL = 5e-4
+# A step over more rows takes longer than the few passes that find the rows that count.
+RISK_LIMITS = RowLimits(per_bag=2**21, numbers=2**21, whole=2**15)
+# Numbers in all instances up to which scores are computed in float64.
+_DIGITS = 2**20
 _SCREENED = SampleLimits(per_feature=2**20, numbers=2**24, bags=200, tol=1e-4, max_passes=30)
-
-
-@dataclass(frozen=True)
-class RiskLimits:
-    """Which rows belong to a working set.
-
-    Attributes
-    ----------
-    band : float
-        Distance from the highest score of the bag, in units of the logarithm of the hazard.
-    everything : int
-        Numbers in all instances up to which all belong to it: a step over more takes longer than
-        the few passes that find the rows that count.
-    digits : int
-        Numbers in all instances up to which scores are computed in float64.
-    numbers, per_bag : int
-        Numbers in the rows that a pass adds, and rows of each bag that it may add at any size.
-    """
-
-    band: float = 0.3
-    everything: int = 2**15
-    digits: int = 2**20
-    numbers: int = 2**21
-    per_bag: int = 2
 
 
 @dataclass(frozen=True)
@@ -128,7 +108,7 @@ def solve_cox_maximum(
     start: CoxStart,
     options: SolverOptions,
     *,
-    limits: RiskLimits | None = None,
+    limits: RowLimits = RISK_LIMITS,
     max_passes: int = 500,
 ) -> PassSolution:
     """A local minimum of J; the minimum, if all bags have one instance.
@@ -139,13 +119,13 @@ def solve_cox_maximum(
     start : CoxStart
     options : SolverOptions
         ``tol`` is the relative duality gap of a convex step.
-    limits : RiskLimits, default=None
+    limits : RowLimits
     max_passes : int
         Maximum number of passes.
     """
     if problem.source.n_instances == problem.source.n_bags:
         return solve_cox_mean(problem, options)
-    model = _Maximum(problem, limits or RiskLimits())
+    model = _Maximum(problem, limits)
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, value + model.lowest))
@@ -166,7 +146,7 @@ def solve_cox_maximum(
 
 def solve_cox_mean(problem: CoxProblem, options: SolverOptions) -> PassSolution:
     """The minimum of J with the mean of each bag in place of its highest instance."""
-    model = _Maximum(problem, RiskLimits())
+    model = _Maximum(problem, RISK_LIMITS)
     start = np.zeros(problem.source.n_features), _NOTHING
     found = model.of_vectors(model.means()).solve(start, options.tol)
     if options.on_iteration is not None:
@@ -195,7 +175,7 @@ def _with_constant(found: PassSolution, model: _Maximum) -> PassSolution:
 class _Maximum:
     """The problem for :func:`..common.descent.descend`; J without the constant L.lowest."""
 
-    def __init__(self, problem: CoxProblem, limits: RiskLimits) -> None:
+    def __init__(self, problem: CoxProblem, limits: RowLimits) -> None:
         self.source, self.C, self.limits = problem.source, problem.C, limits
         likelihood, source = problem.likelihood, problem.source
         self.lowest = problem.C * likelihood.lowest
@@ -362,29 +342,23 @@ def _look(
     w: np.ndarray,
     guide: np.ndarray,
     weights: np.ndarray,
-    limits: RiskLimits,
+    limits: RowLimits,
     n_instances: int,
 ) -> _RiskView:
     """What a pass sees in a block; ``weights`` are those of events, NaN for bags never at risk."""
-    numbers = n_instances * block.width
-    whole, fine = numbers <= limits.everything, numbers <= limits.digits
-    scores = block.scores(w, precise=fine)
-    leading = scores if guide is w else block.scores(guide, precise=fine)
+    exact = n_instances * block.width <= _DIGITS
+    scores = block.scores(w, precise=exact)
+    leading = scores if guide is w else block.scores(guide, precise=exact)
     weights = weights[block.bags]
     used = np.flatnonzero(~np.isnan(weights))
     rows, offsets = gather_rows(block.offsets, used)
     own = scores[rows]
     highest = segment_argmax(leading[rows], offsets)
     top = np.maximum.reduceat(own, offsets[:-1])
-    sizes = np.diff(offsets)
     near = np.ones(len(own), dtype=bool)
-    if not whole:
-        near = own > np.repeat(top - limits.band, sizes)
-        share = len(own) / (n_instances * block.width)
-        most = max(limits.per_bag * len(used), int(limits.numbers * share))
-        if int(near.sum()) > most:
-            # Where scores hardly differ, the highest rows of each bag stand for the others.
-            near &= segment_rank(own, offsets) < most // len(used)
+    if not limits.hold_all(n_instances, block.width):
+        share = limits.share(n_instances, block.width)
+        near = near_the_top(own, offsets, top, limits, share)
         near[highest] = True
     events = weights[used] > 0
     witnesses = rows[highest[events]]
@@ -393,5 +367,5 @@ def _look(
         highest=_Witnesses(
             witnesses + block.first_row, block.weighted_sum(witnesses, weights[used][events])
         ),
-        working=WorkingSet.of_block(block, rows[near], np.float64 if fine else block.dtype),
+        working=WorkingSet.of_block(block, rows[near], np.float64 if exact else block.dtype),
     )

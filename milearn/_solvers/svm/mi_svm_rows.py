@@ -439,7 +439,7 @@ def _view_of_block(block: Block, at: _Pass) -> _View:
     highest, below = segment_argmax(scores, offsets), ranks < len(v)
     # Of the intercepts for which a bag is negative, the first one costs most.
     level = np.where(below, -1.0 - v[np.minimum(ranks, len(v) - 1)], np.inf)
-    most = int(limits.numbers * sizes[below].sum() / (at.n_instances * block.width))
+    share = limits.share(at.n_instances, block.width)
     each, beyond = np.repeat(np.where(below, costs, 0.0), sizes), np.zeros(0, dtype=np.intp)
     losses, furthest = 0.0, np.inf
     if at.by_instance:
@@ -447,11 +447,11 @@ def _view_of_block(block: Block, at: _Pass) -> _View:
     if whole:
         near = each > 0
     elif at.by_instance:
-        most = max(int(below.sum()), most)
+        most = max(int(below.sum()), int(share * sizes[below].sum()))
         near, furthest = _near_the_margin(1.0 + scores + v[0], each > 0, limits.band, most)
         beyond = np.flatnonzero((1.0 + scores + v[0] > furthest) & (each > 0))
     else:
-        near = near_the_top(scores, offsets, level, limits, most)
+        near = near_the_top(scores, offsets, level, limits, share)
     upper = np.flatnonzero(ranks > 0)
     witnesses = highest[upper]
     if at.rule is not None:

@@ -12,11 +12,12 @@ from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax
 from milearn._solvers.common.cccp import SolverOptions
+from milearn._solvers.common.descent import RowLimits
 from milearn._solvers.survival.likelihood import PartialLikelihood
 from milearn._solvers.survival.passes import (
+    RISK_LIMITS,
     CoxProblem,
     CoxStart,
-    RiskLimits,
     solve_cox_maximum,
     solve_cox_mean,
 )
@@ -26,7 +27,7 @@ from tests.oracles import cox_optimum, cox_step, partial_likelihood
 
 OPTIONS = SolverOptions(1e-6, 100)
 # The smallest working sets: a step goes through many rounds.
-NARROW = RiskLimits(band=0.01, everything=0, numbers=0, per_bag=1)
+NARROW = RowLimits(band=0.01, whole=0, numbers=0, per_bag=1)
 
 
 def random_outcomes(seed, bags, ties):
@@ -88,7 +89,7 @@ def test_a_step_is_that_of_cvxpy(ties, C):
 # -- the procedure ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limits", [RiskLimits(), NARROW], ids=["everything", "narrow"])
+@pytest.mark.parametrize("limits", [RISK_LIMITS, NARROW], ids=["everything", "narrow"])
 def test_problems_without_a_rising_history(limits):
     for seed in range(20):
         C = (0.1, 10.0)[seed % 2]
@@ -104,7 +105,7 @@ def test_problems_without_a_rising_history(limits):
         assert found.dual_gap <= 1e-8 * max(found.objective_scale, 1e-3)
 
 
-@pytest.mark.parametrize("limits", [RiskLimits(), NARROW], ids=["everything", "narrow"])
+@pytest.mark.parametrize("limits", [RISK_LIMITS, NARROW], ids=["everything", "narrow"])
 def test_the_gap_belongs_to_the_highest_instances_of_the_solution(limits):
     for seed in range(4):
         bags, outcomes, problem = random_problem(seed, 3.0)
@@ -146,7 +147,7 @@ def test_given_witnesses_are_the_first_linearisation():
 # -- kinds of input --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limits", [RiskLimits(), NARROW], ids=["everything", "narrow"])
+@pytest.mark.parametrize("limits", [RISK_LIMITS, NARROW], ids=["everything", "narrow"])
 @pytest.mark.parametrize("d", [3, 40])
 def test_sparse_rows_and_threads_change_nothing(limits, d):
     bags = random_bags(3, 20, d, 8, zeros=0.5)
@@ -170,7 +171,7 @@ def test_few_passes_over_large_bags():
         solve_cox_maximum(
             problem_of(bags, outcomes, 0.1), CoxStart(), replace(OPTIONS, tol=1e-6), limits=each
         )
-        for each in (RiskLimits(everything=2**20), RiskLimits(everything=0))
+        for each in (RowLimits(whole=2**20), RowLimits(whole=0))
     )
     assert part.objective == pytest.approx(everything.objective, rel=1e-5)
     assert part.n_passes <= 3 * everything.n_passes

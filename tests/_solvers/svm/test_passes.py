@@ -16,7 +16,7 @@ from milearn._kernels.bag import bag_scales, instance_scales
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
-from milearn._solvers.svm.coupled.rows import CoupledLimits, solve_coupled_rows
+from milearn._solvers.svm.coupled.rows import TIED_LIMITS, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.labels import (
     LABEL_LIMITS,
@@ -30,7 +30,7 @@ from tests.bags import bag_gram
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
-NEAR = replace(LABEL_LIMITS, whole=0), CoupledLimits(everything=0)
+NEAR = replace(LABEL_LIMITS, whole=0), replace(TIED_LIMITS, whole=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -45,7 +45,7 @@ TIED = [
 @pytest.fixture(params=[False, True], ids=["whole", "near"])
 def near_rows(request):
     """Limits of labels and of tied bags: whether all instances of a small problem are held."""
-    return NEAR if request.param else (LABEL_LIMITS, CoupledLimits())
+    return NEAR if request.param else (LABEL_LIMITS, TIED_LIMITS)
 
 
 def data(seed, cost=1.0, n_bags=40, d=5):
@@ -205,8 +205,7 @@ def test_rough_first_steps_end_at_a_precise_minimum(seed):
     ones = np.ones(len(bags))
     given = source(bags), Tube(targets, 0.3 * ones, 0.5), Coupling("max", ones), "set"
     exact = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7))
-    many = CoupledLimits(exact_instances=0)
-    rough = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7), limits=many)
+    rough = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7), exact_instances=0)
     assert rough.history[0] != exact.history[0]
     assert rough.converged
     assert rough.dual_gap <= 1e-7 * rough.objective
@@ -271,7 +270,7 @@ def test_few_rows_of_each_bag_are_enough(kind):
     loss, coupling, _ = tied(bags, signs, weights, kind)
     arguments = loss, coupling, kind[1], bags.offsets[:-1], replace(OPTIONS, tol=1e-5)
     free = solve_coupled_rows(source(bags), *arguments)
-    limits = CoupledLimits(everything=0, numbers=1)
+    limits = replace(TIED_LIMITS, whole=0, numbers=1)
     few = solve_coupled_rows(source(bags), *arguments, limits=limits)
     assert few.dual_gap <= 1e-5 * few.objective
     assert few.objective == pytest.approx(free.objective, rel=3e-5)
@@ -314,7 +313,7 @@ def test_passes_run_out_before_the_first_step_is_solved():
     bags, signs, weights = data(4)
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     arguments = loss, coupling, "set", bags.offsets[:-1], replace(OPTIONS, tol=1e-12)
-    found = solve_coupled_rows(source(bags), *arguments, limits=CoupledLimits(max_passes=3))
+    found = solve_coupled_rows(source(bags), *arguments, max_passes=3)
     assert found.stopped == "max_passes"
     assert np.isfinite([found.objective, found.dual_gap]).all()
     assert found.history == [found.objective]

@@ -18,13 +18,15 @@ import numpy as np
 from scipy import sparse
 
 from ...._bags.blocks import Block, PassSource, stacked
-from ...._bags.segments import pooling_matrix, segment_index, segment_max, segment_rank
+from ...._bags.segments import pooling_matrix, segment_index, segment_max
 from ...common.cccp import SolverOptions
 from ...common.descent import (
     Duals,
+    RowLimits,
     Witnesses,
     WorkingSet,
     descend,
+    near_the_top,
 )
 from ...common.newton import GroupProblem, NewtonSolution
 from ...common.passes import TieRule, is_constant, rows_of_block
@@ -41,21 +43,8 @@ MEAN = -1
 _TUBE = np.iinfo(np.intp).max
 
 
-@dataclass(frozen=True)
-class CoupledLimits:
-    """Which instances belong to a working set, and the maximum number of passes."""
-
-    # Numbers in all instances up to which all instances belong to it.
-    everything: int = 2**20
-    # Distance from the limit of its bag within which an instance does, in units of the margin.
-    band: float = 0.3
-    # Maximum number of numbers that a pass adds, unless that is less than so many rows of each bag.
-    numbers: int = 2**21
-    per_bag: int = 2
-    max_passes: int = 500
-    # Instances above which the first steps of a hard maximum are solved roughly. Below, they are
-    # exact, so that a start ends in the same minimum as in the dual.
-    exact_instances: int = 2_000
+# As many rows of a bag as there is room for: with a few, a hard maximum ends higher.
+TIED_LIMITS = RowLimits(per_bag=2**21, numbers=2**21, whole=2**20)
 
 
 @dataclass(kw_only=True)
@@ -81,7 +70,10 @@ def solve_coupled_rows(
     bag_kernel: str | BagRows,
     start: str | np.ndarray,
     options: SolverOptions,
-    limits: CoupledLimits | None = None,
+    *,
+    max_passes: int = 500,
+    exact_instances: int = 2_000,
+    limits: RowLimits = TIED_LIMITS,
 ) -> CoupledRowsResult:
     """Minimise J.
 
@@ -97,9 +89,13 @@ def solve_coupled_rows(
         each bag, or given rows. For a hard maximum "auto" uses the model of the means.
     options : SolverOptions
         ``tol`` is the relative duality gap of a convex step.
-    limits : CoupledLimits, default=None
+    max_passes : int
+        Maximum number of passes.
+    exact_instances : int
+        Instances above which the first steps of a hard maximum are solved roughly. Below, they are
+        exact, so that a start ends in the same minimum as in the dual.
+    limits : RowLimits
     """
-    limits = CoupledLimits() if limits is None else limits
     # Standardise the targets, so that the smoothing is the same as for a margin of one. With
     # y = m + s y' and w = s w' the objective is s^2 times the objective at w' with all costs
     # divided by s, except those of squares.
@@ -114,7 +110,7 @@ def solve_coupled_rows(
     if own_start:
         witnesses = model.tops(first.w, is_constant(first.objective, model.at_zero))
     # The means of bags may be far from the solution.
-    many = source.n_instances > limits.exact_instances
+    many = source.n_instances > exact_instances
     rough = coupling.hard and (many or (own_start and options.tol > _FINE))
     watch = options.on_iteration
     if watch is not None:
@@ -126,7 +122,7 @@ def solve_coupled_rows(
         options,
         rough=rough,
         objective_scale=loss.objective_scale / size**2,
-        max_passes=limits.max_passes,
+        max_passes=max_passes,
     )
     rows = found.linearisation.numbers
     return CoupledRowsResult(
@@ -149,7 +145,7 @@ class _Model:
         loss: BagLoss,
         coupling: Coupling,
         bag_kernel: str | BagRows,
-        limits: CoupledLimits,
+        limits: RowLimits,
     ) -> None:
         self.source, self.loss, self.coupling, self.limits = source, loss, coupling, limits
         self.hard = coupling.hard
@@ -353,30 +349,25 @@ class _Pass:
     w: np.ndarray
     scales: np.ndarray | None
     n_instances: int
-    limits: CoupledLimits
+    limits: RowLimits
     rule: TieRule | None
 
     def of_block(self, block: Block, bounds: np.ndarray) -> _View:
         """The view of a block; instances below ``bounds`` of their bags cost nothing."""
-        sizes, limits = np.diff(block.offsets), self.limits
-        numbers = self.n_instances * block.width
-        whole = numbers <= limits.everything
-        scores = block.scores(self.w, precise=whole)
+        limits, size = self.limits, (self.n_instances, block.width)
+        everything = limits.hold_all(*size)
+        scores = block.scores(self.w, precise=everything)
         if self.scales is not None:
             scores = scores * self.scales[block.rows]
-        top = segment_max(scores, block.offsets)
-        near = scores > np.repeat(np.maximum(top, bounds[block.bags]) - limits.band, sizes)
-        most = max(limits.per_bag * len(top), int(limits.numbers / numbers * len(scores)))
-        if whole:
-            near[:] = True
-        if int(near.sum()) > most:
-            # If scores hardly differ, the highest rows of each bag are enough.
-            near &= segment_rank(scores, block.offsets) < most // len(top)
+        near = np.ones(len(scores), dtype=bool)
+        if not everything:
+            level, share = bounds[block.bags], limits.share(*size)
+            near = near_the_top(scores, block.offsets, level, limits, share)
         weights, tied = np.zeros(len(scores)), False
         if self.rule is None:
             weights = top_subgradient(scores, block.offsets)
         else:
-            chosen, tied = self.rule.highest(block, scores, np.arange(len(top)))
+            chosen, tied = self.rule.highest(block, scores, np.arange(block.offsets.size - 1))
             weights[chosen] = 1.0
         rows = np.flatnonzero(near | (weights > 0))
         found = block.take(rows)
@@ -386,7 +377,7 @@ class _Pass:
             found,
             rows + block.first_row,
             segment_index(block.offsets)[rows] + block.first_bag,
-            top=top,
+            top=segment_max(scores, block.offsets),
             highest=_mixtures(block, weights[rows], rows, found),
             tied=tied,
         )

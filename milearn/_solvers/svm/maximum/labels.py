@@ -383,8 +383,7 @@ def _scores_of(block: Block, w: np.ndarray, n_instances: int, limits: RowLimits)
 
 
 def _most_rows(block: Block, n_instances: int, limits: RowLimits) -> int:
-    per_row = limits.numbers / (n_instances * block.width)
-    return max(1, int(per_row * block.stored.shape[0]))
+    return max(1, int(limits.share(n_instances, block.width) * block.stored.shape[0]))
 
 
 def _rows_and_sums(
