@@ -39,8 +39,7 @@ from ..discriminant_analysis._share import stacked_columns
 from ..model_selection._inner import Folds
 from ..preprocessing import BagStatistics
 from ..preprocessing._instance_transformer import ScaledInPlace
-from ..svm._fit import Kernel
-from ..svm._formulations import kernel_features
+from ..svm._data import kernel_features
 from ..svm._kernel_average import as_kind
 
 # Most instances that are scored at once.
@@ -261,7 +260,7 @@ class LandmarkFeatures:
         """Landmarks of scaled bags with weights, as :class:`~milearn.svm.MISVC` draws them."""
         rows = bags.instances
         gamma = resolve_gamma("scale", rows, np.repeat(weights, bags.sizes))
-        kernel = Kernel("rbf", gamma, *instance_kernel("rbf", gamma=gamma))
+        kernel, _ = instance_kernel("rbf", gamma=gamma)
         rng = np.random.RandomState(seed)
         return cls(scale, kernel_features(rows, kernel, n_components, rng))
 

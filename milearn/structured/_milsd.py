@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -364,7 +365,7 @@ def _solve(
     gap_tol = precision("auto", problem.X.shape[0], width_of(problem.X))
     gap_tol = min(options.tol, max(options.tol**2, gap_tol))
     source, first = ArraySource(problem.X, problem.offsets), "auto" if start is None else start
-    found = solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
+    found = solve_mi_svm_rows(source, loss, "bag", first, replace(options, tol=gap_tol))
     size = max(abs(found.objective), found.objective_scale)
     return LinkedSolution(
         w=found.w,

@@ -357,8 +357,8 @@ def _solve(
     """A local minimum from a start."""
     options = SolverOptions(gap_tol, max_iter, on_iteration)
     if start is None:
-        return solve_cox_mean(problem, options, gap_tol)
-    return solve_cox_maximum(problem, start, options, gap_tol)
+        return solve_cox_mean(problem, options)
+    return solve_cox_maximum(problem, start, options)
 
 
 def _scores(bags: Bags, w: np.ndarray) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""Formulations in which bags and instances are points of one space (Cheung & Kwok 2006)."""
+"""Bags and instances as points of one space, with coupled scores (Cheung & Kwok 2006)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
-from .._fit.multi_start import drawn_rows, values_of
+from .._fit.multi_start import drawn_rows
 from .._kernels.bag import bag_scales, instance_scales, minmax_bytes
 from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
@@ -20,60 +20,76 @@ from .._solvers.svm.coupled.gram import BagGram, exact_bytes
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.starts import screened_rows
-from ._fit import Kernel, Problems, TrainingBags, memory_limit, training_gram
-from ._formulations import (
-    Formulation,
-    Report,
-    kernel_features,
-    stored_rows,
-    stored_support,
-)
+from ._data import FitData, memory_limit
 from ._functions import (
     BagFunction,
     InstanceFunction,
     LinearSetFunction,
     MinMaxFunction,
     SetKernelFunction,
+    expansion_of,
     object_rows,
 )
+from ._mi_svm import Report
 
 
-@dataclass(frozen=True)
-class CoupledSettings:
-    """Parameters of an estimator that determine the formulation."""
-
-    bag_kernel: str = "set"
-    loss: str = "max"
-    coupling: float = 0.0
-    epsilon: float = 0.0
-
-    @property
-    def hard(self) -> bool:
-        """Whether bag scores are highest instance scores, so that no bag is a point itself."""
-        return self.loss == "max"
-
-    @property
-    def minmax(self) -> bool:
-        """Whether bags and instances are given as rows of minima and maxima."""
-        return self.bag_kernel == "minmax" and not self.hard
+def bag_kernel_of(data: FitData) -> str | None:
+    """The kernel between bags; None if bag scores are highest instance scores (a hard maximum)."""
+    return getattr(data.estimator, "bag_kernel", None)
 
 
-def coupled(problems: Problems, settings: CoupledSettings) -> Coupled:
-    """The formulation for the problems of a fit, after a check of the memory that it needs.
+def with_bags(data: FitData) -> FitData:
+    """The data with bags as points, for solvers over rows or in the dual.
 
     Raises
     ------
     MemoryError
         If kernel values exceed ``working_memory``.
     """
-    if problems.kernel.linear or problems.n_components is not None:
-        return _over_rows(problems, settings)
-    training, kernel, room = problems.training, problems.kernel, memory_limit()
-    n_bags, n_instances, n_features = training.size
-    needed = exact_bytes(n_bags, n_instances)
-    if settings.minmax and sparse.issparse(training.instances) and not takes_sparse(kernel.name):
+    if data.linear or data.n_components is not None:
+        return _over_rows(data)
+    offsets, n_bags, n_instances = data.offsets, len(data.used), data.n_instances
+    room = _room_for_kernel_values(data)
+    if bag_kernel_of(data) == "minmax":
+        rows, scales = _all_object_rows(data), np.ones(n_instances)
+        bags = sparse.eye_array(n_bags, n_bags + n_instances, k=n_instances, format="csr")
+    else:
+        rows = data.instances
+        of_bags, scales = _scales(data)
+        bags = pooling_matrix(offsets, np.repeat(of_bags, np.diff(offsets)))
+    gram = data.gram_of(rows, room).share_of(data.n_workers)
+    return replace(data, gram=BagGram(gram, offsets, bags, scales))
+
+
+def _over_rows(data: FitData) -> FitData:
+    name, n, features, bags = bag_kernel_of(data), data.n_instances, None, None
+    if data.linear and name != "minmax":
+        return data
+    rows = _all_object_rows(data) if name == "minmax" else data.instances
+    if not data.linear:
+        features = data.features_of(rows)
+    if name == "minmax":
+        bags = BagRows(rows[n:] if features is None else features.transform(rows[n:]))
+        data = replace(data, selected=Bags(rows[:n], data.offsets))
+    elif name is not None:
+        assert features is not None
+        of_bags, scales = _scales(data)
+        spread = np.repeat(of_bags, np.diff(data.offsets))
+        bags = BagRows(features.sums(rows, spread, data.offsets), scales)
+    return replace(data, features=features, bag_rows=bags)
+
+
+def _room_for_kernel_values(data: FitData) -> float:
+    """Bytes for kernel values beside those that are always stored, after a check."""
+    room, n_bags, n_instances = memory_limit(), len(data.used), data.n_instances
+    needed, kernel = exact_bytes(n_bags, n_instances), data.estimator.kernel
+    if (
+        bag_kernel_of(data) == "minmax"
+        and sparse.issparse(data.instances)
+        and not takes_sparse(kernel)
+    ):
         # Rows are dense for a kernel that does not support CSR.
-        needed += minmax_bytes(n_bags + n_instances, n_features)
+        needed += minmax_bytes(n_bags + n_instances, data.instances.shape[1])
     if needed > room:
         raise MemoryError(
             f"The kernel values of {n_bags} bags with {n_instances} instances take "
@@ -81,132 +97,78 @@ def coupled(problems: Problems, settings: CoupledSettings) -> Coupled:
             "sklearn.set_config(working_memory=...), or give n_components= (300, say) for an "
             "approximation that needs no kernel matrix."
         )
-    if settings.minmax:
-        rows, scales = _all_object_rows(training, kernel), np.ones(n_instances)
-        bags = sparse.eye_array(n_bags, n_bags + n_instances, k=n_instances, format="csr")
-    else:
-        rows = training.instances
-        of_bags, scales = _scales(training, kernel, settings)
-        bags = pooling_matrix(training.offsets, np.repeat(of_bags, np.diff(training.offsets)))
-    gram = training_gram(rows, kernel, room - needed).share_of(problems.n_workers)
-    of_points = BagGram(gram, training.offsets, bags, scales)
-    return Coupled.of(problems, settings=settings, gram=of_points)
+    return room - needed
 
 
-def _over_rows(problems: Problems, settings: CoupledSettings) -> Coupled:
-    training, kernel, bags, features = problems.training, problems.kernel, None, None
-    if settings.minmax:
-        n_instances, rows = training.size[1], _all_object_rows(training, kernel)
-        training = replace(training, selected=Bags(rows[:n_instances], training.offsets))
-        bags = BagRows(rows[n_instances:])
-    if not kernel.linear:
-        rows = rows if settings.minmax else training.instances
-        features = kernel_features(rows, kernel, problems.n_components, problems.rng)
-        if bags is not None:
-            bags = BagRows(features.transform(bags.bags))
-        elif not settings.hard:
-            of_bags, of_instances = _scales(training, kernel, settings)
-            spread = np.repeat(of_bags, np.diff(training.offsets))
-            bags = BagRows(features.sums(rows, spread, training.offsets), of_instances)
-    more = {"training": training, "features": features, "bags": bags}
-    return Coupled.of(problems, settings=settings, **more)
-
-
-def _all_object_rows(training: TrainingBags, kernel: Kernel) -> Any:
+def _all_object_rows(data: FitData) -> Any:
     """Rows of minima and maxima of all instances, then of all bags."""
-    keep_sparse, alone = takes_sparse(kernel.name), np.arange(training.offsets[-1] + 1)
+    keep_sparse = takes_sparse(data.estimator.kernel)
     parts = [
-        object_rows(training.instances, offsets, keep_sparse)
-        for offsets in (alone, training.offsets)
+        object_rows(data.instances, offsets, keep_sparse)
+        for offsets in (np.arange(data.n_instances + 1), data.offsets)
     ]
     return (
         sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
     )
 
 
-def _scales(
-    training: TrainingBags, kernel: Kernel, settings: CoupledSettings
-) -> tuple[np.ndarray, np.ndarray]:
+def _scales(data: FitData) -> tuple[np.ndarray, np.ndarray]:
     """Scales of bags and of instances in the feature space; a hard maximum has means of bags."""
-    instances, offsets = training.instances, training.offsets
-    if settings.hard:
-        return 1.0 / np.diff(offsets), np.ones(int(offsets[-1]))
+    instances, offsets, name = data.instances, data.offsets, bag_kernel_of(data)
+    if name is None:
+        return 1.0 / np.diff(offsets), np.ones(data.n_instances)
+    assert data.kernel is not None
     return (
-        bag_scales(settings.bag_kernel, instances, offsets, kernel.values),
-        instance_scales(settings.bag_kernel, instances, kernel.values),
+        bag_scales(name, instances, offsets, data.kernel),
+        instance_scales(name, instances, data.kernel),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Coupled(Formulation):
-    """Solved over rows: instances, or explicit features; or in the dual over kernel values."""
+def coupled_starts(data: FitData, loss: Hinge | Tube) -> list[Any]:
+    """First rows of all bags, one array per start, or the name of a start."""
+    offsets, init = data.offsets, data.estimator.init
+    starts: list[Any] = [init]
+    if not isinstance(init, str):
+        starts = [data.given_witnesses(init)]
+    elif init == "random":
+        starts = [drawn_rows(offsets, data.rng)]
+    elif init == "auto" and bag_kernel_of(data) is None:
+        source = data.screen_source(loss.weights)
+        assert isinstance(loss, Tube)
+        if source is not None and np.diff(offsets).max() > 1 and np.ptp(loss.targets) > 0:
+            starts += [screened_rows(source, loss.targets, loss.weights)]
+    others = getattr(data.estimator, "n_init", 1) - 1
+    return starts + [drawn_rows(offsets, data.rng) for _ in range(others)]
 
-    settings: CoupledSettings
-    # Rows of minima and maxima of bags, or explicit features of bags.
-    bags: BagRows | None = None
-    # Kernel values, for the dual.
-    gram: BagGram | None = None
 
-    @property
-    def bag_score_is_max(self) -> bool:
-        return self.settings.hard
+def coupled_from(
+    data: FitData, loss: Hinge | Tube, start: Any, on_iteration: Report
+) -> CCCPSolution:
+    """A stationary point from a start."""
+    name, estimator, options = bag_kernel_of(data), data.estimator, data.options
+    coupling = Coupling("max", np.zeros(len(loss.weights)))
+    if name is not None:
+        weights = estimator.coupling * loss.weights
+        coupling = Coupling(estimator.loss, weights, estimator.epsilon)
+    options = options.watched_by(on_iteration)
+    if data.gram is not None:
+        return solve_coupled(data.gram, loss, coupling, start, options)
+    bags = data.bag_rows or name or "set"
+    return solve_coupled_rows(data.source(), loss, coupling, bags, start, options)
 
-    def coupling(self, loss: Hinge | Tube) -> Coupling:
-        """The loss between the score of a bag and its highest instance score."""
-        settings = self.settings
-        return Coupling(settings.loss, settings.coupling * loss.weights, settings.epsilon)
 
-    def starts(self, loss: Hinge | Tube, rng: np.random.RandomState) -> list[Any]:
-        """First rows of all bags, one array per start, or the name of a start."""
-        offsets, init = self.training.offsets, self.init
-        starts: list[Any] = [init]
-        if self.settings.hard and isinstance(init, str) and init == "auto":
-            source = self.screen_source(loss.weights)
-            assert isinstance(loss, Tube)
-            if source is not None and np.diff(offsets).max() > 1 and np.ptp(loss.targets) > 0:
-                starts += [screened_rows(source, loss.targets, loss.weights)]
-        elif not isinstance(init, str):
-            starts = [self.training.given_witnesses(init)]
-        elif init == "random":
-            starts = [drawn_rows(offsets, rng)]
-        return starts + [drawn_rows(offsets, rng) for _ in range(self.n_init - 1)]
-
-    def support_numbers(self) -> np.ndarray:
-        """Values of ``support_`` for instances and bags: bags follow all instances."""
-        training = self.training
-        if not self.settings.minmax:
-            return training.rows
-        return np.concatenate([training.rows, training.bags.n_instances + training.used])
-
-    def solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
-        """A stationary point from a start."""
-        coupling, options = self.coupling(loss), self.options.watched_by(on_iteration)
-        if self.gram is not None:
-            return solve_coupled(self.gram, loss, coupling, start, options)
-        bags = self.settings.bag_kernel if self.bags is None else self.bags
-        return solve_coupled_rows(self.source(), loss, coupling, bags, start, options, self.gap_tol)
-
-    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        """The function that scores instances and bags, and its fitted attributes."""
-        if self.gram is not None:
-            coef = sign * np.stack(
-                [self.gram.expansion(result.of_bags, result.of_instances) for result in results]
-            )
-            numbers = self.support_numbers()
-            expansion, attributes = stored_support(coef, self.gram.rows, numbers, self.kernel)
-        else:
-            weights = sign * np.stack([result.w for result in results])
-            expansion, attributes = stored_rows(weights, self.features, self.support_numbers)
-            attributes["n_passes_"] = values_of(results, "n_passes")
-        intercept = sign * np.array([result.intercept for result in results])
-        name = self.settings.bag_kernel
-        function: BagFunction
-        if self.settings.hard:
-            function = InstanceFunction(expansion, intercept)
-        elif self.settings.minmax:
-            function = MinMaxFunction(expansion, intercept, takes_sparse(self.kernel.name))
-        elif self.kernel.linear:
-            function = LinearSetFunction(expansion, intercept, name)
-        else:
-            function = SetKernelFunction(expansion, intercept, self.kernel.values, name)
-        return function, {**attributes, "intercept_": intercept}
+def coupled_function(data: FitData, results: Sequence[Any]) -> tuple[BagFunction, dict[str, Any]]:
+    """The function that scores instances and bags, and its fitted attributes."""
+    name, kernel = bag_kernel_of(data), data.kernel
+    expansion, attributes = expansion_of(data, results)
+    intercept = attributes["intercept_"]
+    function: BagFunction
+    if name is None:
+        function = InstanceFunction(expansion, intercept)
+    elif name == "minmax":
+        function = MinMaxFunction(expansion, intercept, takes_sparse(data.estimator.kernel))
+    elif kernel is None:
+        function = LinearSetFunction(expansion, intercept, name)
+    else:
+        function = SetKernelFunction(expansion, intercept, kernel, name)
+    return function, attributes

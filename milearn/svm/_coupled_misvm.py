@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .._compat import with_callbacks
@@ -9,8 +10,9 @@ from .._constraints import Constraints
 from .._fit.threads import fit_context
 from ..base import BagClassifier, BagRegressor
 from ._base import BaseMISVM
-from ._coupled import CoupledSettings, coupled
-from ._fit import class_problems, solve_and_store, value_problem
+from ._coupled import coupled_from, coupled_function, coupled_starts, with_bags
+from ._data import FitData, class_data, value_data
+from ._fit import best_runs, store
 
 
 class CoupledMISVC(BaseMISVM, BagClassifier):
@@ -212,10 +214,7 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        problems = class_problems(self, X, y, sample_weight, centred=False)
-        formulation = coupled(problems, _settings(self))
-        solve_and_store(problems, formulation)
-        return self
+        return _fitted(class_data(self, X, y, sample_weight, about_centre=False))
 
     def _takes_remote_bags(self) -> bool:
         return super()._takes_remote_bags() and self.bag_kernel != "minmax"
@@ -412,10 +411,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
         self
             The fitted estimator.
         """
-        problem = value_problem(self, X, y, sample_weight, centred=False)
-        formulation = coupled(problem, _settings(self))
-        solve_and_store(problem, formulation)
-        return self
+        return _fitted(value_data(self, X, y, sample_weight, about_centre=False))
 
     def _takes_remote_bags(self) -> bool:
         return super()._takes_remote_bags() and self.bag_kernel != "minmax"
@@ -598,13 +594,10 @@ class MISVR(BaseMISVM, BagRegressor):
         self
             The fitted estimator.
         """
-        problem = value_problem(self, X, y, sample_weight)
-        formulation = coupled(problem, CoupledSettings())
-        solve_and_store(problem, formulation)
-        return self
+        return _fitted(value_data(self, X, y, sample_weight))
 
 
-def _settings(estimator: Any) -> CoupledSettings:
-    return CoupledSettings(
-        estimator.bag_kernel, estimator.loss, estimator.coupling, estimator.epsilon
-    )
+def _fitted(data: FitData) -> Any:
+    data = with_bags(data)
+    runs = best_runs(data, partial(coupled_starts, data), partial(coupled_from, data))
+    return store(data, runs, *coupled_function(data, runs[0]))

@@ -6,7 +6,7 @@ after the fit has no effect. With k problems (one, or one per class) scores have
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,9 +16,12 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.rows_on_disk import pieces_of
 from .._bags.segments import bag_ranges, pooling_matrix, segment_sum
+from .._fit.multi_start import values_of
+from .._fit.validation import STORED_FLOATS
 from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
 from .._solvers.common.gram import KERNEL_BLOCK_BYTES, kernel_scores
 from .._solvers.svm.coupled.rows import inverse_norms
+from ._data import FitData
 
 # Takes rows and returns their scores, shape (n, k).
 Expansion = Callable[[Any], np.ndarray]
@@ -155,3 +158,66 @@ def object_rows(instances: Any, offsets: np.ndarray, keep_sparse: bool) -> Any:
 
 def _rows_of_a_block(bags: Bags) -> int:
     return max(1, KERNEL_BLOCK_BYTES // (8 * max(1, bags.shape[1])))
+
+
+# -- fitted functions and their attributes ---------------------------------------------------------
+
+
+Stored = tuple[Expansion, dict[str, Any]]
+
+
+def linear_expansion(data: FitData, coef: np.ndarray, intercept: np.ndarray) -> Stored:
+    """Weights and intercepts for the instances of a fit, as those of its bags before centring."""
+    if data.centre is not None:
+        intercept = intercept - coef @ data.centre
+    attributes = {"coef_": coef, "intercept_": intercept, "_dtypes": STORED_FLOATS}
+    return LinearExpansion(coef), attributes
+
+
+def kernel_expansion(
+    data: FitData, coef: np.ndarray, intercept: np.ndarray, vectors: Any, numbers: np.ndarray
+) -> Stored:
+    """An expansion over the vectors with coefficients, which ``support_`` has as ``numbers``."""
+    assert data.kernel is not None
+    support = np.flatnonzero(coef.any(axis=0))
+    coef, vectors = coef[:, support], vectors[support]
+    attributes = {
+        "dual_coef_": coef,
+        "support_": numbers[support],
+        "support_vectors_": vectors,
+        "intercept_": intercept,
+    }
+    return KernelExpansion(data.kernel, vectors, coef), attributes
+
+
+def expansion_of(data: FitData, results: Sequence[Any]) -> Stored:
+    """The expansion of the results, times the sign of the classes, and its fitted attributes."""
+    features = data.features
+    more: dict[str, Any] = {"n_components_": None}
+    intercept = data.sign * np.array([result.intercept for result in results])
+    if data.over_rows:
+        coef = data.sign * np.stack([result.w for result in results])
+        more["n_passes_"] = values_of(results, "n_passes")
+    else:
+        coef = data.sign * np.stack([result.coefficients(data.gram) for result in results])
+    if features is not None:
+        coef, vectors, numbers = coef @ features.factor.T, features.landmarks, features.chosen
+        expansion, attributes = kernel_expansion(
+            data, coef, intercept, vectors, data.point_rows[numbers]
+        )
+        more["n_components_"] = len(numbers)
+    elif data.linear:
+        expansion, attributes = linear_expansion(data, coef, intercept)
+    else:
+        expansion, attributes = kernel_expansion(
+            data, coef, intercept, data.gram.instances, data.point_rows
+        )
+    return expansion, {**attributes, **more}
+
+
+def instance_function(
+    data: FitData, results: Sequence[Any]
+) -> tuple[InstanceFunction, dict[str, Any]]:
+    """The function of the highest instance, and its fitted attributes."""
+    expansion, attributes = expansion_of(data, results)
+    return InstanceFunction(expansion, attributes["intercept_"]), attributes

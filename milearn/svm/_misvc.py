@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .._compat import StrOptions, with_callbacks
@@ -9,8 +10,10 @@ from .._constraints import Constraints
 from .._fit.threads import fit_context
 from ..base import BagClassifier
 from ._base import BaseMISVM
-from ._fit import class_problems, solve_and_store
-from ._formulations import maximum
+from ._data import FitData, class_data
+from ._fit import best_runs, store
+from ._functions import instance_function
+from ._mi_svm import mi_svm_from, mi_svm_starts
 
 
 class MISVC(BaseMISVM, BagClassifier):
@@ -206,9 +209,7 @@ class MISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        problems = class_problems(self, X, y, sample_weight)
-        solve_and_store(problems, maximum(problems, self.slack))
-        return self
+        return _fitted(class_data(self, X, y, sample_weight), self.slack)
 
 
 class InstanceMISVC(BaseMISVM, BagClassifier):
@@ -397,6 +398,10 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        problems = class_problems(self, X, y, sample_weight)
-        solve_and_store(problems, maximum(problems, "labels"))
-        return self
+        return _fitted(class_data(self, X, y, sample_weight), "labels")
+
+
+def _fitted(data: FitData, slack: str) -> Any:
+    data = data.in_kernel_space()
+    runs = best_runs(data, partial(mi_svm_starts, data, slack), partial(mi_svm_from, data, slack))
+    return store(data, runs, *instance_function(data, runs[0]))

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import column_or_1d
 
 from .._bags import Bags
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, with_callbacks
 from .._constraints import AUTO_OR_POSITIVE, Constraints
-from .._fit.multi_start import (
-    MultiStart,
-    attributes_of,
-    drawn_rows,
-    warn_of_stops,
-)
+from .._fit.multi_start import drawn_rows
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
-from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import PassSolution, precision
-from .._solvers.common.passes import highest, instance_scores
+from .._solvers.common.descent import PassSolution
+from .._solvers.common.passes import instance_scores
+from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm_rows import MISVMProblem, Start, solve_from
 from .._solvers.svm.starts import starts_of
 from ..base import BagClassifier
-from ._fit import TrainingBags
+from ._data import FitData
+from ._fit import best_runs, store
+from ._functions import InstanceFunction, linear_expansion
 
 
 class OrdinalMISVC(CallbackSupport, BagClassifier):
@@ -218,51 +213,24 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         bags, noted = self._validate_fit(X)
         labels = TrainingLabels.of(self, y, bags, sample_weight)
         place = _ranks_of_classes(labels.classes, self.categories)
-        training, centre = TrainingBags.of(bags, labels.used).centred()
-        runs = MultiStart(self, self.max_iter)
-        source = training.source(runs.n_threads(1))
-        problem = MISVMProblem(source, place[labels.codes], self.C * labels.weights)
-        gap_tol = precision(self.tol, source.n_instances, training.width)
-        options = SolverOptions(gap_tol, self.max_iter)
-        starts = self._starts(training, problem)
-        n_threads = runs.n_threads(len(starts))
-        data = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
-        fit = partial(_solve, replace(problem, source=training.source(n_threads)), options)
-        results, task = runs.best(fit, [[(start,) for start in starts]], gap_tol=gap_tol, **data)
-        [result] = results
-        witnesses, _, _ = highest(bags.source(n_jobs=n_threads), result.w[None])
-        if result.witnesses is not None:
-            # Of tied instances those of the last convex problem, to which the gap belongs.
-            witnesses[training.used[problem.upper]] = training.rows[result.witnesses]
-        shift = 0.0 if centre is None else float(result.w @ centre)
-        attained = "objective", "dual_gap", "n_iter", "converged", "n_passes"
-        self._replace_fitted(
-            {
-                **noted,
-                **attributes_of(results, *attained, objective_history="history"),
-                "start_objectives_": runs.start_objectives,
-                "classes_": labels.classes,
-                "categories_": labels.classes[np.argsort(place)],
-                "coef_": result.w[None],
-                "thresholds_": shift - result.v,
-                "witnesses_": witnesses,
-                "_place": place,
-                "_positive_sign": -1 if len(place) == 2 and place[0] == 1 else 1,
-            }
-        )
-        warn_of_stops(type(self).__name__, results, self.max_iter)
-        task.end()
-        return self
-
-    def _starts(self, training: TrainingBags, problem: MISVMProblem) -> Sequence[Start]:
-        """First witnesses of the used bags above a threshold; None for their means."""
-        rng, offsets = check_random_state(self.random_state), problem.source.offsets
-        drawn = [drawn_rows(offsets, rng)[problem.upper] for _ in range(self.n_init)]
-        if not isinstance(self.init, str):
-            return [training.given_witnesses(self.init)[problem.upper], *drawn[1:]]
-        if self.init == "random":
-            return drawn
-        return [*(starts_of(problem) if self.init == "auto" else [None]), *drawn[1:]]
+        # The ranks of bags take the place of their signs.
+        loss = Hinge(place[labels.codes], self.C * labels.weights)
+        stored = {
+            **noted,
+            "classes_": labels.classes,
+            "categories_": labels.classes[np.argsort(place)],
+            "_place": place,
+        }
+        given = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
+        data = FitData.of(self, labels.used, labels.sample_weights, [loss], stored, given)
+        runs = best_runs(data, partial(_starts, data), partial(_solve, data))
+        [result] = runs[0]
+        expansion, attributes = linear_expansion(data, result.w[None], np.zeros(1))
+        shift = attributes.pop("intercept_")
+        attributes["thresholds_"] = -shift - result.v
+        attributes["n_passes_"] = result.n_passes
+        attributes["_positive_sign"] = -1 if len(place) == 2 and place[0] == 1 else 1
+        return store(data, runs, InstanceFunction(expansion, np.zeros(1)), attributes)
 
     def _takes_remote_bags(self) -> bool:
         return True
@@ -331,10 +299,23 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         return segment_argmax(self._latent(bags), bags.offsets)
 
 
-def _solve(
-    problem: MISVMProblem, options: SolverOptions, start: Start, on_iteration: Any
-) -> PassSolution:
-    return solve_from(problem, start, options.watched_by(on_iteration), options.tol)
+def _problem(data: FitData, loss: Hinge) -> MISVMProblem:
+    return MISVMProblem(data.source(), loss.signs, loss.weights)
+
+
+def _starts(data: FitData, loss: Hinge) -> list[Start]:
+    """First witnesses of the used bags above a threshold; None for their means."""
+    init, upper = data.estimator.init, loss.signs > 0
+    drawn = [drawn_rows(data.offsets, data.rng)[upper] for _ in range(data.estimator.n_init)]
+    if not isinstance(init, str):
+        return [data.given_witnesses(init)[upper], *drawn[1:]]
+    if init == "random":
+        return [*drawn]
+    return [*(starts_of(_problem(data, loss)) if init == "auto" else [None]), *drawn[1:]]
+
+
+def _solve(data: FitData, loss: Hinge, start: Start, on_iteration: Any) -> PassSolution:
+    return solve_from(_problem(data, loss), start, data.options.watched_by(on_iteration))
 
 
 def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:

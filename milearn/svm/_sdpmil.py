@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._bags import Bags
 from .._bags.distinct import distinct_points
 from .._compat import StrOptions, with_callbacks
 from .._constraints import POSITIVE, Constraints
@@ -16,11 +18,15 @@ from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
 from .._solvers.common.gram import Gram, LinearGram
-from .._solvers.svm.selection import SelectionSettings
+from .._solvers.svm.losses import Hinge
+from .._solvers.svm.problem import BinaryProblem
+from .._solvers.svm.selection import SelectionResult, SelectionSettings, solve_selection
 from ..base import BagClassifier
 from ._base import BaseMISVM
-from ._fit import Problems, class_problems, memory_limit, solve_and_store, training_gram
-from ._formulations import Selection, kernel_features
+from ._data import FitData, class_data, kernel_features, memory_limit
+from ._fit import best_runs, store
+from ._functions import instance_function
+from ._mi_svm import Report, screened_starts
 
 
 class SDPMIL(BaseMISVM, BagClassifier):
@@ -229,15 +235,17 @@ class SDPMIL(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        problems = class_problems(self, X, y, sample_weight)
-        formulation = self._selection(problems)
-        results = solve_and_store(problems, formulation, partial(_selected, formulation))
+        data, settings = self._represented(class_data(self, X, y, sample_weight))
+        runs = best_runs(data, lambda loss: [None], partial(_selection_from, data, settings))
+        results, tol = runs[0], data.options.tol
+        function, attributes = instance_function(data, [result.svm for result in results])
+        store(data, runs, function, {**attributes, **_selected(data, settings, results)})
         worst = max((result.relaxation for result in results), key=lambda each: each.error)
-        if worst.error > problems.options.tol:
+        if worst.error > tol:
             warn_user(
                 f"The relaxation of SDPMIL was solved to a duality gap of {worst.gap:.1e} and "
                 f"residuals of {worst.primal_residual:.1e} and {worst.dual_residual:.1e} only "
-                f"(tol={problems.options.tol:.1e}): scale the features, lower C, or raise tol.",
+                f"(tol={tol:.1e}): scale the features, lower C, or raise tol.",
                 ConvergenceWarning,
             )
         for failure in {result.mixture_failure for result in results} - {""}:
@@ -251,41 +259,52 @@ class SDPMIL(BaseMISVM, BagClassifier):
     def _takes_remote_bags(self) -> bool:
         return False
 
-    def _selection(self, problems: Problems) -> Selection:
-        training, kernel = problems.training, problems.kernel
-        limits = RELAXATION_LIMITS
-        n_bags, n_instances, _ = training.size
+    def _represented(self, data: FitData) -> tuple[FitData, SelectionSettings]:
+        """The data with all inner products, and the settings of the relaxation."""
+        instances, max_bytes, limits = data.instances, memory_limit(), RELAXATION_LIMITS
+        n_bags, n_instances = len(data.used), data.n_instances
         n_components = auto_components(self.n_components, n_bags, n_instances, limits)
-        if self.n_components == AUTO and kernel.linear:
+        if self.n_components == AUTO and data.linear:
             n_components = None
-        max_bytes = memory_limit()
-        features = None
-        if n_components is not None and not kernel.linear and n_instances > limits.instances:
+        if n_components is not None and data.kernel and n_instances > limits.instances:
             # The kernel between all instances of the negative bags would be too large as well.
             rng = np.random.RandomState(0)
-            features = kernel_features(training.instances, kernel, n_components, rng)
-            gram: Gram = LinearGram(features.transform(training.instances))
-            n_components = None
+            features = kernel_features(instances, data.kernel, n_components, rng)
+            gram: Gram = LinearGram(features.transform(instances))
+            data, n_components = replace(data, features=features), None
         else:
-            gram = training_gram(training.instances, kernel, max_bytes)
+            gram = data.gram_of(instances, max_bytes)
+        data = replace(data, gram=gram.share_of(data.n_workers))
         settings = SelectionSettings(
             slack_bound=self.slack_bound,
             exactly_one=self.selection == "one",
             polish=self.polish,
             n_components=n_components,
             max_bytes=max_bytes,
-            points=distinct_points(training.instances) if self.relaxation == "tight" else None,
+            points=distinct_points(instances) if self.relaxation == "tight" else None,
         )
-        gram = gram.share_of(problems.n_workers)
-        return Selection.of(problems, gram=gram, settings=settings, features=features)
+        return data, settings
 
 
-def _selected(formulation: Selection, results: list[Any]) -> dict[str, Any]:
+def _selection_from(
+    data: FitData, settings: SelectionSettings, loss: Hinge, start: None, on_iteration: Report
+) -> SelectionResult:
+    options = data.options.watched_by(on_iteration)
+    problem = BinaryProblem(data.gram, data.offsets, loss.signs, loss.weights)
+    others = screened_starts(data, loss) if settings.polish else None
+    # Explicit features are in memory.
+    rows = Bags(data.gram.instances, data.offsets).source() if data.over_rows else None
+    found = solve_selection(problem, settings, options, rows, others)
+    if not found.stopped and (found.relaxation.error > options.tol or found.mixture_failure):
+        found.stopped = "relaxation"
+    return found
+
+
+def _selected(data: FitData, settings: SelectionSettings, results: list[Any]) -> dict[str, Any]:
     """Fitted attributes of the relaxation and of the selection."""
-    bags, rows = formulation.training.bags, formulation.training.rows
-    n_components = formulation.settings.n_components
-    if formulation.features is not None:
-        n_components = int(formulation.features.landmarks.shape[0])
+    bags, rows, n_components = data.bags, data.rows, settings.n_components
+    if data.features is not None:
+        n_components = int(data.features.landmarks.shape[0])
     eta = np.zeros((bags.n_instances, len(results)))
     selected = np.full((len(bags), len(results)), -1, dtype=np.intp)
     eta[rows] = 1.0

@@ -13,7 +13,6 @@ from .._compat import StrOptions
 from .._constraints import Constraints
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
-from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_user
 from .._kernels.instance import KERNELS
 from .._solvers.svm.mixture import (
@@ -24,9 +23,8 @@ from .._solvers.svm.mixture import (
     mix_selections,
 )
 from ..base import BagClassifier
-from ._fit import Kernel, TrainingBags, about_zero, memory_limit, training_gram
-from ._formulations import stored_linear, stored_support
-from ._functions import BagFunction, InstanceFunction
+from ._data import class_data, memory_limit
+from ._functions import BagFunction, InstanceFunction, kernel_expansion, linear_expansion
 
 # Number of matrices between all instances in memory.
 _MATRICES = 3.0
@@ -191,51 +189,39 @@ class WellSVC(BagClassifier):
         self
             The fitted estimator.
         """
-        bags, noted = self._validate_fit(X)
-        found = TrainingLabels.of(self, y, bags, sample_weight)
-        training = TrainingBags.of(bags, found.used)
-        rows, point_of = distinct_points(training.instances)
+        data = class_data(self, X, y, sample_weight)
+        rows, point_of = distinct_points(data.instances)
         _require_memory(len(point_of))
-        weights = np.repeat(found.sample_weights, np.diff(training.offsets))
-        kernel = Kernel.of(self, training.instances[rows], np.bincount(point_of, weights))
-        moved, centre = training.centred() if kernel.linear else (training, None)
-        points = moved.instances[rows]
-        gram = training_gram(points, kernel, 8.0 * len(rows) ** 2)
+        points = data.instances[rows]
+        gram = data.gram_of(points, 8.0 * len(rows) ** 2)
         everything = np.arange(len(rows))
         matrix = np.asarray(gram.inner((everything, None), (everything, None)))
         results, coefs, intercepts, uppers = [], [], [], []
-        for task in found.tasks:
-            signs = np.where(found.codes == task, 1.0, -1.0)
-            merged = MergedSelection.of(
-                matrix, point_of, training.offsets, signs, self.C * found.weights
-            )
+        for loss in data.losses:
+            merged = MergedSelection.of(matrix, point_of, data.offsets, loss.signs, loss.weights)
             problem = merged.problem
             start = _first_selection(problem)
             result = mix_selections(problem, start, tol=self.tol, max_iter=self.max_iter)
             factor, intercept = best_along(problem, result.beta, result.precision)
             coef = np.bincount(merged.points, factor * result.beta, minlength=len(rows))
             scores = matrix @ coef
-            loss = problem.loss(problem.highest(scores[merged.points]) + intercept)
+            value = problem.loss(problem.highest(scores[merged.points]) + intercept)
             results.append(result)
             coefs.append(np.bincount(*gram.expansion(everything, coef), minlength=len(rows)))
             intercepts.append(intercept)
-            uppers.append(0.5 * float(coef @ scores) + loss)
-        coef = found.sign * np.stack(coefs)
-        if kernel.linear:
-            expansion, stored = stored_linear(np.asarray((points.T @ coef.T).T))
+            uppers.append(0.5 * float(coef @ scores) + value)
+        coef, constant = data.sign * np.stack(coefs), data.sign * np.array(intercepts)
+        if data.linear:
+            coef = np.asarray((points.T @ coef.T).T)
+            expansion, attributes = linear_expansion(data, coef, constant)
         else:
-            expansion, stored = stored_support(coef, points, training.rows[rows], kernel)
-        intercept_ = found.sign * np.array(intercepts)
-        function, attributes = about_zero(
-            centre, InstanceFunction(expansion, intercept_), {**stored, "intercept_": intercept_}
-        )
+            numbers = data.rows[rows]
+            expansion, attributes = kernel_expansion(data, coef, constant, points, numbers)
         mixtures = [each.mixture for each in results]
         self._replace_fitted(
             {
-                **noted,
+                **data.stored,
                 **attributes,
-                "classes_": found.classes,
-                "gamma_": kernel.gamma,
                 "mixture_": mixtures if len(results) > 1 else mixtures[0],
                 "mixture_gap_": values_of(results, "gap"),
                 "relaxation_value_": values_of(results, "value"),
@@ -243,8 +229,7 @@ class WellSVC(BagClassifier):
                 "upper_bound_": np.array(uppers) if len(results) > 1 else uppers[0],
                 "n_iter_": values_of(results, "n_iter"),
                 "converged_": values_of(results, "converged"),
-                "_function": function,
-                "_positive_sign": found.sign,
+                "_function": InstanceFunction(expansion, attributes["intercept_"]),
             }
         )
         self._warn(results)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from milearn._kernels.centring import centred
 from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, InstanceMISVC
-from milearn.svm._fit import TrainingBags
 from tests.toys import two_level_bags
 
 MODELS = [
@@ -63,10 +63,9 @@ def test_only_what_does_not_depend_on_zero_is_moved(Model):
 def test_sparse_and_near_instances_stay_as_they_are():
     bags, far, _ = shifted()
     sparse_far = far.with_instances(sparse.csr_array(far.instances))
-    everything = np.arange(len(bags))
-    assert TrainingBags.of(far, everything).centred()[1] is not None
-    assert TrainingBags.of(bags, everything).centred()[1] is None
-    assert TrainingBags.of(sparse_far, everything).centred()[1] is None
+    assert centred(far)[1] is not None
+    assert centred(bags)[1] is None
+    assert centred(sparse_far)[1] is None
     scaled = bags.with_instances(bags.instances * [1e-3, 1.0, 1e3] + 100.0)
-    point = TrainingBags.of(scaled, everything).centred()[1]
+    point = centred(scaled)[1]
     np.testing.assert_array_equal(point > 0, [True, True, False])

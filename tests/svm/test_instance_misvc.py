@@ -14,8 +14,8 @@ from milearn._bags.segments import segment_argmax
 from milearn._solvers.svm.maximum.labels import best_labels
 from milearn.datasets import make_bags
 from milearn.svm import InstanceMISVC
-from milearn.svm._fit import class_problems
-from milearn.svm._formulations import maximum
+from milearn.svm._data import class_data
+from milearn.svm._mi_svm import mi_svm_starts
 from tests.bags import false_frequency
 from tests.oracles import norm_and_scores
 
@@ -92,8 +92,8 @@ def test_singletons_are_the_svm():
 def test_every_positive_bag_keeps_a_positive_label_under_random_starts():
     bags, y = small_bags(5)
     model = InstanceMISVC(init="random", random_state=0, kernel="linear")
-    problems = class_problems(model, bags, y, None)
-    [start] = maximum(problems, "labels").starts(problems.losses[0], np.random.RandomState(1))
+    data = class_data(model, bags, y, None)
+    [start] = mi_svm_starts(data, "labels", data.losses[0])
     tops = np.maximum.reduceat(start, bags.offsets[:-1])
     assert np.array_equal(tops > 0, y == 1)
     assert model.fit(bags, y).converged_

@@ -266,15 +266,15 @@ def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
     stopped("stopped at max_iter=1 before convergence", max_iter=1)
     solve = functools.partial(starts.solve_mi_svm_rows, limits=RowLimits(whole=0))
 
-    def with_callback(source, loss, slack, start, options, gap_tol):
+    def with_callback(source, loss, slack, start, options):
         asked = options.watched_by(lambda iteration, objective: iteration == 2)
-        return solve(source, loss, slack, start, asked, gap_tol)
+        return solve(source, loss, slack, start, asked)
 
-    monkeypatch.setattr("milearn.svm._formulations.solve_mi_svm_rows", with_callback)
+    monkeypatch.setattr("milearn.svm._mi_svm.solve_mi_svm_rows", with_callback)
     stopped("because a callback asked for it")
     assert model.n_iter_ == 2
     monkeypatch.setattr(
-        "milearn.svm._formulations.solve_mi_svm_rows", functools.partial(solve, max_passes=4)
+        "milearn.svm._mi_svm.solve_mi_svm_rows", functools.partial(solve, max_passes=4)
     )
     stopped(r"stopped after \d passes over the instances")
     assert model.n_iter_ < 100

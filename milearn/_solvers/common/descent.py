@@ -145,11 +145,15 @@ class RowLimits:
         """Whether all instances belong to the working set."""
         return n_instances * width <= self.whole
 
+    def share(self, n_instances: int, width: float) -> float:
+        """The largest share of all instances in it, by their numbers."""
+        return self.numbers / (n_instances * width)
+
 
 def near_the_top(
-    scores: np.ndarray, offsets: np.ndarray, level: np.ndarray, limits: RowLimits, most: int
+    scores: np.ndarray, offsets: np.ndarray, level: np.ndarray, limits: RowLimits, share: float
 ) -> np.ndarray:
-    """Rows of bags that belong to the working set, about ``most`` of all.
+    """Rows of bags that belong to the working set, about this ``share`` of all.
 
     Rows below the ``level`` of their bag cost nothing; that of bags without rows is infinite. A
     bag has a number of rows that does not depend on the other bags of its block, because the order
@@ -158,8 +162,7 @@ def near_the_top(
     sizes = np.diff(offsets)
     top = np.maximum.reduceat(scores, offsets[:-1])
     near = scores > np.repeat(np.maximum(top, level) - limits.band, sizes)
-    by_numbers = most * sizes // max(1, int(sizes[np.isfinite(level)].sum()))
-    few = np.maximum(1, np.minimum(limits.per_bag, by_numbers))
+    few = np.maximum(1, np.minimum(limits.per_bag, (share * sizes).astype(np.intp)))
     over = np.flatnonzero(np.add.reduceat(near, offsets[:-1], dtype=np.intp) > few)
     if len(over):
         # If scores hardly differ, the highest rows of each bag are enough.
@@ -196,13 +199,13 @@ class Duals:
 class PassSolution(CCCPSolution):
     """The best point (w, v) of a run; v are the variables without a norm.
 
-    ``held`` is the linearisation that the gap belongs to.
+    The gap belongs to its linearisation.
     """
 
     w: np.ndarray
     v: np.ndarray
     n_passes: int = 0
-    held: Any = None
+    linearisation: Any = None
 
     @property
     def intercept(self) -> float:
@@ -227,9 +230,8 @@ def precision(
 def descend(
     model: Any,
     point: tuple[np.ndarray, np.ndarray],
-    held: Any,
+    linearisation: Any,
     options: SolverOptions,
-    gap_tol: float,
     *,
     rough: bool = False,
     rough_tol: float = 2.5e-3,
@@ -244,25 +246,25 @@ def descend(
         A problem whose convex steps depend on the highest rows of groups. It counts its passes over
         all instances in ``n_passes``, and has these methods; views and linearisations are its own.
 
-        * ``view(w, v, held, before)`` passes over all instances; the linearisation and the previous
-          view are initially None. A view has the ``objective`` at the point, for optimal free
-          variables ``v`` or those of the point, and the ``value`` of the convex step.
-        * ``advanced(held, before, view, duals)`` returns the linearisation at the view, and the
-          view with the working set of the next step.
-        * ``joined(before, view, held)`` returns the view with the working set of the previous one
-          added, to repeat the same step. The working set has to grow.
-        * ``unchanged(held, view)`` tells whether the linearisation at the view is the given one.
-        * ``problem(held, view)`` returns the convex step over the working set, such as a
+        * ``view(w, v, linearisation)`` passes over all instances; the linearisation is initially
+          None. A view has the ``objective`` at the point, for optimal free variables ``v`` or those
+          of the point, and the ``value`` of the convex step.
+        * ``next_step(linearisation, before, view, duals)`` returns the linearisation at the view,
+          and the view with the working set of the next step.
+        * ``with_rows_of(before, view, linearisation)`` returns the view with the working set of the
+          previous one added, to repeat the same step. The working set has to grow.
+        * ``is_fixed_point(linearisation, view)`` tells whether the linearisation at the view is the
+          given one.
+        * ``problem(linearisation, view)`` returns the convex step over the working set, such as a
           :class:`.newton.GroupProblem`, and keys of its rows that identify them in later steps
           (-1 for none).
     point : tuple of ndarray
         Initial w and free variables.
-    held : linearisation or None
+    linearisation : linearisation or None
         The first linearisation; by default, the one at the point.
     options : SolverOptions
-        ``tol`` is not used.
-    gap_tol : float
-        Gap of a convex step, as a fraction of the objective, at which the step and the run end.
+        ``tol`` is the gap of a convex step, as a fraction of the objective, at which the step and
+        the run end.
     rough : bool
         Whether to solve the first steps roughly, until the objective decreases slowly.
     rough_tol : float
@@ -272,69 +274,77 @@ def descend(
     max_passes : int
         Maximum number of passes. One pass after those of the start is always made.
     """
-    (w, v), duals, rough_tol = point, Duals(), max(rough_tol, gap_tol)
+    (w, v), duals, tol = point, Duals(), options.tol
+    rough_tol = max(rough_tol, tol)
     best = PassSolution(w=w, v=v, objective_scale=objective_scale)
-    bound, n_missed, ended = -np.inf, 0, False
-    view = model.view(w, v, held, None)
-    if held is None:
-        held, view = model.advanced(None, None, view, duals)
-    max_passes = max(max_passes, model.n_passes + 1)
+
+    def within(tol: float, value: float, bound: float) -> bool:
+        return value - bound <= tol * max(value, objective_scale)
+
+    view = model.view(w, v, linearisation)
+    if linearisation is None:
+        linearisation, view = model.next_step(None, None, view, duals)
+    max_passes, bound, ended = max(max_passes, model.n_passes + 1), -np.inf, False
     while not ended and model.n_passes < max_passes and best.n_iter < options.max_iter:
-        problem, keys = model.problem(held, view)
-        aim = rough_tol if rough else _INNER_SHARE * gap_tol
-        first = problem.first(duals.of(keys), problem.values(w, v)) if len(duals.keys) else None
-        solved = problem.solve((w, v), aim, first)
-        # Its rows need not be in memory during the next pass.
-        del problem, first
-        w, v, duals = solved.w, solved.v, Duals.of_rows(keys, solved.proportions)
-        bound = max(bound, solved.lower_bound)
-        if best.n_iter and not rough:
-            # Upper bound of the decrease by the step at the best point.
-            ended = best.objective - bound <= gap_tol * max(best.objective, objective_scale)
-        if not ended:
-            missed = solved.objective - bound > aim * max(solved.objective, objective_scale)
-            n_missed = n_missed + 1 if missed and not rough else 0
-            before, view = view, model.view(w, v, held, view)
-            closed = view.value - bound <= gap_tol * max(view.value, objective_scale)
-            closed |= n_missed >= _MAX_MISSED
-            improved = view.objective < best.objective
-            if not closed and not (rough and improved):
+        # Solve this step: add rows to the working set until its gap is closed.
+        bound, n_missed, closed = -np.inf, 0, False
+        while not closed and model.n_passes < max_passes:
+            problem, keys = model.problem(linearisation, view)
+            aim = rough_tol if rough else _INNER_SHARE * tol
+            first = problem.first(duals.of(keys), problem.values(w, v)) if len(duals.keys) else None
+            solved = problem.solve((w, v), aim, first)
+            # Its rows need not be in memory during the next pass.
+            del problem, first
+            w, v, duals = solved.w, solved.v, Duals.of_rows(keys, solved.proportions)
+            bound = max(bound, solved.lower_bound)
+            # The step at the best point decreases the objective by at most the difference.
+            ended = best.n_iter > 0 and not rough and within(tol, best.objective, bound)
+            if ended:
+                break
+            missed = not rough and not within(aim, solved.objective, bound)
+            n_missed = n_missed + 1 if missed else 0
+            before, view = view, model.view(w, v, linearisation)
+            closed = within(tol, view.value, bound) or n_missed >= _MAX_MISSED
+            closed |= rough and view.objective < best.objective
+            if not closed:
                 # Rows were missing. Even if the objective is low, the procedure continues only from
                 # solutions of its steps, so the same step is repeated over both working sets.
-                view, before, rough = model.joined(before, view, held), None, False
-                continue
-            ended = not improved
+                view, rough = model.with_rows_of(before, view, linearisation), False
+        ended |= closed and view.objective >= best.objective
         if ended:
             best.n_iter += 1
             best.history.append(best.objective)
+        if ended or not closed:
             break
+        # The next linearisation.
         slow = best.n_iter and best.objective - view.objective <= 2.0 * rough_tol * view.objective
-        _take(best, w, view, bound, held)
-        unchanged = model.unchanged(held, view)
-        if unchanged and not rough:
-            ended = True
+        _take(best, w, view, bound, linearisation)
+        fixed = model.is_fixed_point(linearisation, view)
+        ended = fixed and not rough
+        if ended:
             break
         if options.on_iteration is not None and options.on_iteration(best.n_iter, best.objective):
             best.stopped = "callback"
             break
-        rough = rough and not slow and not unchanged
-        held, view = model.advanced(held, before, view, duals)
-        v, bound, n_missed, before = best.v, -np.inf, 0, None
+        rough = rough and not slow and not fixed
+        linearisation, view = model.next_step(linearisation, before, view, duals)
+        v = best.v
     if ended:
         # The bound is that of the step at the best point.
-        best.dual_gap, best.stopped, best.held = max(0.0, best.objective - bound), "", held
+        best.dual_gap, best.stopped = max(0.0, best.objective - bound), ""
+        best.linearisation = linearisation
     elif best.stopped == "max_iter" and best.n_iter < options.max_iter:
         best.stopped = "max_passes"
     if best.n_iter == 0:
         # The first step did not end within the maximum number of passes.
-        _take(best, w, view, bound, held)
+        _take(best, w, view, bound, linearisation)
     best.n_passes = model.n_passes
     return best
 
 
-def _take(best: PassSolution, w: np.ndarray, view: Any, bound: float, held: Any) -> None:
+def _take(best: PassSolution, w: np.ndarray, view: Any, bound: float, linearisation: Any) -> None:
     """Store and count the point at which a step ended."""
-    best.w, best.v, best.objective, best.held = w, view.v, view.objective, held
+    best.w, best.v, best.objective, best.linearisation = w, view.v, view.objective, linearisation
     best.dual_gap = max(0.0, view.value - bound)
     best.n_iter += 1
     best.history.append(best.objective)

@@ -4,7 +4,7 @@
 
 with G of :mod:`.likelihood`. The concave-convex procedure replaces the f_i of events, which enter
 with a minus, by the scores of their highest instances; in G the maxima stay. The working set has
-the rows near the top of each bag that is at risk, and of the held instances only their sum. The
+the rows near the top of each bag that is at risk, and of the witnesses only their sum. The
 procedure is described in :mod:`..common.descent`.
 """
 
@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..._bags.blocks import Block, PassSource
-from ..._bags.segments import gather_rows, segment_argmax, segment_rank
+from ..._bags.segments import gather_rows, segment_argmax
 from ..common.cccp import SolverOptions, rounding_scale
-from ..common.descent import Duals, PassSolution, WorkingSet, descend
+from ..common.descent import Duals, PassSolution, RowLimits, WorkingSet, descend, near_the_top
 from ..common.passes import SampleLimits, bag_means, gather, sampled_source
 from ..common.screen import ScreenLimits, screened
 from .likelihood import PartialLikelihood
@@ -35,31 +35,11 @@ _FLAT = 1e-10
 _NOTHING = np.zeros(0)
 # Gap of the one step on all bags by which two starts are compared, and the bags of the screen.
 _TRIAL_TOL = 5e-4
+# A step over more rows takes longer than the few passes that find the rows that count.
+RISK_LIMITS = RowLimits(per_bag=2**21, numbers=2**21, whole=2**15)
+# Numbers in all instances up to which scores are computed in float64.
+_DIGITS = 2**20
 _SCREENED = SampleLimits(per_feature=2**20, numbers=2**24, bags=200, tol=1e-4, max_passes=30)
-
-
-@dataclass(frozen=True)
-class RiskLimits:
-    """Which rows belong to a working set.
-
-    Attributes
-    ----------
-    band : float
-        Distance from the highest score of the bag, in units of the logarithm of the hazard.
-    everything : int
-        Numbers in all instances up to which all belong to it: a step over more takes longer than
-        the few passes that find the rows that count.
-    digits : int
-        Numbers in all instances up to which scores are computed in float64.
-    numbers, per_bag : int
-        Numbers in the rows that a pass adds, and rows of each bag that it may add at any size.
-    """
-
-    band: float = 0.3
-    everything: int = 2**15
-    digits: int = 2**20
-    numbers: int = 2**21
-    per_bag: int = 2
 
 
 @dataclass(frozen=True)
@@ -92,7 +72,7 @@ class CoxStart:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _Witnesses:
     """Instances of the bags with events, and the weighted sum of them."""
 
     rows: np.ndarray
@@ -106,7 +86,7 @@ class _RiskView:
     Attributes
     ----------
     top : ndarray of shape (n_bags,), highest score of each bag at risk
-    highest : _Held
+    highest : _Witnesses
         The highest instances of bags with events.
     working : WorkingSet
     objective, value : float
@@ -116,7 +96,7 @@ class _RiskView:
     """
 
     top: np.ndarray
-    highest: _Held
+    highest: _Witnesses
     working: WorkingSet
     objective: float = np.nan
     value: float = np.nan
@@ -127,9 +107,8 @@ def solve_cox_maximum(
     problem: CoxProblem,
     start: CoxStart,
     options: SolverOptions,
-    gap_tol: float,
     *,
-    limits: RiskLimits | None = None,
+    limits: RowLimits = RISK_LIMITS,
     max_passes: int = 500,
 ) -> PassSolution:
     """A local minimum of J; the minimum, if all bags have one instance.
@@ -139,40 +118,37 @@ def solve_cox_maximum(
     problem : CoxProblem
     start : CoxStart
     options : SolverOptions
-        ``tol`` is not used.
-    gap_tol : float
-        Relative duality gap of a convex step.
-    limits : RiskLimits, default=None
+        ``tol`` is the relative duality gap of a convex step.
+    limits : RowLimits
     max_passes : int
         Maximum number of passes.
     """
     if problem.source.n_instances == problem.source.n_bags:
-        return solve_cox_mean(problem, options, gap_tol)
-    model = _Maximum(problem, limits or RiskLimits())
+        return solve_cox_mean(problem, options)
+    model = _Maximum(problem, limits)
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, value + model.lowest))
-    w, held = model.first(start)
+    w, witnesses = model.first(start)
     found = descend(
         model,
         (w, _NOTHING),
-        held,
+        witnesses,
         options,
-        gap_tol,
-        rough=held is None,
+        rough=witnesses is None,
         rough_tol=_ROUGH_TOL,
         objective_scale=rounding_scale(np.array([problem.C * problem.likelihood.n_events])),
         max_passes=max_passes,
     )
-    found.held = None
+    found.linearisation = None
     return _with_constant(found, model)
 
 
-def solve_cox_mean(problem: CoxProblem, options: SolverOptions, gap_tol: float) -> PassSolution:
+def solve_cox_mean(problem: CoxProblem, options: SolverOptions) -> PassSolution:
     """The minimum of J with the mean of each bag in place of its highest instance."""
-    model = _Maximum(problem, RiskLimits())
+    model = _Maximum(problem, RISK_LIMITS)
     start = np.zeros(problem.source.n_features), _NOTHING
-    found = model.of_vectors(model.means()).solve(start, gap_tol)
+    found = model.of_vectors(model.means()).solve(start, options.tol)
     if options.on_iteration is not None:
         options.on_iteration(1, found.objective + model.lowest)
     solution = PassSolution(
@@ -199,7 +175,7 @@ def _with_constant(found: PassSolution, model: _Maximum) -> PassSolution:
 class _Maximum:
     """The problem for :func:`..common.descent.descend`; J without the constant L.lowest."""
 
-    def __init__(self, problem: CoxProblem, limits: RiskLimits) -> None:
+    def __init__(self, problem: CoxProblem, limits: RowLimits) -> None:
         self.source, self.C, self.limits = problem.source, problem.C, limits
         likelihood, source = problem.likelihood, problem.source
         self.lowest = problem.C * likelihood.lowest
@@ -225,7 +201,7 @@ class _Maximum:
         offsets = np.arange(len(self.used) + 1)
         return RiskProblem(vectors, offsets, linear, self.likelihood, self.C)
 
-    def first(self, start: CoxStart) -> tuple[np.ndarray, _Held | None]:
+    def first(self, start: CoxStart) -> tuple[np.ndarray, _Witnesses | None]:
         """The function of a start or a rough solution of its problem, and its linearisation."""
         rows = start.rows
         if start.w is not None:
@@ -240,7 +216,7 @@ class _Maximum:
         if rows is None or not start.held:
             return w, None
         events = self.used[self.likelihood.event_weights > 0]
-        return w, _Held(rows[events], problem.linear)
+        return w, _Witnesses(rows[events], problem.linear)
 
     # -- the model -----------------------------------------------------------------------------
 
@@ -256,9 +232,7 @@ class _Maximum:
         slopes = given.event_weights - given.slopes(np.zeros(len(self.used)))
         return np.asarray(self.means().T @ slopes)
 
-    def view(
-        self, w: np.ndarray, v: np.ndarray, held: _Held | None, before: _RiskView | None
-    ) -> _RiskView:
+    def view(self, w: np.ndarray, v: np.ndarray, witnesses: _Witnesses | None) -> _RiskView:
         """Pass over all instances."""
         self.n_passes += 1
         norm, given, source = float(w @ w), self.likelihood, self.source
@@ -266,7 +240,7 @@ class _Maximum:
         guide = self.falling if norm <= _FLAT * self.at_zero else w
         parts = source.map(_look, w, guide, self.weights, self.limits, source.n_instances)
         top = np.concatenate([part.top for part in parts])
-        highest = _Held(
+        highest = _Witnesses(
             np.concatenate([part.highest.rows for part in parts]),
             np.sum([part.highest.total for part in parts], axis=0),
         )
@@ -277,31 +251,31 @@ class _Maximum:
             highest=highest,
             working=WorkingSet.together([part.working for part in parts]),
             objective=fixed - self.C * by_events,
-            value=np.nan if held is None else fixed - self.C * float(held.total @ w),
+            value=np.nan if witnesses is None else fixed - self.C * float(witnesses.total @ w),
         )
 
-    def joined(self, before: _RiskView, view: _RiskView, held: _Held) -> _RiskView:
+    def with_rows_of(self, before: _RiskView, view: _RiskView, witnesses: _Witnesses) -> _RiskView:
         """The view with the working set of the one before it."""
         return replace(view, working=view.working.joined(before.working))
 
-    def advanced(
-        self, held: _Held | None, before: _RiskView | None, view: _RiskView, duals: Duals
-    ) -> tuple[_Held, _RiskView]:
+    def next_step(
+        self, witnesses: _Witnesses | None, before: _RiskView | None, view: _RiskView, duals: Duals
+    ) -> tuple[_Witnesses, _RiskView]:
         """The highest instances, and the view with the rows of the step before that count."""
         if before is not None:
             old = before.working
             view = replace(view, working=view.working.joined(old, duals.of(old.numbers) > 0))
         return view.highest, view
 
-    def unchanged(self, held: _Held, view: _RiskView) -> bool:
+    def is_fixed_point(self, witnesses: _Witnesses, view: _RiskView) -> bool:
         """Whether the same instances are the highest."""
-        return bool(np.array_equal(held.rows, view.highest.rows))
+        return bool(np.array_equal(witnesses.rows, view.highest.rows))
 
-    def problem(self, held: _Held, view: _RiskView) -> tuple[RiskProblem, np.ndarray]:
+    def problem(self, witnesses: _Witnesses, view: _RiskView) -> tuple[RiskProblem, np.ndarray]:
         """The convex step over a working set."""
         working = view.working
         offsets = np.searchsorted(working.owners, np.append(self.used, self.source.n_bags))
-        step = RiskProblem(working.rows, offsets, held.total, self.likelihood, self.C)
+        step = RiskProblem(working.rows, offsets, witnesses.total, self.likelihood, self.C)
         return step, working.numbers
 
 
@@ -348,23 +322,15 @@ def screened_starts(
     everything = replace(limits, instances=sample.n_instances)
     part = replace(problem, source=sample, likelihood=likelihood.of(bags))
     starts = screened_starts(part, weights[bags], everything)
-    best = _best_end(part, starts, limits.tol, 100, limits.max_passes)
-    return [_best_end(problem, [CoxStart(), best], _TRIAL_TOL, 1)]
+    best = _best_end(part, starts, SolverOptions(limits.tol, 100), limits.max_passes)
+    return [_best_end(problem, [CoxStart(), best], SolverOptions(_TRIAL_TOL, 1))]
 
 
 def _best_end(
-    problem: CoxProblem,
-    starts: list[CoxStart],
-    gap_tol: float,
-    max_iter: int,
-    max_passes: int = 500,
+    problem: CoxProblem, starts: list[CoxStart], options: SolverOptions, max_passes: int = 500
 ) -> CoxStart:
     """The lowest end of the procedure, as a start."""
-    options = SolverOptions(gap_tol, max_iter)
-    ends = [
-        solve_cox_maximum(problem, start, options, gap_tol, max_passes=max_passes)
-        for start in starts
-    ]
+    ends = [solve_cox_maximum(problem, start, options, max_passes=max_passes) for start in starts]
     return CoxStart(w=min(ends, key=lambda end: end.objective).w)
 
 
@@ -376,36 +342,30 @@ def _look(
     w: np.ndarray,
     guide: np.ndarray,
     weights: np.ndarray,
-    limits: RiskLimits,
+    limits: RowLimits,
     n_instances: int,
 ) -> _RiskView:
     """What a pass sees in a block; ``weights`` are those of events, NaN for bags never at risk."""
-    numbers = n_instances * block.width
-    whole, fine = numbers <= limits.everything, numbers <= limits.digits
-    scores = block.scores(w, precise=fine)
-    leading = scores if guide is w else block.scores(guide, precise=fine)
+    exact = n_instances * block.width <= _DIGITS
+    scores = block.scores(w, precise=exact)
+    leading = scores if guide is w else block.scores(guide, precise=exact)
     weights = weights[block.bags]
     used = np.flatnonzero(~np.isnan(weights))
     rows, offsets = gather_rows(block.offsets, used)
     own = scores[rows]
     highest = segment_argmax(leading[rows], offsets)
     top = np.maximum.reduceat(own, offsets[:-1])
-    sizes = np.diff(offsets)
     near = np.ones(len(own), dtype=bool)
-    if not whole:
-        near = own > np.repeat(top - limits.band, sizes)
-        share = len(own) / (n_instances * block.width)
-        most = max(limits.per_bag * len(used), int(limits.numbers * share))
-        if int(near.sum()) > most:
-            # Where scores hardly differ, the highest rows of each bag stand for the others.
-            near &= segment_rank(own, offsets) < most // len(used)
+    if not limits.hold_all(n_instances, block.width):
+        share = limits.share(n_instances, block.width)
+        near = near_the_top(own, offsets, top, limits, share)
         near[highest] = True
     events = weights[used] > 0
-    held_rows = rows[highest[events]]
+    witnesses = rows[highest[events]]
     return _RiskView(
         top=top,
-        highest=_Held(
-            held_rows + block.first_row, block.weighted_sum(held_rows, weights[used][events])
+        highest=_Witnesses(
+            witnesses + block.first_row, block.weighted_sum(witnesses, weights[used][events])
         ),
-        working=WorkingSet.of_block(block, rows[near], np.float64 if fine else block.dtype),
+        working=WorkingSet.of_block(block, rows[near], np.float64 if exact else block.dtype),
     )

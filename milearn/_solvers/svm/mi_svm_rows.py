@@ -114,7 +114,11 @@ class MISVMProblem:
         return replace(self, source=source, ranks=self.ranks[bags], costs=self.costs[bags])
 
     def value(
-        self, point: Point, tops: np.ndarray, held: np.ndarray, of_instances: float | None = None
+        self,
+        point: Point,
+        tops: np.ndarray,
+        of_witnesses: np.ndarray,
+        of_instances: float | None = None,
     ) -> float:
         """J for the highest scores of all bags and scores of the witnesses.
 
@@ -125,7 +129,7 @@ class MISVMProblem:
         if negative is None:
             hinges = np.maximum(0.0, 1.0 + tops[:, None] + b)
             negative = float(self.costs @ np.where(self.above, 0.0, hinges).sum(axis=1))
-        hinges = np.maximum(0.0, 1.0 - held[:, None] - b)
+        hinges = np.maximum(0.0, 1.0 - of_witnesses[:, None] - b)
         positive = np.where(self.above[self.upper], hinges, 0.0).sum(axis=1)
         return 0.5 * float(w @ w) + negative + float(self.costs[self.upper] @ positive)
 
@@ -192,7 +196,6 @@ def solve_from(
     problem: MISVMProblem,
     start: Start,
     options: SolverOptions,
-    gap_tol: float,
     *,
     max_passes: int = 200,
     limits: RowLimits | None = None,
@@ -208,27 +211,24 @@ def solve_from(
         Rows of the first witnesses of bags with a rank above zero, or a point, whose first steps
         are rough. The means of the bags if None.
     options : SolverOptions
-        ``tol`` is not used.
-    gap_tol : float
-        Relative duality gap of a convex step.
+        ``tol`` is the relative duality gap of a convex step.
     max_passes : int
         Maximum number of passes.
     limits : RowLimits, default=None
     """
-    model = _Model(problem, limits or RowLimits(), gap_tol)
-    point, held = (start, None) if isinstance(start, tuple) else model.first(start)
+    model = _Model(problem, limits or RowLimits(), options.tol)
+    point, witnesses = (start, None) if isinstance(start, tuple) else model.first(start)
     found = descend(
         model,
         point,
-        held,
+        witnesses,
         options,
-        gap_tol,
-        rough=held is None,
+        rough=witnesses is None,
         objective_scale=rounding_scale(problem.costs),
         max_passes=max_passes,
     )
-    numbers = found.held.numbers
-    found.witnesses, found.held = numbers if (numbers >= 0).all() else None, None
+    numbers, found.linearisation = found.linearisation.numbers, None
+    found.witnesses = numbers if (numbers >= 0).all() else None
     return found
 
 
@@ -270,10 +270,10 @@ class _View:
 class _Model:
     """The problem for :func:`..common.descent.descend`; witnesses are the linearisation."""
 
-    def __init__(self, problem: MISVMProblem, limits: RowLimits, gap_tol: float) -> None:
+    def __init__(self, problem: MISVMProblem, limits: RowLimits, tol: float) -> None:
         self.problem_of_bags, self.source, self.limits = problem, problem.source, limits
         # Ties matter where steps are solved exactly.
-        self.exact, self.precise = gap_tol <= _FINE, False
+        self.exact, self.precise = tol <= _FINE, False
         self.n_passes, self.band = 0, limits.band
 
     @cached_property
@@ -298,27 +298,25 @@ class _Model:
         self.n_passes += 1
         if start is None:
             numbers = np.full(len(problem.upper), -1)
-            held = Witnesses(numbers, stacked(source.map(_means_of_block, problem.ranks > 0)))
+            first = Witnesses(numbers, stacked(source.map(_means_of_block, problem.ranks > 0)))
         else:
-            held = Witnesses(start, stacked(source.map(rows_of_block, start, None)))
-        witnesses = held.vectors[np.searchsorted(problem.upper, bags[problem.ranks[bags] > 0])]
+            first = Witnesses(start, stacked(source.map(rows_of_block, start, None)))
+        vectors = first.vectors[np.searchsorted(problem.upper, bags[problem.ranks[bags] > 0])]
         alone = np.arange(len(bags) + 1)
         costs = np.where(problem.ranks > 0, problem.costs, problem.negative_costs)
         part = replace(problem, costs=costs).part(ArraySource(means, alone), bags)
-        step, _ = part.step(witnesses, WorkingSet(means, alone[:-1], alone[:-1]))
+        step, _ = part.step(vectors, WorkingSet(means, alone[:-1], alone[:-1]))
         found = step.solve((np.zeros(source.n_features), np.zeros(part.n_intercepts)), _START_TOL)
-        return (found.w, found.v), held
+        return (found.w, found.v), first
 
     # -- the model --
 
-    def view(
-        self, w: np.ndarray, v: np.ndarray, held: Witnesses | None, before: _View | None
-    ) -> _View:
+    def view(self, w: np.ndarray, v: np.ndarray, witnesses: Witnesses | None) -> _View:
         """Pass over all instances."""
         problem, found, value = self.problem_of_bags, self._pass(w, v), np.nan
         losses = found.negative_losses if problem.by_instance else None
-        if held is not None:
-            value = problem.value((w, v), found.tops, product(held.vectors, w), losses)
+        if witnesses is not None:
+            value = problem.value((w, v), found.tops, product(witnesses.vectors, w), losses)
             if is_constant(value, problem.at_zero):
                 found = replace(found, highest=self._pass(w, v, constant=True).highest)
         if problem.n_intercepts > 1:
@@ -354,7 +352,7 @@ class _Model:
         del parts  # and the witnesses of each block, before the rows are copied
         return _View(tops, highest, WorkingSet.together(working), furthest, beyond, losses, w, v)
 
-    def joined(self, before: _View, view: _View, held: Witnesses) -> _View:
+    def with_rows_of(self, before: _View, view: _View, witnesses: Witnesses) -> _View:
         """The view with the working set of the previous one.
 
         Otherwise rows outside of the working set could alternate between two rounds.
@@ -363,10 +361,10 @@ class _Model:
         self.precise |= self.band > _WIDE * self.limits.band
         view = self._with_rows(view, before.working, np.ones(len(before.working.numbers), bool))
         # The highest instances of this view are not the witnesses of a later step.
-        return replace(view, highest=held)
+        return replace(view, highest=witnesses)
 
-    def advanced(
-        self, held: Witnesses | None, before: _View | None, view: _View, duals: Duals
+    def next_step(
+        self, witnesses: Witnesses | None, before: _View | None, view: _View, duals: Duals
     ) -> tuple[Witnesses, _View]:
         """The highest instances, and the view with the rows of the previous step that count."""
         if before is not None:
@@ -375,9 +373,9 @@ class _Model:
             counts = duals.of(keys.ravel()).reshape(keys.shape) > 0
             view = self._with_rows(view, before.working, np.asarray(counts.any(axis=1)))
         self.band = self.limits.band
-        if held is not None:
+        if witnesses is not None:
             # They are many, and not needed any more.
-            held.vectors = None
+            witnesses.vectors = None
         return view.highest, view
 
     def _with_rows(self, view: _View, old: WorkingSet, kept: np.ndarray) -> _View:
@@ -401,14 +399,16 @@ class _Model:
             beyond[-1] = max(0.0, beyond[-1])
         return replace(view, working=view.working.joined(old, kept), beyond=beyond)
 
-    def unchanged(self, held: Witnesses, view: _View) -> bool:
+    def is_fixed_point(self, witnesses: Witnesses, view: _View) -> bool:
         """Whether the same instances are the highest."""
-        return bool(np.array_equal(held.numbers, view.highest.numbers))
+        return bool(np.array_equal(witnesses.numbers, view.highest.numbers))
 
-    def problem(self, held: Witnesses, view: _View) -> tuple[GroupProblem, np.ndarray]:
+    def problem(self, witnesses: Witnesses, view: _View) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over the working set."""
         double_numbers = np.inf if self.precise else _DOUBLE_NUMBERS
-        return self.problem_of_bags.step(held.vectors, view.working, view.beyond, double_numbers)
+        return self.problem_of_bags.step(
+            witnesses.vectors, view.working, view.beyond, double_numbers
+        )
 
 
 # -- functions of a block --------------------------------------------------------------------------
@@ -439,7 +439,7 @@ def _view_of_block(block: Block, at: _Pass) -> _View:
     highest, below = segment_argmax(scores, offsets), ranks < len(v)
     # Of the intercepts for which a bag is negative, the first one costs most.
     level = np.where(below, -1.0 - v[np.minimum(ranks, len(v) - 1)], np.inf)
-    most = int(limits.numbers * sizes[below].sum() / (at.n_instances * block.width))
+    share = limits.share(at.n_instances, block.width)
     each, beyond = np.repeat(np.where(below, costs, 0.0), sizes), np.zeros(0, dtype=np.intp)
     losses, furthest = 0.0, np.inf
     if at.by_instance:
@@ -447,11 +447,11 @@ def _view_of_block(block: Block, at: _Pass) -> _View:
     if whole:
         near = each > 0
     elif at.by_instance:
-        most = max(int(below.sum()), most)
+        most = max(int(below.sum()), int(share * sizes[below].sum()))
         near, furthest = _near_the_margin(1.0 + scores + v[0], each > 0, limits.band, most)
         beyond = np.flatnonzero((1.0 + scores + v[0] > furthest) & (each > 0))
     else:
-        near = near_the_top(scores, offsets, level, limits, most)
+        near = near_the_top(scores, offsets, level, limits, share)
     upper = np.flatnonzero(ranks > 0)
     witnesses = highest[upper]
     if at.rule is not None:

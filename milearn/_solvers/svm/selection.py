@@ -79,7 +79,7 @@ def solve_selection(
     problem: BinaryProblem,
     settings: SelectionSettings,
     options: SolverOptions,
-    rows: tuple[PassSource, float] | None = None,
+    rows: PassSource | None = None,
     others: np.ndarray | None = None,
 ) -> SelectionResult:
     """Solve the relaxation, select the highest instances, fit an SVM on them.
@@ -91,9 +91,8 @@ def solve_selection(
     options : SolverOptions
         ``tol`` is the relative duality gap of the SVM; the relaxation is solved to a fraction of
         it. ``max_iter`` is the maximum number of steps of the concave-convex procedure.
-    rows : (PassSource, float), default=None
-        The SVMs are solved by passes over these instances instead of in the dual, to this relative
-        duality gap.
+    rows : PassSource, default=None
+        The SVMs are solved by passes over these instances instead of in the dual.
     others : ndarray of int of shape (n_others, n_positive), default=None
         Further starts of the concave-convex procedure; the lowest objective is kept.
     """
@@ -105,8 +104,8 @@ def solve_selection(
         """MI-SVM with one slack per instance, from a selection."""
         if rows is None:
             return solve_mi_svm(problem, "instance", start, options)
-        loss, (source, gap_tol) = Hinge(problem.signs, problem.weights), rows
-        return solve_mi_svm_rows(source, loss, "instance", start, options, gap_tol)
+        loss = Hinge(problem.signs, problem.weights)
+        return solve_mi_svm_rows(rows, loss, "instance", start, options)
 
     def fitted(selection: np.ndarray) -> Any:
         """The SVM of a selection: one step of MI-SVM, with the value of the selection."""
@@ -114,7 +113,7 @@ def solve_selection(
         if rows is None:
             scores, norm2 = found.scores - found.intercept, found.norm2
         else:
-            scores, norm2 = instance_scores(rows[0], found.w[None])[:, 0], float(found.w @ found.w)
+            scores, norm2 = instance_scores(rows, found.w[None])[:, 0], float(found.w @ found.w)
         signs, costs = problem.signs[segment_index(problem.offsets)], problem.instance_weights
         used = signs < 0
         used[selection] = True

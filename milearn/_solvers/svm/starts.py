@@ -33,7 +33,6 @@ def solve_mi_svm_rows(
     slack: str,
     start: str | np.ndarray,
     options: SolverOptions,
-    gap_tol: float,
     *,
     max_passes: int = 200,
     limits: RowLimits | None = None,
@@ -52,9 +51,7 @@ def solve_mi_svm_rows(
         shape (n_positive,). Of several starts, (n_starts, n_positive), the one with the lowest
         first objective is followed.
     options : SolverOptions
-        ``tol`` is not used.
-    gap_tol : float
-        Relative duality gap of a convex step.
+        ``tol`` is the relative duality gap of a convex step.
     max_passes : int
         Maximum number of passes of each run.
     limits : RowLimits, default=None
@@ -71,7 +68,7 @@ def solve_mi_svm_rows(
     ends, n_iter = [], 0
     for each in several:
         own = options.after(n_iter)
-        ends.append(solve_from(problem, each, own, gap_tol, max_passes=max_passes, limits=limits))
+        ends.append(solve_from(problem, each, own, max_passes=max_passes, limits=limits))
         n_iter += ends[-1].n_iter
         if ends[-1].stopped == "callback":
             break
@@ -87,12 +84,10 @@ def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[St
         return [None, _lowest(problem, found, None)] if len(found) else [None]
     sample, bags = sampled_source(source, problem.ranks, limits)
     part = problem.part(sample, bags)
-    options, everything = (
-        SolverOptions(limits.tol, 100),
-        replace(limits, instances=sample.n_instances),
-    )
+    options = SolverOptions(limits.tol, 100)
+    everything = replace(limits, instances=sample.n_instances)
     ends = [
-        solve_from(part, each, options, limits.tol, max_passes=limits.max_passes)
+        solve_from(part, each, options, max_passes=limits.max_passes)
         for each in starts_of(part, everything)
     ]
     best = min(ends, key=lambda end: end.objective)
@@ -105,7 +100,7 @@ def _lowest(problem: MISVMProblem, several: np.ndarray, limits: RowLimits | None
     if len(several) == 1:
         return np.asarray(several[0])
     few = SolverOptions(_TRIAL_TOL, _TRIAL_STEPS)
-    ends = [solve_from(problem, each, few, _TRIAL_TOL, limits=limits) for each in several]
+    ends = [solve_from(problem, each, few, limits=limits) for each in several]
     return np.asarray(several[int(np.argmin([end.objective for end in ends]))])
 
 

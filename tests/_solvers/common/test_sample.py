@@ -77,8 +77,7 @@ def test_fits_of_many_instances_do_not_depend_on_the_order(slack, means, monkeyp
             Hinge(own, np.full(len(own), 0.3)),
             slack,
             "auto",
-            SolverOptions(1e-7, 100),
-            1e-9,
+            SolverOptions(1e-9, 100),
             limits=RowLimits(whole=0),
             sample=FEW,
         )

@@ -12,11 +12,12 @@ from milearn import Bags
 from milearn._bags.blocks import ArraySource
 from milearn._bags.segments import segment_argmax
 from milearn._solvers.common.cccp import SolverOptions
+from milearn._solvers.common.descent import RowLimits
 from milearn._solvers.survival.likelihood import PartialLikelihood
 from milearn._solvers.survival.passes import (
+    RISK_LIMITS,
     CoxProblem,
     CoxStart,
-    RiskLimits,
     solve_cox_maximum,
     solve_cox_mean,
 )
@@ -26,7 +27,7 @@ from tests.oracles import cox_optimum, cox_step, partial_likelihood
 
 OPTIONS = SolverOptions(1e-6, 100)
 # The smallest working sets: a step goes through many rounds.
-NARROW = RiskLimits(band=0.01, everything=0, numbers=0, per_bag=1)
+NARROW = RowLimits(band=0.01, whole=0, numbers=0, per_bag=1)
 
 
 def random_outcomes(seed, bags, ties):
@@ -88,12 +89,12 @@ def test_a_step_is_that_of_cvxpy(ties, C):
 # -- the procedure ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limits", [RiskLimits(), NARROW], ids=["everything", "narrow"])
+@pytest.mark.parametrize("limits", [RISK_LIMITS, NARROW], ids=["everything", "narrow"])
 def test_problems_without_a_rising_history(limits):
     for seed in range(20):
         C = (0.1, 10.0)[seed % 2]
         bags, outcomes, problem = random_problem(seed, C)
-        found = solve_cox_maximum(problem, CoxStart(), OPTIONS, 1e-8, limits=limits)
+        found = solve_cox_maximum(problem, CoxStart(), replace(OPTIONS, tol=1e-8), limits=limits)
         assert found.converged
         history = np.array(found.history)
         assert (np.diff(history) <= 1e-12 * np.abs(history[1:])).all()
@@ -104,11 +105,11 @@ def test_problems_without_a_rising_history(limits):
         assert found.dual_gap <= 1e-8 * max(found.objective_scale, 1e-3)
 
 
-@pytest.mark.parametrize("limits", [RiskLimits(), NARROW], ids=["everything", "narrow"])
+@pytest.mark.parametrize("limits", [RISK_LIMITS, NARROW], ids=["everything", "narrow"])
 def test_the_gap_belongs_to_the_highest_instances_of_the_solution(limits):
     for seed in range(4):
         bags, outcomes, problem = random_problem(seed, 3.0)
-        found = solve_cox_maximum(problem, CoxStart(), OPTIONS, 1e-6, limits=limits)
+        found = solve_cox_maximum(problem, CoxStart(), replace(OPTIONS, tol=1e-6), limits=limits)
         value, top = objective_at(bags, outcomes, 3.0, found.w)
         least, _ = cox_step(bags, outcomes, 3.0, top)
         assert value - least <= found.dual_gap + 1e-6
@@ -123,7 +124,10 @@ def test_enumeration_of_witnesses():
         rng = np.random.default_rng(seed)
         rows = [bags.offsets[:-1] + rng.integers(0, bags.sizes) for _ in range(5)]
         starts = [CoxStart(), *(CoxStart(each) for each in rows)]
-        found = min(solve_cox_maximum(problem, start, OPTIONS, 1e-8).objective for start in starts)
+        found = min(
+            solve_cox_maximum(problem, start, replace(OPTIONS, tol=1e-8)).objective
+            for start in starts
+        )
         assert found >= best - 1e-5
         attained += found <= best + 1e-5
     assert attained >= 4
@@ -133,7 +137,7 @@ def test_given_witnesses_are_the_first_linearisation():
     bags, outcomes, problem = random_problem(5, 2.0)
     rows = bags.offsets[:-1].copy()
     once = replace(OPTIONS, max_iter=1)
-    found = solve_cox_maximum(problem, CoxStart(rows, held=True), once, 1e-9)
+    found = solve_cox_maximum(problem, CoxStart(rows, held=True), replace(once, tol=1e-9))
     _, w = cox_step(bags, outcomes, 2.0, rows)
     np.testing.assert_allclose(found.w, w, atol=1e-4)
     # The objective is that of the original problem.
@@ -143,19 +147,19 @@ def test_given_witnesses_are_the_first_linearisation():
 # -- kinds of input --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limits", [RiskLimits(), NARROW], ids=["everything", "narrow"])
+@pytest.mark.parametrize("limits", [RISK_LIMITS, NARROW], ids=["everything", "narrow"])
 @pytest.mark.parametrize("d", [3, 40])
 def test_sparse_rows_and_threads_change_nothing(limits, d):
     bags = random_bags(3, 20, d, 8, zeros=0.5)
     outcomes = random_outcomes(3, bags, "breslow")
     expected = solve_cox_maximum(
-        problem_of(bags, outcomes, 1.0), CoxStart(), OPTIONS, 1e-9, limits=limits
+        problem_of(bags, outcomes, 1.0), CoxStart(), replace(OPTIONS, tol=1e-9), limits=limits
     )
     csr = Bags(sparse.csr_array(bags.instances), bags.offsets)
     given = PartialLikelihood(*outcomes)
     threads = ArraySource(bags.instances, bags.offsets, 2000, n_jobs=2)
     for problem in (problem_of(csr, outcomes, 1.0), CoxProblem(threads, given, 1.0)):
-        found = solve_cox_maximum(problem, CoxStart(), OPTIONS, 1e-9, limits=limits)
+        found = solve_cox_maximum(problem, CoxStart(), replace(OPTIONS, tol=1e-9), limits=limits)
         np.testing.assert_allclose(found.w, expected.w, atol=1e-6)
 
 
@@ -164,8 +168,10 @@ def test_few_passes_over_large_bags():
     bags = random_bags(0, 60, 5, 300)
     outcomes = random_outcomes(1, bags, "breslow")
     everything, part = (
-        solve_cox_maximum(problem_of(bags, outcomes, 0.1), CoxStart(), OPTIONS, 1e-6, limits=each)
-        for each in (RiskLimits(everything=2**20), RiskLimits(everything=0))
+        solve_cox_maximum(
+            problem_of(bags, outcomes, 0.1), CoxStart(), replace(OPTIONS, tol=1e-6), limits=each
+        )
+        for each in (RowLimits(whole=2**20), RowLimits(whole=0))
     )
     assert part.objective == pytest.approx(everything.objective, rel=1e-5)
     assert part.n_passes <= 3 * everything.n_passes
@@ -177,7 +183,7 @@ def test_few_passes_over_large_bags():
 def test_means_are_a_convex_problem():
     for seed in range(6):
         bags, outcomes, problem = random_problem(seed, 2.0)
-        found = solve_cox_mean(problem, OPTIONS, 1e-9)
+        found = solve_cox_mean(problem, replace(OPTIONS, tol=1e-9))
         means = np.add.reduceat(bags.instances, bags.offsets[:-1]) / bags.sizes[:, None]
         alone = Bags.singletons(means)
         value, w = cox_step(alone, outcomes, 2.0, np.arange(len(bags)))
@@ -191,7 +197,7 @@ def test_bags_of_one_instance_are_a_convex_problem():
     bags = Bags.singletons(random_bags(1, 30, 4, 1).instances)
     outcomes = random_outcomes(1, bags, "breslow")
     problem = problem_of(bags, outcomes, 1.0)
-    found = solve_cox_maximum(problem, CoxStart(), OPTIONS, 1e-6)
+    found = solve_cox_maximum(problem, CoxStart(), replace(OPTIONS, tol=1e-6))
     slopes = problem.likelihood.slopes(bags.instances @ found.w) - problem.likelihood.event_weights
     np.testing.assert_allclose(found.w, -bags.instances.T @ slopes, atol=1e-6)
     assert found.n_iter == 1
@@ -202,10 +208,14 @@ def test_bags_that_are_censored_before_any_event_do_not_count():
     events = np.arange(10) >= 3
     times = np.arange(10, dtype=float)
     given = events, times, np.ones(10), "breslow"
-    expected = solve_cox_maximum(problem_of(bags, given, 1.0), CoxStart(), OPTIONS, 1e-9)
+    expected = solve_cox_maximum(
+        problem_of(bags, given, 1.0), CoxStart(), replace(OPTIONS, tol=1e-9)
+    )
     rest = slice(3, None)
     later = events[rest], times[rest], np.ones(7), "breslow"
-    found = solve_cox_maximum(problem_of(bags[rest], later, 1.0), CoxStart(), OPTIONS, 1e-9)
+    found = solve_cox_maximum(
+        problem_of(bags[rest], later, 1.0), CoxStart(), replace(OPTIONS, tol=1e-9)
+    )
     np.testing.assert_allclose(found.w, expected.w, atol=1e-8)
 
 
@@ -213,7 +223,7 @@ def test_nothing_to_learn_is_the_zero_solution():
     """An event at which nobody else is at risk has no loss."""
     bags = random_bags(0, 4, 3, 4)
     given = np.array([False, False, False, True]), np.arange(4.0), np.ones(4), "breslow"
-    found = solve_cox_maximum(problem_of(bags, given, 1.0), CoxStart(), OPTIONS, 1e-6)
+    found = solve_cox_maximum(problem_of(bags, given, 1.0), CoxStart(), replace(OPTIONS, tol=1e-6))
     assert found.converged
     np.testing.assert_allclose(found.w, 0.0, atol=1e-6)
     assert found.objective == pytest.approx(0.0, abs=1e-9)
@@ -231,6 +241,6 @@ def test_the_procedure_leaves_zero_where_all_instances_tie():
     problem = problem_of(bags, outcomes, 1.0)
     at_zero = problem.likelihood.value(np.zeros(20))
     drawn = CoxStart(bags.offsets[:-1] + rng.integers(0, bags.sizes), held=True)
-    once = solve_cox_maximum(problem, drawn, replace(OPTIONS, max_iter=1), 1e-8)
+    once = solve_cox_maximum(problem, drawn, replace(OPTIONS, max_iter=1, tol=1e-8))
     assert once.objective == pytest.approx(at_zero, rel=1e-6)
-    assert solve_cox_maximum(problem, drawn, OPTIONS, 1e-8).objective < 0.9 * at_zero
+    assert solve_cox_maximum(problem, drawn, replace(OPTIONS, tol=1e-8)).objective < 0.9 * at_zero

@@ -37,7 +37,7 @@ def rare_problem(seed=0, n_bags=100, size=40, d=4, *, C=0.3, weights=None):
 
 
 def end_of(problem, start):
-    return solve_cox_maximum(problem, start, SolverOptions(1e-6, 100), 1e-6).objective
+    return solve_cox_maximum(problem, start, SolverOptions(1e-6, 100)).objective
 
 
 def test_martingale_residuals_are_events_less_the_hazard_of_nelson_and_aalen():

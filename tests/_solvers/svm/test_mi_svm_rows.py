@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -53,7 +55,12 @@ def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost
     start = bags.offsets[:-1][loss.signs > 0]
     options = SolverOptions(1e-7, 100)
     primal = solve_mi_svm_rows(
-        ArraySource(bags.instances, bags.offsets), loss, slack, start, options, 1e-9, limits=limits
+        ArraySource(bags.instances, bags.offsets),
+        loss,
+        slack,
+        start,
+        replace(options, tol=1e-9),
+        limits=limits,
     )
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
     dual = solve_mi_svm(problem, slack, start, options)
@@ -76,7 +83,7 @@ def test_single_precision_is_left_where_its_rounding_exceeds_the_gap(slack):
     X[start] += 0.3
     loss, options = Hinge(signs, np.full(60, 1e4)), SolverOptions(1e-7, 100)
     ends = [
-        solve_mi_svm_rows(source, loss, slack, start, options, 5e-4, limits=NEAR)
+        solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=5e-4), limits=NEAR)
         for source in (ArraySource(X, offsets), ArraySource(X.astype(float), offsets))
     ]
     assert all(end.converged and end.dual_gap <= 5e-4 * end.objective for end in ends)
@@ -97,7 +104,7 @@ def test_a_point_worse_than_a_constant_has_its_own_highest_instances():
     held = Witnesses(np.full(len(positive), -1), bags.instances[bags.offsets[positive]])
     for tol in (1e-8, 1e-3):
         problem = problem_of(source, loss)
-        view = _Model(problem, NEAR, tol).view(w, np.zeros(1), held, None)
+        view = _Model(problem, NEAR, tol).view(w, np.zeros(1), held)
         assert view.value > 2.0 * problem.at_zero
         expected = segment_argmax(bags.instances @ w, bags.offsets)[positive]
         np.testing.assert_array_equal(view.highest.numbers, expected)
@@ -112,7 +119,9 @@ def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol, limi
         start = bags.offsets[:-1][loss.signs > 0]
         source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 5 * 20)
         one = SolverOptions(1e-6, 1)
-        found = solve_mi_svm_rows(source, loss, slack, start, one, gap_tol, limits=limits)
+        found = solve_mi_svm_rows(
+            source, loss, slack, start, replace(one, tol=gap_tol), limits=limits
+        )
         held = objective(bags, loss, slack, found.w, found.intercept)
         positive = np.flatnonzero(loss.signs > 0)
         tops = segment_max(bags.instances @ found.w, bags.offsets)[positive]
@@ -133,7 +142,9 @@ def test_blocks_types_and_maps_do_not_matter(slack, limits, tmp_path):
 
     def solve(instances, **blocks):
         source = ArraySource(instances, bags.offsets, **blocks)
-        return solve_mi_svm_rows(source, loss, slack, "mean", options, 1e-4, limits=limits)
+        return solve_mi_svm_rows(
+            source, loss, slack, "mean", replace(options, tol=1e-4), limits=limits
+        )
 
     whole = solve(bags.instances)
     np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
@@ -151,9 +162,9 @@ def test_a_small_working_set_gives_the_same(slack):
     bags, loss = data(2, n_bags=150, d=4)
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
     start = bags.offsets[:-1][loss.signs > 0]
-    free = solve_mi_svm_rows(source, loss, slack, start, options, 1e-3)
+    free = solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=1e-3))
     limits = RowLimits(whole=0, numbers=4 * 60)
-    small = solve_mi_svm_rows(source, loss, slack, start, options, 1e-3, limits=limits)
+    small = solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=1e-3), limits=limits)
     assert small.dual_gap <= 1e-3 * small.objective
     assert small.objective == pytest.approx(free.objective, rel=2e-3)
     positive = loss.signs > 0
@@ -169,7 +180,7 @@ def test_too_few_passes_leave_the_first_step_with_its_gap():
     bags, loss = data(1, n_bags=150)
     source = ArraySource(bags.instances, bags.offsets)
     found = solve_mi_svm_rows(
-        source, loss, "bag", "mean", SolverOptions(1e-6, 50), 1e-7, max_passes=1, limits=NEAR
+        source, loss, "bag", "mean", SolverOptions(1e-7, 50), max_passes=1, limits=NEAR
     )
     assert found.stopped == "max_passes"
     assert (found.n_iter, found.n_passes) == (1, 4)
@@ -220,7 +231,7 @@ def test_the_gap_belongs_to_the_witnesses_of_the_solution(cost, slack):
         start, positive = bags.offsets[:-1][loss.signs > 0], loss.signs > 0
         source = ArraySource(bags.instances, bags.offsets)
         options = SolverOptions(1e-3, 100)
-        found = solve_mi_svm_rows(source, loss, slack, start, options, 1e-3)
+        found = solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=1e-3))
         assert found.converged
         witnesses = _highest(bags, found)[positive]
         best = maximum_step(bags, positive, loss.weights, slack, witnesses)
@@ -240,7 +251,7 @@ def test_the_start_does_not_depend_on_the_solver(slack):
         found = solve_mi_svm(
             problem, slack, None, options, screened_witnesses(source, loss.signs, loss.weights)
         )
-        by_rows = solve_mi_svm_rows(source, loss, slack, "auto", options, 1e-6)
+        by_rows = solve_mi_svm_rows(source, loss, slack, "auto", replace(options, tol=1e-6))
         assert found.objective == pytest.approx(by_rows.objective, rel=1e-5)
         means = solve_mi_svm(problem, slack, None, options)
         assert found.objective <= means.objective

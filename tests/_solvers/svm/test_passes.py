@@ -16,7 +16,7 @@ from milearn._kernels.bag import bag_scales, instance_scales
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
-from milearn._solvers.svm.coupled.rows import CoupledLimits, solve_coupled_rows
+from milearn._solvers.svm.coupled.rows import TIED_LIMITS, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.labels import (
     LABEL_LIMITS,
@@ -30,7 +30,7 @@ from tests.bags import bag_gram
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
-NEAR = replace(LABEL_LIMITS, whole=0), CoupledLimits(everything=0)
+NEAR = replace(LABEL_LIMITS, whole=0), replace(TIED_LIMITS, whole=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -45,7 +45,7 @@ TIED = [
 @pytest.fixture(params=[False, True], ids=["whole", "near"])
 def near_rows(request):
     """Limits of labels and of tied bags: whether all instances of a small problem are held."""
-    return NEAR if request.param else (LABEL_LIMITS, CoupledLimits())
+    return NEAR if request.param else (LABEL_LIMITS, TIED_LIMITS)
 
 
 def data(seed, cost=1.0, n_bags=40, d=5):
@@ -88,7 +88,7 @@ def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
     bags, signs, weights = data(seed, cost)
     start = np.repeat(signs, np.diff(bags.offsets))
     found = solve_instance_labels_rows(
-        source(bags), Hinge(signs, weights), start, OPTIONS, 1e-6, limits=near_rows[0]
+        source(bags), Hinge(signs, weights), start, replace(OPTIONS, tol=1e-6), limits=near_rows[0]
     )
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
     dual = solve_instance_labels(problem, start, OPTIONS)
@@ -110,7 +110,11 @@ def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, n
         start = np.repeat(signs, np.diff(bags.offsets))
         once = SolverOptions(1e-6, 1)
         found = solve_instance_labels_rows(
-            source(bags), Hinge(signs, weights), start, once, gap_tol, limits=near_rows[0]
+            source(bags),
+            Hinge(signs, weights),
+            start,
+            replace(once, tol=gap_tol),
+            limits=near_rows[0],
         )
         w, b = cp.Variable(bags.shape[1]), cp.Variable()
         hinges = cp.pos(1 - cp.multiply(start, bags.instances @ w + b))
@@ -134,8 +138,7 @@ def test_rows_that_cross_the_margin_join_the_working_set():
         source(bags),
         Hinge(signs, weights),
         start,
-        OPTIONS,
-        1e-4,
+        replace(OPTIONS, tol=1e-4),
         limits=replace(LABEL_LIMITS, whole=0, band=0.0),
     )
     assert found.converged
@@ -153,7 +156,13 @@ def test_tied_bags_by_passes_are_those_of_the_dual(seed, cost, kind, near_rows):
     gram = bag_gram(LinearGram(bags.instances), bags.offsets, *scales)
     first = bags.offsets[:-1]
     found = solve_coupled_rows(
-        source(bags), loss, coupling, kind[1], first, OPTIONS, 1e-6, limits=near_rows[1]
+        source(bags),
+        loss,
+        coupling,
+        kind[1],
+        first,
+        replace(OPTIONS, tol=1e-6),
+        limits=near_rows[1],
     )
     dual = solve_coupled(gram, loss, coupling, first, OPTIONS)
     assert found.converged
@@ -183,7 +192,9 @@ def test_a_hard_maximum_ends_in_the_minimum_of_the_dual_from_every_start(seed):
     for start in ("auto", drawn):
         dual = solve_coupled(gram, loss, coupling, start, OPTIONS)
         for tol in (1e-5, 1e-8):
-            found = solve_coupled_rows(source(bags), loss, coupling, "set", start, OPTIONS, tol)
+            found = solve_coupled_rows(
+                source(bags), loss, coupling, "set", start, replace(OPTIONS, tol=tol)
+            )
             assert found.objective == pytest.approx(dual.objective, rel=2 * tol)
             assert found.dual_gap <= tol * found.objective
 
@@ -193,13 +204,12 @@ def test_rough_first_steps_end_at_a_precise_minimum(seed):
     bags, targets = make_affinity(60, 6, n_relevant=4, bag_size=(2, 6), random_state=seed)
     ones = np.ones(len(bags))
     given = source(bags), Tube(targets, 0.3 * ones, 0.5), Coupling("max", ones), "set"
-    exact = solve_coupled_rows(*given, "auto", OPTIONS, 1e-7)
-    many = CoupledLimits(exact_instances=0)
-    rough = solve_coupled_rows(*given, "auto", OPTIONS, 1e-7, limits=many)
+    exact = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7))
+    rough = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7), exact_instances=0)
     assert rough.history[0] != exact.history[0]
     assert rough.converged
     assert rough.dual_gap <= 1e-7 * rough.objective
-    again = solve_coupled_rows(*given, rough.witnesses, OPTIONS, 1e-7)
+    again = solve_coupled_rows(*given, rough.witnesses, replace(OPTIONS, tol=1e-7))
     assert again.objective == pytest.approx(rough.objective, rel=1e-6)
 
 
@@ -211,7 +221,7 @@ def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind):
         first = bags.offsets[:-1]
         once = SolverOptions(1e-6, 1)
         found = solve_coupled_rows(
-            source(bags), loss, coupling, kind[1], first, once, gap_tol, limits=NEAR[1]
+            source(bags), loss, coupling, kind[1], first, replace(once, tol=gap_tol), limits=NEAR[1]
         )
         held = step_value(bags, loss, coupling, scales, first, found.w)
         best = step_optimum(bags, loss, coupling, scales, first)
@@ -258,9 +268,9 @@ def step_optimum(bags, loss, coupling, scales, first):
 def test_few_rows_of_each_bag_are_enough(kind):
     bags, signs, weights = data(1, n_bags=60)
     loss, coupling, _ = tied(bags, signs, weights, kind)
-    arguments = loss, coupling, kind[1], bags.offsets[:-1], OPTIONS, 1e-5
+    arguments = loss, coupling, kind[1], bags.offsets[:-1], replace(OPTIONS, tol=1e-5)
     free = solve_coupled_rows(source(bags), *arguments)
-    limits = CoupledLimits(everything=0, numbers=1)
+    limits = replace(TIED_LIMITS, whole=0, numbers=1)
     few = solve_coupled_rows(source(bags), *arguments, limits=limits)
     assert few.dual_gap <= 1e-5 * few.objective
     assert few.objective == pytest.approx(free.objective, rel=3e-5)
@@ -272,18 +282,18 @@ def test_few_rows_of_each_bag_are_enough(kind):
 def solvers(bags, signs, weights, limits):
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     labels = np.repeat(signs, np.diff(bags.offsets))
+    l2, rows = Coupling("l2", weights), bags.offsets[:-1]
     return [
         lambda data, options: solve_instance_labels_rows(
-            data, Hinge(signs, weights), labels, options, 1e-4, limits=limits[0]
+            data, Hinge(signs, weights), labels, options, limits=limits[0]
         ),
         lambda data, options: solve_coupled_rows(
-            data, loss, coupling, "set", bags.offsets[:-1], options, 1e-4, limits=limits[1]
+            data, loss, coupling, "set", rows, options, limits=limits[1]
         ),
         lambda data, options: solve_coupled_rows(
-            data, Hinge(signs, weights), Coupling("l2", weights), "normalized_set", "mean", options,
-            1e-4, limits=limits[1],
+            data, Hinge(signs, weights), l2, "normalized_set", "mean", options, limits=limits[1]
         ),
-    ]  # fmt: skip
+    ]
 
 
 def test_blocks_types_and_maps_do_not_matter(tmp_path):
@@ -291,10 +301,10 @@ def test_blocks_types_and_maps_do_not_matter(tmp_path):
     np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
     mapped = np.load(tmp_path / "instances.npy", mmap_mode="r")
     for solve in solvers(bags, signs, weights, NEAR):
-        whole = solve(ArraySource(bags.instances, bags.offsets), OPTIONS)
+        whole = solve(ArraySource(bags.instances, bags.offsets), replace(OPTIONS, tol=1e-4))
         for instances in (bags.instances, sparse.csr_array(bags.instances), mapped):
             blocks = ArraySource(instances, bags.offsets, block_bytes=8 * 16 * 30)
-            other = solve(blocks, OPTIONS)
+            other = solve(blocks, replace(OPTIONS, tol=1e-4))
             assert other.objective == pytest.approx(whole.objective, rel=5e-4)
             assert other.converged
 
@@ -302,8 +312,8 @@ def test_blocks_types_and_maps_do_not_matter(tmp_path):
 def test_passes_run_out_before_the_first_step_is_solved():
     bags, signs, weights = data(4)
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
-    arguments = loss, coupling, "set", bags.offsets[:-1], OPTIONS, 1e-12
-    found = solve_coupled_rows(source(bags), *arguments, limits=CoupledLimits(max_passes=3))
+    arguments = loss, coupling, "set", bags.offsets[:-1], replace(OPTIONS, tol=1e-12)
+    found = solve_coupled_rows(source(bags), *arguments, max_passes=3)
     assert found.stopped == "max_passes"
     assert np.isfinite([found.objective, found.dual_gap]).all()
     assert found.history == [found.objective]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import cvxpy as cp
@@ -70,7 +71,7 @@ def test_the_best_start_attains_the_minimum_over_all_witnesses(n_classes):
     for choice in product(*choices):
         rows = bags.offsets[:-1] + np.array(choice)
         best = min(best, step.value(rows))
-        solved = solve_from(problem, rows[ranks > 0], OPTIONS, 1e-9)
+        solved = solve_from(problem, rows[ranks > 0], replace(OPTIONS, tol=1e-9))
         value = objective_of(bags, ranks, costs, solved.w, -solved.v)
         np.testing.assert_allclose(solved.objective, value, rtol=1e-9)
         found = min(found, solved.objective)
@@ -80,7 +81,7 @@ def test_the_best_start_attains_the_minimum_over_all_witnesses(n_classes):
 def test_the_end_is_a_solution_of_its_own_step():
     bags, ranks, costs = drawn(0, np.random.default_rng(0).integers(1, 5, size=25), 4)
     problem = MISVMProblem(bags.source(), ranks, costs)
-    solved = solve_from(problem, None, OPTIONS, 1e-9)
+    solved = solve_from(problem, None, replace(OPTIONS, tol=1e-9))
     scores = bags.instances @ solved.w
     rows = [first + int(np.argmax(scores[first:last]))
             for first, last in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]  # fmt: skip
@@ -94,9 +95,9 @@ def test_the_end_is_a_solution_of_its_own_step():
 def test_small_working_sets_end_at_the_same_objective(seed):
     bags, ranks, costs = drawn(seed, np.random.default_rng(seed).integers(5, 30, size=60), 4)
     problem = MISVMProblem(bags.source(), ranks, costs)
-    whole = solve_from(problem, None, OPTIONS, 1e-8)
+    whole = solve_from(problem, None, replace(OPTIONS, tol=1e-8))
     limits = RowLimits(band=0.1, per_bag=2, numbers=200, whole=0)
-    small = solve_from(problem, None, OPTIONS, 1e-8, limits=limits)
+    small = solve_from(problem, None, replace(OPTIONS, tol=1e-8), limits=limits)
     # Steps that are solved to 1e-8 may lead to witnesses that nearly tie with others.
     np.testing.assert_allclose(small.objective, whole.objective, rtol=1e-5)
     np.testing.assert_allclose(small.v, whole.v, atol=0.02)
@@ -109,7 +110,7 @@ def test_the_intercepts_are_in_order_and_optimal(seed):
     ranks = np.r_[np.arange(5), rng.integers(0, 5, size=20)]
     X, costs = rng.normal(size=(25, 1)), rng.uniform(0.1, 1, size=25)
     problem = MISVMProblem(Bags(X, np.arange(26)).source(), ranks, costs)
-    view = _Model(problem, RowLimits(), 1e-6).view(np.ones(1), np.zeros(4), None, None)
+    view = _Model(problem, RowLimits(), 1e-6).view(np.ones(1), np.zeros(4), None)
     assert (np.diff(view.v) <= 0).all()
     for t, threshold in enumerate(-view.v):
         side = np.where(ranks > t, 1.0, -1.0)

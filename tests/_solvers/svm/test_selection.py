@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish, tight):
     options = SolverOptions(1e-6, 100, on_iteration=lambda *step: seen.append(step))
     dual = solve_selection(problem, settings, options)
     n_dual = len(seen)
-    rows = solve_selection(problem, settings, options, (bags.source(), 1e-7))
+    rows = solve_selection(problem, settings, replace(options, tol=1e-7), bags.source())
     assert rows.objective == pytest.approx(dual.objective, rel=1e-5)
     assert rows.history[0] == pytest.approx(dual.history[0], rel=1e-5)
     np.testing.assert_array_equal(rows.selected, dual.selected)

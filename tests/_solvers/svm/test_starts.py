@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.cccp import SolverOptions
+from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.screen import ScreenLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum import dual
@@ -14,7 +17,6 @@ from milearn._solvers.svm.maximum.dual import solve_mi_svm
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
 from milearn.datasets import make_bags
-from milearn.svm._fit import Kernel, memory_limit, training_gram
 
 
 def overlapping(seed):
@@ -23,8 +25,7 @@ def overlapping(seed):
 
 
 def by_dual(bags, loss):
-    gram = training_gram(bags.instances, Kernel.inner_product(), memory_limit())
-    problem = BinaryProblem(gram, bags.offsets, loss.signs, loss.weights)
+    problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
     source = ArraySource(bags.instances, bags.offsets)
     others = screened_witnesses(source, loss.signs, loss.weights, ScreenLimits(kept=1))
     return solve_mi_svm(problem, "bag", None, SolverOptions(1e-6, 100), others)
@@ -52,6 +53,7 @@ def test_the_end_is_not_above_that_of_the_means(seed):
     source = ArraySource(bags.instances, bags.offsets)
     loss, options = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(len(y))), SolverOptions(1e-6, 100)
     means, found = (
-        solve_mi_svm_rows(source, loss, "bag", start, options, 1e-8) for start in ("mean", "auto")
+        solve_mi_svm_rows(source, loss, "bag", start, replace(options, tol=1e-8))
+        for start in ("mean", "auto")
     )
     assert found.objective <= means.objective * (1.0 + 1e-9)

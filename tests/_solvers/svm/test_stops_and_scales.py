@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,18 +57,22 @@ def run(name, options, targets=None):
     if name == "mi_svm":
         return solve_mi_svm(problem(), "bag", None, options)
     if name == "mi_svm_rows":
-        return solve_mi_svm_rows(source, Hinge(signs, ones), "bag", "mean", options, 1e-6)
+        return solve_mi_svm_rows(
+            source, Hinge(signs, ones), "bag", "mean", replace(options, tol=1e-6)
+        )
     labels = np.repeat(signs, np.diff(offsets))
     if name == "labels":
         return solve_instance_labels(problem(), labels, options)
     if name == "labels_rows":
-        return solve_instance_labels_rows(source, Hinge(signs, ones), labels, options, 1e-6)
+        return solve_instance_labels_rows(
+            source, Hinge(signs, ones), labels, replace(options, tol=1e-6)
+        )
     if name == "selection":
         return solve_selection(problem(), SETTINGS, options)
     if name == "coupled":
         gram = bag_gram(LinearGram(X), offsets, ones, np.ones(len(X)))
         return solve_coupled(gram, loss, coupling, "auto", options)
-    return solve_coupled_rows(source, loss, coupling, "set", "auto", options, 1e-6)
+    return solve_coupled_rows(source, loss, coupling, "set", "auto", replace(options, tol=1e-6))
 
 
 SOLVERS = ["mi_svm", "mi_svm_rows", "labels", "labels_rows", "selection", "coupled", "coupled_rows"]

@@ -43,6 +43,10 @@ class CoupledResult(CoupledSolution):
     of_bags: np.ndarray
     of_instances: np.ndarray
 
+    def coefficients(self, bags: BagGram) -> np.ndarray:
+        """Coefficients of the rows of the kernel."""
+        return bags.expansion(self.of_bags, self.of_instances)
+
 
 @dataclass
 class _DualPoint:

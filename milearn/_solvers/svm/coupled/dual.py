@@ -148,7 +148,7 @@ class _Step:
         # An instance of weight one is the mixture.
         rows = rows[self.coupled[self.owner[rows]] & (self.subgradient[rows] < 1.0)]
         if len(rows):
-            self.cut_products = np.concatenate([self.cut_products, self.bags.instances(rows)])
+            self.cut_products = np.concatenate([self.cut_products, self.bags.inner(rows)])
             self.cuts = np.concatenate([self.cuts, rows])
         return len(rows) > 0
 

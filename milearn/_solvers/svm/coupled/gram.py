@@ -52,7 +52,7 @@ class BagGram:
         self.cross = products[:, : self.n_instances] * scales
 
     @property
-    def rows(self) -> Any:
+    def instances(self) -> Any:
         """The rows of the kernel."""
         return self.gram.instances
 
@@ -66,7 +66,7 @@ class BagGram:
             found += weights[:, rows] @ self.gram.inner((rows, None), (everything, None))
         return found
 
-    def instances(self, rows: np.ndarray) -> np.ndarray:
+    def inner(self, rows: np.ndarray) -> np.ndarray:
         """Inner products of the given instances with all instances, (len(rows), n_instances)."""
         products = self.gram.inner((rows, None), (np.arange(self.n_instances), None))
         return np.asarray(products * self.scales[rows][:, None] * self.scales)

@@ -18,13 +18,15 @@ import numpy as np
 from scipy import sparse
 
 from ...._bags.blocks import Block, PassSource, stacked
-from ...._bags.segments import pooling_matrix, segment_index, segment_max, segment_rank
+from ...._bags.segments import pooling_matrix, segment_index, segment_max
 from ...common.cccp import SolverOptions
 from ...common.descent import (
     Duals,
+    RowLimits,
     Witnesses,
     WorkingSet,
     descend,
+    near_the_top,
 )
 from ...common.newton import GroupProblem, NewtonSolution
 from ...common.passes import TieRule, is_constant, rows_of_block
@@ -41,21 +43,8 @@ MEAN = -1
 _TUBE = np.iinfo(np.intp).max
 
 
-@dataclass(frozen=True)
-class CoupledLimits:
-    """Which instances belong to a working set, and the maximum number of passes."""
-
-    # Numbers in all instances up to which all instances belong to it.
-    everything: int = 2**20
-    # Distance from the limit of its bag within which an instance does, in units of the margin.
-    band: float = 0.3
-    # Maximum number of numbers that a pass adds, unless that is less than so many rows of each bag.
-    numbers: int = 2**21
-    per_bag: int = 2
-    max_passes: int = 500
-    # Instances above which the first steps of a hard maximum are solved roughly. Below, they are
-    # exact, so that a start ends in the same minimum as in the dual.
-    exact_instances: int = 2_000
+# As many rows of a bag as there is room for: with a few, a hard maximum ends higher.
+TIED_LIMITS = RowLimits(per_bag=2**21, numbers=2**21, whole=2**20)
 
 
 @dataclass(kw_only=True)
@@ -81,8 +70,10 @@ def solve_coupled_rows(
     bag_kernel: str | BagRows,
     start: str | np.ndarray,
     options: SolverOptions,
-    gap_tol: float,
-    limits: CoupledLimits | None = None,
+    *,
+    max_passes: int = 500,
+    exact_instances: int = 2_000,
+    limits: RowLimits = TIED_LIMITS,
 ) -> CoupledRowsResult:
     """Minimise J.
 
@@ -97,11 +88,14 @@ def solve_coupled_rows(
         First linearisation: the highest instances under the model without coupling, the mean of
         each bag, or given rows. For a hard maximum "auto" uses the model of the means.
     options : SolverOptions
-    gap_tol : float
-        Relative duality gap of a convex step.
-    limits : CoupledLimits, default=None
+        ``tol`` is the relative duality gap of a convex step.
+    max_passes : int
+        Maximum number of passes.
+    exact_instances : int
+        Instances above which the first steps of a hard maximum are solved roughly. Below, they are
+        exact, so that a start ends in the same minimum as in the dual.
+    limits : RowLimits
     """
-    limits = CoupledLimits() if limits is None else limits
     # Standardise the targets, so that the smoothing is the same as for a margin of one. With
     # y = m + s y' and w = s w' the objective is s^2 times the objective at w' with all costs
     # divided by s, except those of squares.
@@ -110,28 +104,27 @@ def solve_coupled_rows(
     unit_coupling = Coupling(coupling.loss, weights, coupling.epsilon / size)
     model = _Model(source, unit_loss, unit_coupling, bag_kernel, limits)
     own_start = isinstance(start, str) and start == "auto"
-    held = model.means() if isinstance(start, str) else model.given(start)
+    witnesses = model.means() if isinstance(start, str) else model.given(start)
     # In a fine problem the start is the same as in the dual.
-    first = model.first_function(held, min(_START_TOL, gap_tol))
+    first = model.first_function(witnesses, min(_START_TOL, options.tol))
     if own_start:
-        held = model.tops(first.w, is_constant(first.objective, model.at_zero))
+        witnesses = model.tops(first.w, is_constant(first.objective, model.at_zero))
     # The means of bags may be far from the solution.
-    many = source.n_instances > limits.exact_instances
-    rough = coupling.hard and (many or (own_start and gap_tol > _FINE))
+    many = source.n_instances > exact_instances
+    rough = coupling.hard and (many or (own_start and options.tol > _FINE))
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
     found = descend(
         model,
         (first.w, first.v),
-        held,
+        witnesses,
         options,
-        gap_tol,
         rough=rough,
         objective_scale=loss.objective_scale / size**2,
-        max_passes=limits.max_passes,
+        max_passes=max_passes,
     )
-    rows = found.held.numbers
+    rows = found.linearisation.numbers
     return CoupledRowsResult(
         **found.outcome(size**2),
         witnesses=rows if coupling.hard and (rows != MEAN).all() else None,
@@ -152,7 +145,7 @@ class _Model:
         loss: BagLoss,
         coupling: Coupling,
         bag_kernel: str | BagRows,
-        limits: CoupledLimits,
+        limits: RowLimits,
     ) -> None:
         self.source, self.loss, self.coupling, self.limits = source, loss, coupling, limits
         self.hard = coupling.hard
@@ -199,7 +192,7 @@ class _Model:
             if self.second is None:
                 self.means()
             rule = TieRule(self.second, constant)
-        return self._pass(w, np.full(self.n_bags, np.inf), rule).held
+        return self._pass(w, np.full(self.n_bags, np.inf), rule).highest
 
     def _pass(self, w: np.ndarray, bounds: np.ndarray, rule: TieRule | None) -> _View:
         self.n_passes += 1
@@ -211,7 +204,7 @@ class _Model:
             found.numbers,
             found.owners,
             top=np.concatenate([part.top for part in parts]),
-            held=Witnesses.together([part.held for part in parts]),
+            highest=Witnesses.together([part.highest for part in parts]),
             tied=any(part.tied for part in parts),
         )
 
@@ -221,9 +214,9 @@ class _Model:
         zeros = np.zeros(self.n_bags)
         return self.loss.value(zeros, self.loss.free(zeros)[0])
 
-    def first_function(self, held: Witnesses, tol: float) -> NewtonSolution:
+    def first_function(self, witnesses: Witnesses, tol: float) -> NewtonSolution:
         """The model without coupling, or of the linearised bags for a hard maximum."""
-        objects = held.vectors if self.hard else self.bags
+        objects = witnesses.vectors if self.hard else self.bags
         everyone = np.arange(self.n_bags)
         side = everyone, objects, everyone
         problem, _ = _assembled(_loss_groups(self.loss, side, side), 0)
@@ -233,9 +226,9 @@ class _Model:
 
     # -- the model --
 
-    def view(self, w: np.ndarray, v: np.ndarray, held: Witnesses, before: _View | None) -> _View:
+    def view(self, w: np.ndarray, v: np.ndarray, witnesses: Witnesses) -> _View:
         """Pass over all instances."""
-        mixed = np.asarray(held.vectors @ w)
+        mixed = np.asarray(witnesses.vectors @ w)
         if self.hard:
             # The upper edge of the tube.
             side = self.loss.dual_columns()[0]
@@ -251,57 +244,57 @@ class _Model:
         if self.hard:
             value = 0.5 * norm2 + cast(Tube, loss).split(np.maximum(top, mixed), mixed)[1]
         else:
-            held_excess = np.maximum(np.abs(bags - mixed), top - bags)
-            value = 0.5 * norm2 + loss.value(bags, intercept) + coupling.value(held_excess)
+            excess = np.maximum(np.abs(bags - mixed), top - bags)
+            value = 0.5 * norm2 + loss.value(bags, intercept) + coupling.value(excess)
         constant = self.hard and is_constant(value, self.at_zero)
         return replace(
             view,
             value=value,
             objective=objective,
             v=np.array([intercept, width])[: len(v)],
-            held=self.tops(w, constant) if constant or view.tied else view.held,
+            highest=self.tops(w, constant) if constant or view.tied else view.highest,
         )
 
-    def joined(self, before: _View, view: _View, held: Witnesses) -> _View:
+    def with_rows_of(self, before: _View, view: _View, witnesses: Witnesses) -> _View:
         """The view with the rows of the previous working set."""
         return view.joined(before)
 
-    def advanced(
-        self, held: Witnesses, before: _View | None, view: _View, duals: Duals
+    def next_step(
+        self, witnesses: Witnesses, before: _View | None, view: _View, duals: Duals
     ) -> tuple[Witnesses, _View]:
         """The highest instances, and the view, which does not depend on the linearisation."""
-        return view.held, view
+        return view.highest, view
 
-    def unchanged(self, held: Witnesses, view: _View) -> bool:
+    def is_fixed_point(self, witnesses: Witnesses, view: _View) -> bool:
         """Whether the linearisation is the same."""
-        there = view.held
-        if not np.array_equal(held.numbers, there.numbers):
+        there = view.highest
+        if not np.array_equal(witnesses.numbers, there.numbers):
             return False
-        means = held.numbers == MEAN
-        return not means.any() or abs(held.vectors[means] - there.vectors[means]).max() == 0
+        means = witnesses.numbers == MEAN
+        return not means.any() or abs(witnesses.vectors[means] - there.vectors[means]).max() == 0
 
-    def problem(self, held: Witnesses, view: _View) -> tuple[GroupProblem, np.ndarray]:
+    def problem(self, witnesses: Witnesses, view: _View) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over a working set."""
         # Add the vectors of the linearisation that are not in the working set.
-        missing = np.flatnonzero(~np.isin(held.numbers, view.numbers))
+        missing = np.flatnonzero(~np.isin(witnesses.numbers, view.numbers))
         if self.hard:
-            return self._hard_problem(held, view, missing)
-        return self._coupled_problem(held, view, missing)
+            return self._hard_problem(witnesses, view, missing)
+        return self._coupled_problem(witnesses, view, missing)
 
     def _hard_problem(
-        self, held: Witnesses, view: _View, missing: np.ndarray
+        self, witnesses: Witnesses, view: _View, missing: np.ndarray
     ) -> tuple[GroupProblem, np.ndarray]:
         upper = (
             np.r_[view.owners, missing],
-            stacked([view.rows, held.vectors[missing]]),
-            np.r_[view.numbers, held.numbers[missing]],
+            stacked([view.rows, witnesses.vectors[missing]]),
+            np.r_[view.numbers, witnesses.numbers[missing]],
         )
         everyone = np.arange(self.n_bags)
-        lower = everyone, held.vectors, self.n_instances + everyone
+        lower = everyone, witnesses.vectors, self.n_instances + everyone
         return _assembled(_loss_groups(self.loss, upper, lower), 0)
 
     def _coupled_problem(
-        self, held: Witnesses, view: _View, missing: np.ndarray
+        self, witnesses: Witnesses, view: _View, missing: np.ndarray
     ) -> tuple[GroupProblem, np.ndarray]:
         coupled, coupling, n = self.coupled, self.coupling, self.n_bags
         everyone = np.arange(n)
@@ -318,14 +311,14 @@ class _Model:
         rows = view.rows if near.all() else view.rows[near]
         own = np.r_[place[coupled], place[missing], place[owners]]
         differences = [
-            self.bags[coupled] - held.vectors[coupled],
-            held.vectors[missing] - self.bags[missing],
+            self.bags[coupled] - witnesses.vectors[coupled],
+            witnesses.vectors[missing] - self.bags[missing],
             rows - self.bags[owners],
         ]
         more = _Groups(
             own,
             stacked(differences),
-            np.r_[self.n_instances + 2 * n + coupled, held.numbers[missing], numbers],
+            np.r_[self.n_instances + 2 * n + coupled, witnesses.numbers[missing], numbers],
             e=np.zeros((len(own), groups[0].e.shape[1])),
             c=np.full(len(own), -coupling.margin),
             costs=coupling.weights[coupled],
@@ -342,7 +335,7 @@ class _View(WorkingSet):
 
     # Highest score of each bag, the witnesses, and whether several instances of a bag are highest.
     top: np.ndarray
-    held: Witnesses
+    highest: Witnesses
     tied: bool
     value: float = np.nan
     objective: float = np.nan
@@ -356,31 +349,26 @@ class _Pass:
     w: np.ndarray
     scales: np.ndarray | None
     n_instances: int
-    limits: CoupledLimits
+    limits: RowLimits
     rule: TieRule | None
 
     def of_block(self, block: Block, bounds: np.ndarray) -> _View:
         """The view of a block; instances below ``bounds`` of their bags cost nothing."""
-        sizes, limits = np.diff(block.offsets), self.limits
-        numbers = self.n_instances * block.width
-        whole = numbers <= limits.everything
-        scores = block.scores(self.w, precise=whole)
+        limits, size = self.limits, (self.n_instances, block.width)
+        everything = limits.hold_all(*size)
+        scores = block.scores(self.w, precise=everything)
         if self.scales is not None:
             scores = scores * self.scales[block.rows]
-        top = segment_max(scores, block.offsets)
-        near = scores > np.repeat(np.maximum(top, bounds[block.bags]) - limits.band, sizes)
-        most = max(limits.per_bag * len(top), int(limits.numbers / numbers * len(scores)))
-        if whole:
-            near[:] = True
-        if int(near.sum()) > most:
-            # If scores hardly differ, the highest rows of each bag are enough.
-            near &= segment_rank(scores, block.offsets) < most // len(top)
+        near = np.ones(len(scores), dtype=bool)
+        if not everything:
+            level, share = bounds[block.bags], limits.share(*size)
+            near = near_the_top(scores, block.offsets, level, limits, share)
         weights, tied = np.zeros(len(scores)), False
         if self.rule is None:
             weights = top_subgradient(scores, block.offsets)
         else:
-            highest, tied = self.rule.highest(block, scores, np.arange(len(top)))
-            weights[highest] = 1.0
+            chosen, tied = self.rule.highest(block, scores, np.arange(block.offsets.size - 1))
+            weights[chosen] = 1.0
         rows = np.flatnonzero(near | (weights > 0))
         found = block.take(rows)
         if self.scales is not None:
@@ -389,8 +377,8 @@ class _Pass:
             found,
             rows + block.first_row,
             segment_index(block.offsets)[rows] + block.first_bag,
-            top=top,
-            held=_mixtures(block, weights[rows], rows, found),
+            top=segment_max(scores, block.offsets),
+            highest=_mixtures(block, weights[rows], rows, found),
             tied=tied,
         )
 

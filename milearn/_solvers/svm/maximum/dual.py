@@ -54,6 +54,10 @@ class MISVMResult(CCCPSolution):
     # The final working set, from which another run can start.
     working: WorkingSet
 
+    def coefficients(self, gram: Gram) -> np.ndarray:
+        """Coefficients of all instances."""
+        return np.bincount(*gram.expansion(self.rows, self.coef), minlength=gram.n)
+
 
 @dataclass
 class MISVMPoint:

@@ -170,7 +170,7 @@ class LabelsView:
         The best labels.
     working : WorkingSet
         It serves the fixed labels and the best labels.
-    of_held, of_best : ndarray of shape (n_sums, n_features + 1)
+    of_fixed, of_best : ndarray of shape (n_sums, n_features + 1)
         Weighted sums of the other rows by label and margin, under the fixed labels and under the
         best labels; the last column has the sums of the weights.
     """
@@ -182,7 +182,7 @@ class LabelsView:
     step_v: np.ndarray
     labels: np.ndarray
     working: WorkingSet
-    of_held: np.ndarray
+    of_fixed: np.ndarray
     of_best: np.ndarray
 
 
@@ -191,7 +191,6 @@ def solve_instance_labels_rows(
     loss: Hinge,
     start: str | np.ndarray,
     options: SolverOptions,
-    gap_tol: float,
     *,
     max_passes: int = 500,
     limits: RowLimits = LABEL_LIMITS,
@@ -207,9 +206,7 @@ def solve_instance_labels_rows(
         of MI-SVM with a slack of each instance, two steps from its start of this name. "auto" has
         two starts where there are few instances; the lower objective is kept.
     options : SolverOptions
-        ``tol`` is not used.
-    gap_tol : float
-        Relative duality gap of a convex step.
+        ``tol`` is the relative duality gap of a convex step.
     max_passes : int
         Maximum number of passes.
     limits : RowLimits
@@ -222,18 +219,16 @@ def solve_instance_labels_rows(
     ) -> PassSolution:
         """A descent from the labels of a function of MI-SVM, two steps from a start."""
         # Where steps are solved precisely, the same start has the same labels as in the dual.
-        few, tol = SolverOptions(options.tol, 2), max(1e-3, 20.0 * gap_tol)
-        found = solve_mi_svm_rows(source, loss, "instance", first, few, tol, limits=limits)
+        few = SolverOptions(max(1e-3, 20.0 * options.tol), 2)
+        found = solve_mi_svm_rows(source, loss, "instance", first, few, limits=limits)
         model.n_passes += found.n_passes
         at, most = model.widened(found.w, found.intercept), model.n_passes + max_passes
-        return descend(
-            model, *at, options, gap_tol, rough=rough, objective_scale=scale, max_passes=most
-        )
+        return descend(model, *at, options, rough=rough, objective_scale=scale, max_passes=most)
 
     if not isinstance(start, str):
-        held = np.asarray(start, dtype=np.int8)
-        given, most = (model.first_function(held), held), max_passes
-        best = descend(model, *given, options, gap_tol, objective_scale=scale, max_passes=most)
+        labels = np.asarray(start, dtype=np.int8)
+        given, most = (model.first_function(labels), labels), max_passes
+        best = descend(model, *given, options, objective_scale=scale, max_passes=most)
     elif start == "auto" and not SCREENED.holds_all(source.n_instances, source.n_features):
         best = run("auto", options, rough=True)
     else:
@@ -244,7 +239,7 @@ def solve_instance_labels_rows(
         if len(others):
             second = run(others, options.after(best.n_iter))
             best = min(best, second, key=lambda each: each.objective)
-    best.held, best.n_passes = None, model.n_passes
+    best.linearisation, best.n_passes = None, model.n_passes
     return best
 
 
@@ -288,19 +283,17 @@ class _Labels:
 
     # -- the model --
 
-    def view(
-        self, w: np.ndarray, v: np.ndarray, held: np.ndarray, before: LabelsView | None
-    ) -> LabelsView:
+    def view(self, w: np.ndarray, v: np.ndarray, fixed: np.ndarray) -> LabelsView:
         """Two passes over all instances: for the best intercept, and for the view at it."""
         self.n_passes += 2
         scores = self.scores(w)
         labels = self.best_labels(scores + v[0])
         best = np.array([optimal_intercept(scores, labels.astype(np.float64), self.costs)])
         labels, norm = self.best_labels(scores + best[0]), 0.5 * float(w @ w)
-        steps = (held, v[0]), (labels, best[0])
+        steps = (fixed, v[0]), (labels, best[0])
         values = [float(self.costs @ np.maximum(0, 1 - y * (scores + b))) for y, b in steps]
         parts = self.source.map(_rows_and_sums, scores, steps, self.loss.weights, self.limits)
-        workings, of_held, of_best = zip(*parts, strict=True)
+        workings, of_fixed, of_best = zip(*parts, strict=True)
         return LabelsView(
             value=norm + values[0],
             objective=norm + values[1],
@@ -309,11 +302,11 @@ class _Labels:
             step_v=v,
             labels=labels,
             working=WorkingSet.together(list(workings)),
-            of_held=np.sum(of_held, axis=0),
+            of_fixed=np.sum(of_fixed, axis=0),
             of_best=np.sum(of_best, axis=0),
         )
 
-    def joined(self, before: LabelsView, view: LabelsView, held: np.ndarray) -> LabelsView:
+    def with_rows_of(self, before: LabelsView, view: LabelsView, fixed: np.ndarray) -> LabelsView:
         """The view with the working set of the previous one, for the fixed labels.
 
         Rows that crossed the margin between the two passes are added. As parts of the sums they
@@ -322,35 +315,35 @@ class _Labels:
         self.n_passes += 1
         known = np.union1d(before.working.numbers, view.working.numbers)
         points = (before.w, before.step_v), (view.w, view.step_v)
-        parts = self.source.map(_crossed, points, held, known, self.limits)
+        parts = self.source.map(_crossed, points, fixed, known, self.limits)
         extra = ~np.isin(before.working.numbers, view.working.numbers)
         added = WorkingSet.together([before.working.only(extra), *parts])
-        costs, labels = self.costs[added.numbers], held[added.numbers].astype(np.float64)
+        costs, labels = self.costs[added.numbers], fixed[added.numbers].astype(np.float64)
         margins = labels * (np.asarray(added.rows @ view.w) + view.step_v[0])
-        left = view.of_held - _sums_of_rows(added.rows, _kinds(labels, margins), costs)
+        left = view.of_fixed - _sums_of_rows(added.rows, _kinds(labels, margins), costs)
         # A sum without rows is zero up to rounding.
-        left[left[:, -1] <= 1e-12 * view.of_held[:, -1]] = 0.0
-        return replace(view, working=WorkingSet.together([view.working, added]), of_held=left)
+        left[left[:, -1] <= 1e-12 * view.of_fixed[:, -1]] = 0.0
+        return replace(view, working=WorkingSet.together([view.working, added]), of_fixed=left)
 
-    def advanced(
-        self, held: np.ndarray, before: LabelsView | None, view: LabelsView, duals: Duals
+    def next_step(
+        self, fixed: np.ndarray, before: LabelsView | None, view: LabelsView, duals: Duals
     ) -> tuple[np.ndarray, LabelsView]:
         """The best labels, and the view with the working set for them."""
-        return view.labels, replace(view, of_held=view.of_best, step_v=view.v)
+        return view.labels, replace(view, of_fixed=view.of_best, step_v=view.v)
 
-    def unchanged(self, held: np.ndarray, view: LabelsView) -> bool:
+    def is_fixed_point(self, fixed: np.ndarray, view: LabelsView) -> bool:
         """Whether the labels are the same."""
-        return bool(np.array_equal(held, view.labels))
+        return bool(np.array_equal(fixed, view.labels))
 
-    def problem(self, held: np.ndarray, view: LabelsView) -> tuple[GroupProblem, np.ndarray]:
+    def problem(self, fixed: np.ndarray, view: LabelsView) -> tuple[GroupProblem, np.ndarray]:
         """The SVM over a working set, with the sums last."""
-        sums, working = view.of_held, view.working
+        sums, working = view.of_fixed, view.working
         used = np.flatnonzero(sums[:, -1] > 0)
         means: Matrix = sums[used, :-1] / sums[used, -1:]
         if sparse.issparse(working.rows):
             means = sparse.csr_array(means)
         sides = np.where(used < _N_SUMS // 2, 1.0, -1.0)
-        labels = np.r_[held[working.numbers].astype(np.float64), sides]
+        labels = np.r_[fixed[working.numbers].astype(np.float64), sides]
         costs = np.r_[self.costs[working.numbers], sums[used, -1]]
         keys = np.r_[working.numbers, np.full(len(used), -1)]
         return svm_problem(stacked([working.rows, means]), labels, costs), keys
@@ -390,8 +383,7 @@ def _scores_of(block: Block, w: np.ndarray, n_instances: int, limits: RowLimits)
 
 
 def _most_rows(block: Block, n_instances: int, limits: RowLimits) -> int:
-    per_row = limits.numbers / (n_instances * block.width)
-    return max(1, int(per_row * block.stored.shape[0]))
+    return max(1, int(limits.share(n_instances, block.width) * block.stored.shape[0]))
 
 
 def _rows_and_sums(
@@ -422,19 +414,19 @@ def _rows_and_sums(
 def _crossed(
     block: Block,
     points: tuple[tuple[np.ndarray, np.ndarray], ...],
-    held: np.ndarray,
+    fixed: np.ndarray,
     known: np.ndarray,
     limits: RowLimits,
 ) -> WorkingSet:
     """Instances that crossed the margin between two points."""
-    labels = held[block.rows]
+    labels = fixed[block.rows]
     one, other = (
-        1.0 - labels * (_scores_of(block, w, len(held), limits) + v[0]) for w, v in points
+        1.0 - labels * (_scores_of(block, w, len(fixed), limits) + v[0]) for w, v in points
     )
     crossed = one * other < 0
     mine = known[(known >= block.rows.start) & (known < block.rows.stop)]
     crossed[mine - block.first_row] = False
-    rows, most = np.flatnonzero(crossed), _most_rows(block, len(held), limits)
+    rows, most = np.flatnonzero(crossed), _most_rows(block, len(fixed), limits)
     if len(rows) > most:
         # Keep the rows for which the bound by a sum is worst.
         size = np.minimum(np.abs(one), np.abs(other))[rows]
