@@ -17,7 +17,7 @@ class BoostingOptions:
     tol: float = 1e-6
     # Maximum number of learners in the program, and of reductions.
     n_estimators: int = 1000
-    max_rows: int = 100
+    max_rows: int = 50
     # Whether to branch on the disjunctions until the relative gap of the bounds is ``2 * tol``.
     branch: bool = False
     # Maximum number of nodes of the search tree.
