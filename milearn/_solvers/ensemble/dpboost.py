@@ -39,7 +39,7 @@ _REDUCTIONS_PER_ROUND = 100
 _TOO_ROUGH = 1e-2
 # With reductions, learners have a column for each combination of disjuncts.
 _COLUMNS_PER_LEARNER = 4
-_COLUMNS_PER_STEP = 25
+_LEARNERS_PER_STEP, _COLUMNS_PER_STEP = 50, 25
 
 
 @dataclass
@@ -172,7 +172,7 @@ class _Solver:
     def root(self) -> InteriorSearch:
         """The relaxation without reductions, and good weights for fixed witnesses."""
         search = self._search(Relaxation(self.problem))
-        if self.problem.members and self.options.select:
+        if self.problem.members:
             # The alternation comes first, so that there is a good model if the budget ends.
             self._alternate(self._run(search, _ROUGH_TOL))
         self._run(search, self.tol)
@@ -181,10 +181,10 @@ class _Solver:
         return search
 
     def _search(self, relaxation: Relaxation, start: InteriorStart | None = None) -> InteriorSearch:
-        if not relaxation.splits:
-            return InteriorSearch(relaxation, self.pool, self.options.n_estimators, start)
-        most = _COLUMNS_PER_LEARNER * self.options.n_estimators
-        return InteriorSearch(relaxation, self.pool, most, start, _COLUMNS_PER_STEP)
+        most, at_once = self.options.n_estimators, _LEARNERS_PER_STEP
+        if relaxation.splits:
+            most, at_once = _COLUMNS_PER_LEARNER * most, _COLUMNS_PER_STEP
+        return InteriorSearch(relaxation, self.pool, most, start, at_once)
 
     def _large(self, search: InteriorSearch) -> bool:
         n_entries = len(search.learners) * len(search.relaxation.costs)

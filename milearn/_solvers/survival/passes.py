@@ -132,7 +132,7 @@ def solve_cox_maximum(
     limits: RiskLimits | None = None,
     max_passes: int = 500,
 ) -> PassSolution:
-    """A local minimum of J; the minimum, if all bags have one instance.
+    """A stationary point of J; the minimum, if all bags have one instance.
 
     Parameters
     ----------
