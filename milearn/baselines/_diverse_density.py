@@ -36,6 +36,7 @@ class _ConceptClassifier(BaselineClassifier):
 
     concept_: np.ndarray
     scales_: np.ndarray
+    _solve: Callable[..., ConceptSolution]
     threshold_: float | np.ndarray
 
     def __init__(
@@ -56,9 +57,6 @@ class _ConceptClassifier(BaselineClassifier):
         self.max_instances = max_instances
         self.class_weight = class_weight
         self.pos_label = pos_label
-
-    def _solve(self) -> Callable[..., ConceptSolution]:
-        raise NotImplementedError
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -89,7 +87,7 @@ class _ConceptClassifier(BaselineClassifier):
             problem = ConceptProblem(instances, merged.offsets, positive, merged.weights)
             result = best_concept(
                 problem,
-                self._solve(),
+                self._solve,
                 scales,
                 n_init=self.n_init,
                 max_instances=self.max_instances,
@@ -231,8 +229,7 @@ class DiverseDensity(_ConceptClassifier):
     ((3,), (3,))
     """
 
-    def _solve(self) -> Callable[..., ConceptSolution]:
-        return noisy_or_solution
+    _solve = staticmethod(noisy_or_solution)
 
 
 class EMDD(_ConceptClassifier):
@@ -336,8 +333,7 @@ class EMDD(_ConceptClassifier):
     True
     """
 
-    def _solve(self) -> Callable[..., ConceptSolution]:
-        return nearest_solution
+    _solve = staticmethod(nearest_solution)
 
 
 def _threshold(nearest: np.ndarray, positive: np.ndarray, costs: np.ndarray) -> float:

@@ -13,11 +13,7 @@ from .._bags import Bags
 from .._bags.blocks import PassSource
 from .._bags.canonical import canonical_matrix
 from .._bags.rows_on_disk import compute_dtype
-from .._compat import (
-    CallbackSupport,
-    StrOptions,
-    with_callbacks,
-)
+from .._compat import CallbackSupport, StrOptions, with_callbacks
 from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from .._fit.multi_start import MultiStart, warn_of_stops
 from .._fit.threads import fit_context
@@ -47,8 +43,8 @@ class M3IC(CallbackSupport, BagClusterer):
         \quad \text{for all } p < q, \qquad m = \sum_{i=1}^n \frac{1}{n_i} \sum_j x_{ij}.
 
     One instance of each bag, its witness, must have a large margin for one cluster, to which the
-    bag is assigned. The concave-convex procedure finds a local minimum, and the best of ``n_init``
-    runs is kept.
+    bag is assigned. The concave-convex procedure finds a stationary point, and the best of
+    ``n_init`` runs is kept.
 
     Read more in the :ref:`User Guide <methods_clustering>`.
 

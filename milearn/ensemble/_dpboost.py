@@ -102,7 +102,7 @@ class DPBoost(BoostedBags):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether there was nothing to add (at most 100 reductions), or, with ``branch=True``, the gap
+        Whether there was nothing to add (at most 50 reductions), or, with ``branch=True``, the gap
         is closed.
     n_features_in_ : int
         Number of features of an instance.

@@ -50,7 +50,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     where :math:`n` counts the labelled bags, :math:`a_i` is the weight of a bag, :math:`d` the
     degree of a node, and the links :math:`E` join bags (B-MILSD), instances (I-MILSD) or both
     (BI-MILSD, with a sum for each). Bags without a label are used through their links only. The
-    concave-convex procedure finds a local minimum.
+    concave-convex procedure finds a stationary point.
 
     Read more in the :ref:`User Guide <methods_links>`.
 

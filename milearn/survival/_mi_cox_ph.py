@@ -354,7 +354,7 @@ class MICoxPH(CallbackSupport, BagValues):
 def _solve(
     problem: CoxProblem, gap_tol: float, max_iter: int, start: CoxStart | None, on_iteration: Any
 ) -> PassSolution:
-    """A local minimum from a start."""
+    """A stationary point from a start."""
     options = SolverOptions(gap_tol, max_iter, on_iteration)
     if start is None:
         return solve_cox_mean(problem, options)

@@ -270,7 +270,7 @@ def test_a_program_without_reductions_for_its_size_is_named():
 
 def test_the_maximum_number_of_reductions_is_no_early_stop():
     model = DPBoost().fit(*noise(4, 60))
-    assert model.n_reductions_ == 100
+    assert model.n_reductions_ == 50
     assert model.lower_bound_ < 0.9 * model.objective_
     assert model.converged_
 
@@ -382,7 +382,7 @@ def test_boosting_finds_the_positive_instances_of_the_plane():
     # With all reductions the bound is the same.
     assert ours.objective_ == pytest.approx(2.0)
     assert 1.7 < ours.lower_bound_ < 2.0
-    assert ours.n_reductions_ == 100
+    assert ours.n_reductions_ == 50
     assert ours.n_active_reductions_ <= ours.n_reductions_
 
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 from joblib import delayed
+from scipy.special import expit, logit
 from sklearn.utils import gen_batches
 
 from ..._bags.threads import Parallel
 
 # Votes added for both labels, so that a label on which all trees agree is not certain.
 _PRIOR = 0.5
-_EXPONENT = 500.0
 # Trees whose votes are in memory at once.
 _TREES_AT_ONCE = 16
 
@@ -49,10 +49,7 @@ class ForestProblem:
 
 def label_distribution(probabilities: np.ndarray, temperature: float) -> np.ndarray:
     """q of the module for each instance, from probabilities above 0 and below 1."""
-    logs = np.log(probabilities) - np.log1p(-probabilities)
-    scaled = np.clip(logs / temperature, -_EXPONENT, _EXPONENT)
-    q: np.ndarray = 1.0 / (1.0 + np.exp(-scaled))
-    return q
+    return np.asarray(expit(logit(probabilities) / temperature))
 
 
 def likeliest(q: np.ndarray, problem: ForestProblem) -> np.ndarray:
@@ -68,8 +65,7 @@ def random_labels(
     """Random labels 0 and 1, with 1 for ``tops`` and 0 in negative bags."""
     labels = (rng.random_sample(len(q)) < q) & problem.inside
     labels[tops] = True
-    out: np.ndarray = labels.astype(np.intp)
-    return out
+    return np.asarray(labels, dtype=np.intp)
 
 
 def anneal_forest(

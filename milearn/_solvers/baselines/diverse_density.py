@@ -25,6 +25,7 @@ from ..._bags.distinct import PointBags, distinct_points
 from ..._bags.segments import gather_rows, segment_min
 from ..._kernels.instance import resolve_gamma
 from ..._kernels.memory import require_memory
+from .noisy_or_boosting import log_complement
 
 # Smallest distance, so that an instance of a negative bag at the concept has a finite loss.
 _NEAREST = 1e-8
@@ -32,8 +33,6 @@ _NEAREST = 1e-8
 _VANISHED = -30.0
 _LARGEST_EXPONENT = 700.0
 _GRADIENT_TOL = 1e-8
-# The distance at which the probability is one half.
-_HALF = float(np.log(2.0))
 # Number of rounds without a lower loss after which EM-DD stops.
 _PATIENCE = 5
 # Maximum size of the matrix of distances of several starts in bytes.
@@ -90,13 +89,6 @@ def squared_distances(instances: Any, concept: np.ndarray, scales: np.ndarray) -
     return squares
 
 
-def _log_complement(D: np.ndarray) -> np.ndarray:
-    """log(1 - exp(-D)) without cancellation, for D near zero and for large D."""
-    near = D < _HALF
-    held = np.where(near, D, _HALF)
-    return np.where(near, np.log(-np.expm1(-held)), np.log1p(-np.exp(-np.where(near, _HALF, D))))
-
-
 def noisy_or(problem: ConceptProblem, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loss and its derivative by the distances.
 
@@ -114,14 +106,14 @@ def noisy_or(problem: ConceptProblem, distances: np.ndarray) -> tuple[np.ndarray
     starts, sizes = problem.offsets[:-1], np.diff(problem.offsets)
     D = np.maximum(distances, _NEAREST)
     odds = 1.0 / np.expm1(np.minimum(D, _LARGEST_EXPONENT))  # p / (1 - p)
-    no_instance = np.add.reduceat(_log_complement(D), starts, axis=0)  # log prod (1 - p)
+    no_instance = np.add.reduceat(log_complement(D), starts, axis=0)  # log prod (1 - p)
     nearest = np.minimum.reduceat(D, starts, axis=0)
     shifted = np.exp(np.repeat(nearest, sizes, axis=0) - D)
     total = np.add.reduceat(shifted, starts, axis=0)
     # For p below rounding, 1 - prod (1 - p) is the sum of the p.
     vanished = -nearest < _VANISHED
     safe = np.where(vanished, -1.0, no_instance)
-    log_some = np.where(vanished, np.log(total) - nearest, _log_complement(-safe))
+    log_some = np.where(vanished, np.log(total) - nearest, log_complement(-safe))
     positive, costs = problem.positive, problem.costs
     shape = (-1,) + (1,) * (D.ndim - 1)
     weight = costs.reshape(shape)
@@ -302,7 +294,7 @@ def nearest_solution(
         ) -> tuple[float, np.ndarray]:
             t, s = np.split(parameters, 2)
             D = np.maximum(squared_distances(chosen, t, s), _NEAREST)
-            loss = signs @ D - others @ _log_complement(D)
+            loss = signs @ D - others @ log_complement(D)
             slopes = signs - others / np.expm1(np.minimum(D, _LARGEST_EXPONENT))
             return float(loss), _gradient(chosen, squares, slopes, t, s)
 
@@ -319,7 +311,7 @@ def nearest_solution(
 def _nearest_loss(problem: ConceptProblem, t: np.ndarray, s: np.ndarray) -> float:
     distances = squared_distances(problem.instances, t, s)
     D = np.maximum(np.minimum.reduceat(distances, problem.offsets[:-1]), _NEAREST)
-    return float(problem.costs @ np.where(problem.positive, D, -_log_complement(D)))
+    return float(problem.costs @ np.where(problem.positive, D, -log_complement(D)))
 
 
 def _gradient(

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import expit
 
 # Largest step, at which odds change by e^8. For separable data there is no minimum along a learner.
 _LARGEST_STEP = 4.0
@@ -46,7 +47,7 @@ class BoostingProblem:
     def loss(self, scores: np.ndarray) -> float:
         """L for the scores of the points."""
         s = _softplus_sums(scores[self.point_of], self.offsets)
-        return float(self.costs @ np.where(self.positive, -_log_complement(s), s))
+        return float(self.costs @ np.where(self.positive, -log_complement(s), s))
 
 
 @dataclass
@@ -70,7 +71,7 @@ class BoostingSolution:
 def log_odds(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """log(p / (1 - p)) of bags from the scores of their instances."""
     s = _softplus_sums(scores, offsets)
-    odds: np.ndarray = s + _log_complement(s)
+    odds: np.ndarray = s + log_complement(s)
     # Bags of one instance separately, to avoid rounding.
     alone = np.diff(offsets) == 1
     odds[alone] = scores[offsets[:-1][alone]]
@@ -86,7 +87,7 @@ def noisy_or_weights(problem: BoostingProblem, scores: np.ndarray) -> np.ndarray
         1.0 / np.expm1(np.minimum(np.maximum(s, _SMALLEST), _LARGEST_EXPONENT)),
         -1.0,
     )
-    by_instance = np.repeat(problem.costs * by_bag, np.diff(problem.offsets)) * _sigmoid(inside)
+    by_instance = np.repeat(problem.costs * by_bag, np.diff(problem.offsets)) * expit(inside)
     return np.bincount(problem.point_of, by_instance, minlength=problem.n_points)
 
 
@@ -169,14 +170,9 @@ def _softplus_sums(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return sums
 
 
-def _log_complement(s: np.ndarray) -> np.ndarray:
+def log_complement(s: np.ndarray) -> np.ndarray:
     """log(1 - exp(-s)) without cancellation."""
     s = np.maximum(s, _SMALLEST)
     near = s < np.log(2.0)
     held = np.where(near, s, 1.0)
     return np.where(near, np.log(-np.expm1(-held)), np.log1p(-np.exp(-np.where(near, 1.0, s))))
-
-
-def _sigmoid(scores: np.ndarray) -> np.ndarray:
-    values: np.ndarray = np.exp(-np.logaddexp(0.0, -scores))
-    return values

@@ -82,7 +82,7 @@ class LinearisedRisk:
         Bags of one cluster in consecutive rows, the clusters in order.
     counts : ndarray of shape (n_clusters,)
         Bags of each cluster.
-    balance : Balance, default=None
+    balance : Balance
         The constraint on the weights.
     block_bytes : int, default=2**21
         Size of a block of witnesses that is converted to float64.
@@ -92,12 +92,12 @@ class LinearisedRisk:
         self,
         witnesses: Any,
         counts: np.ndarray,
+        balance: Balance,
         *,
-        balance: Balance | None = None,
         block_bytes: int = 2**21,
     ) -> None:
         self.witnesses = witnesses
-        self.balance = Balance() if balance is None else balance
+        self.balance = balance
         self.n_bags, self.n_features = witnesses.shape
         self.n_clusters = len(counts)
         self.bounds = np.concatenate([[0], np.cumsum(counts)])

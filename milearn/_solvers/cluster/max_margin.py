@@ -24,7 +24,7 @@ import numpy as np
 
 from ..._bags.blocks import PassSource
 from ..common.cccp import CCCPSolution, SolverOptions, cccp, rounding_scale
-from ..common.passes import gather, highest, sum_of_means
+from ..common.passes import gather, sum_of_means
 from .assignment import assign
 from .balance import Balance
 from .cutting_plane import cutting_plane
@@ -52,16 +52,14 @@ class ClusterProblem:
         The ``first`` choice does not depend on the length of the weights.
         """
         vectors = margin_weights(weights)
-        if not self.smallest:
-            rows, clusters, margins = highest(self.source, vectors)
-        else:
-            every, places = best_of_bags(self.source, vectors)
-            costs = -every if first else np.maximum(1.0 - every, 0.0)
-            # Among clusters with zero loss, prefer the one with the largest margin.
-            clusters = assign(costs, every.argmax(axis=1), self.smallest)
-            bags = np.arange(len(clusters))
-            rows, margins = places[bags, clusters], every[bags, clusters]
-        return rows, clusters, np.maximum(1.0 - margins, 0.0)
+        margins, rows = best_of_bags(self.source, vectors)
+        # Among clusters with zero loss, prefer the one with the largest margin.
+        clusters = margins.argmax(axis=1)
+        if self.smallest:
+            costs = -margins if first else np.maximum(1.0 - margins, 0.0)
+            clusters = assign(costs, clusters, self.smallest)
+        chosen = np.arange(len(clusters)), clusters
+        return rows[chosen], clusters, np.maximum(1.0 - margins[chosen], 0.0)
 
 
 @dataclass
@@ -76,7 +74,7 @@ class _ClusterPoint:
 
 @dataclass(kw_only=True)
 class ClusterSolution(CCCPSolution):
-    """A local minimum."""
+    """A stationary point."""
 
     weights: np.ndarray
     # Row of the witness and cluster of each bag.
@@ -119,7 +117,7 @@ def max_margin_clusters(
         order = np.argsort(clusters, kind="stable")
         counts = np.bincount(clusters, minlength=k)
         witnesses = gather(source, rows[order])
-        risk = LinearisedRisk(witnesses, counts, balance=balance)
+        risk = LinearisedRisk(witnesses, counts, balance)
         first = balance.split(np.zeros((k, d)) if before is None else before.weights)
         held = balance.n_held, balance.width
         solved = cutting_plane(risk, first, C, tol, scale=scale, held=held, max_iter=max_cuts)

@@ -238,7 +238,7 @@ def descend(
     objective_scale: float = 0.0,
     max_passes: int = 500,
 ) -> PassSolution:
-    """A local minimum of the model.
+    """A stationary point of the model.
 
     Parameters
     ----------

@@ -214,7 +214,7 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list
         scales = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         if dpotrf(P / scales / scales[:, None] + _CONCAVITY * np.eye(len(P)))[1]:
             return None, [None] * 3, False, "not convex"
-        P, G, A = (sparse_columns(matrix) for matrix in (P, G, A))
+        P, G, A = map(sparse.csc_matrix, (P, G, A))
         options = dict.fromkeys(("eps_abs", "eps_rel"), max(tol, _FIRST_ORDER_TOL))
         # Without raise_error qpsolvers would warn.
         options |= {"max_iter": 100_000, "raise_error": True}
@@ -239,36 +239,9 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list
         None if each is None else np.atleast_1d(np.asarray(each, dtype=np.float64))
         for each in (found.y, found.z, found.z_box)
     ]
-    return found.x, multipliers, bool(found.found), _status(found)
-
-
-def sparse_columns(matrix: Matrix) -> sparse.csc_matrix:
-    """A CSC matrix with 32-bit indices, which backends in C require.
-
-    Raises
-    ------
-    SolverError
-        If there are too many entries for such indices.
-    """
-    columns = sparse.csc_matrix(matrix)
-    largest = np.iinfo(np.int32).max
-    if max(columns.nnz, *columns.shape) > largest:
-        raise SolverError(
-            f"A matrix of {columns.shape[0]} x {columns.shape[1]} with {columns.nnz} entries is "
-            "too large for a QP backend, whose indices have 32 bits: use fewer instances or "
-            "features."
-        )
-    columns.indices = columns.indices.astype(np.int32)
-    columns.indptr = columns.indptr.astype(np.int32)
-    return columns
-
-
-def _status(solution: Any) -> str:
-    for key in ("status", "info"):
-        status = solution.extras.get(key)
-        if status is not None:
-            return str(getattr(status, "status", status))
-    return "no solution found"
+    info = found.extras.get("info")
+    status = str(getattr(info, "status", found.extras.get("status", "no solution found")))
+    return found.x, multipliers, bool(found.found), status
 
 
 # -- the active set iteration ----------------------------------------------------------------------

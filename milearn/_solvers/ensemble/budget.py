@@ -17,14 +17,11 @@ class BoostingOptions:
     tol: float = 1e-6
     # Maximum number of learners in the program, and of reductions.
     n_estimators: int = 1000
-    max_rows: int = 100
+    max_rows: int = 50
     # Whether to branch on the disjunctions until the relative gap of the bounds is ``2 * tol``.
     branch: bool = False
     # Maximum number of nodes of the search tree.
     max_nodes: int = 1000
-    # Whether to fix the witnesses of the relaxation and solve the remaining linear program, and to
-    # repeat this as long as the value decreases.
-    select: bool = True
     # If there are more coefficients of learners in rows than this, no reductions are added, and the
     # products of numbers in all Newton steps of a fit are limited.
     large_entries: int = 2**21
@@ -77,12 +74,6 @@ class Budget:
         self.cut = ""
         self.spent = 0
 
-    def exhausted(self) -> bool:
-        """Whether no more work is allowed."""
-        if not self.reason and self._clock() >= self._end:
-            self.reason = "time_limit"
-        return bool(self.reason)
-
     def spend(self, products: int, limit: int) -> None:
         """Add products of numbers; beyond the limit the budget is exhausted."""
         self.spent += products
@@ -91,8 +82,9 @@ class Budget:
 
     def stops(self) -> bool:
         """Whether remaining work has to be skipped; if so, the reason is stored in ``cut``."""
-        if self.exhausted():
-            self.cut = self.reason
+        if not self.reason and self._clock() >= self._end:
+            self.reason = "time_limit"
+        self.cut = self.reason
         return bool(self.cut)
 
     def report(self, objective: float, **facts: float) -> None:

@@ -12,6 +12,7 @@ import itertools
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.optimize import linprog
 
 from .budget import BoostingOptions, Budget
 from .interior import InteriorSearch, InteriorStart
@@ -38,7 +39,7 @@ _REDUCTIONS_PER_ROUND = 100
 _TOO_ROUGH = 1e-2
 # With reductions, learners have a column for each combination of disjuncts.
 _COLUMNS_PER_LEARNER = 4
-_COLUMNS_PER_STEP = 25
+_LEARNERS_PER_STEP, _COLUMNS_PER_STEP = 50, 25
 
 
 @dataclass
@@ -171,17 +172,19 @@ class _Solver:
     def root(self) -> InteriorSearch:
         """The relaxation without reductions, and good weights for fixed witnesses."""
         search = self._search(Relaxation(self.problem))
-        if self.problem.members and self.options.select:
+        if self.problem.members:
             # The alternation comes first, so that there is a good model if the budget ends.
             self._alternate(self._run(search, _ROUGH_TOL))
         self._run(search, self.tol)
+        if self.problem.members:
+            self._to_vertex()
         return search
 
     def _search(self, relaxation: Relaxation, start: InteriorStart | None = None) -> InteriorSearch:
-        if not relaxation.splits:
-            return InteriorSearch(relaxation, self.pool, self.options.n_estimators, start)
-        most = _COLUMNS_PER_LEARNER * self.options.n_estimators
-        return InteriorSearch(relaxation, self.pool, most, start, _COLUMNS_PER_STEP)
+        most, at_once = self.options.n_estimators, _LEARNERS_PER_STEP
+        if relaxation.splits:
+            most, at_once = _COLUMNS_PER_LEARNER * most, _COLUMNS_PER_STEP
+        return InteriorSearch(relaxation, self.pool, most, start, at_once)
 
     def _large(self, search: InteriorSearch) -> bool:
         n_entries = len(search.learners) * len(search.relaxation.costs)
@@ -248,6 +251,22 @@ class _Solver:
         """Solve the program with fixed witnesses."""
         fixed = self.problem.restricted(witnesses)
         return self._run(self._search(Relaxation(fixed), near), tol)
+
+    def _to_vertex(self) -> None:
+        """Move the best weights to a vertex: where weights tie, an interior point has all of them.
+
+        The weights are the multipliers of the dual of the program with fixed witnesses.
+        """
+        best = self.best
+        scores = weighted_sums(best.alpha, best.H)
+        fixed = self.problem.restricted(self.problem.witnesses(scores))
+        n, r = len(best.alpha), len(fixed.costs)
+        if 0 < n * r <= self.options.large_entries:
+            bounds = np.column_stack([np.zeros(r), fixed.costs])
+            given = fixed.signed(best.H), np.ones(n), None, None, bounds
+            found = linprog(np.full(r, -1.0), *given, method="highs-ds")
+            if found.status == 0:
+                best.offer(best.learners, best.H, -found.ineqlin.marginals, worse=_SOLVED)
 
     def _reduced(self, search: InteriorSearch) -> InteriorSearch:
         """Add violated reductions to the relaxation until there are none, or the gap is closed."""
@@ -349,8 +368,17 @@ class Incumbent:
         self.alpha = np.zeros(0)
         self.objective = problem.value(self.alpha, np.zeros(problem.n_points))
 
-    def offer(self, learners: list[WeakLearner], H: np.ndarray, alpha: np.ndarray) -> bool:
-        """Scale weights optimally, store them if they are better, and return whether they are."""
+    def offer(
+        self,
+        learners: list[WeakLearner],
+        H: np.ndarray,
+        alpha: np.ndarray,
+        worse: float = -_SAME_OBJECTIVE,
+    ) -> bool:
+        """Scale weights optimally, store them if they are better, and return whether they are.
+
+        They may be ``worse`` by a fraction.
+        """
         used = np.flatnonzero(alpha)
         alpha, H = alpha[used], H[used]
         scores = weighted_sums(alpha, H)
@@ -359,7 +387,7 @@ class Incumbent:
         scaled = self.problem.value(best * alpha, best * scores)
         if scaled < value * (1.0 - _SAME_OBJECTIVE):
             value, factor = scaled, best
-        if value >= self.objective * (1.0 - _SAME_OBJECTIVE):
+        if value >= self.objective * (1.0 + worse):
             return False
         self.objective, self.alpha = value, factor * alpha
         self.learners, self.H = [learners[k] for k in used], H

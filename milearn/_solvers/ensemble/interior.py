@@ -84,7 +84,7 @@ class InteriorSearch:
         Maximum number of learners in the program.
     start : InteriorStart or None
         A solution of a program with the same number of rows.
-    learners_per_step : int, default=50
+    learners_per_step : int
         Maximum number of learners that are added per step.
 
     Attributes
@@ -98,8 +98,8 @@ class InteriorSearch:
         relaxation: Relaxation,
         pool: LearnerPool,
         max_learners: int,
-        start: InteriorStart | None = None,
-        learners_per_step: int = 50,
+        start: InteriorStart | None,
+        learners_per_step: int,
     ) -> None:
         self.relaxation, self.pool = relaxation, pool
         self.max_learners, self.learners_per_step = max_learners, learners_per_step

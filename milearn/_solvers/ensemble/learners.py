@@ -9,25 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 
 Matrix = Any  # ndarray or CSR
-
-
-class WeakLearner(Protocol):
-    """Interface of the learners of an ensemble."""
-
-    def predict(self, X: Matrix) -> np.ndarray:
-        """Values of -1 and 1 for the rows of X, shape (n_rows,), float64."""
-        ...
-
-    def importances(self, n_features: int) -> np.ndarray:
-        """Importance of each feature, with a sum of one or zero; NaN if it is not defined."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -243,6 +231,9 @@ class FittedClassifier:
         """
         missing = np.full(n_features, np.nan)
         return np.asarray(getattr(self.estimator, "feature_importances_", missing))
+
+
+WeakLearner = Stump | Ball | FittedClassifier
 
 
 def _cut(values: np.ndarray, threshold: float, sign: int) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,13 +39,22 @@ class LearnerPool(Protocol):
         ...
 
 
-class _CutPool:
-    """Base class of pools of all cuts of binned features and the two constants."""
+class CutPool:
+    """All cuts of binned features and the two constants.
+
+    Parameters
+    ----------
+    bins : BinnedFeatures
+    make : callable
+        ``make(feature, threshold, sign)`` returns the learner of a cut.
+    """
 
     exact = True
 
-    def __init__(self, bins: BinnedFeatures) -> None:
-        self.bins = bins
+    def __init__(
+        self, bins: BinnedFeatures, make: Callable[[int, float, int], WeakLearner]
+    ) -> None:
+        self.bins, self.make = bins, make
 
     def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
         best, cuts = best_cuts(self.bins, prices, limit, max_learners)
@@ -54,48 +65,39 @@ class _CutPool:
                 learners.append(_constant(sign))
                 columns[k] = sign
             else:
-                learners.append(self._learner(cut, sign))
+                feature = self.bins.feature_of(cut)
+                learners.append(self.make(feature, self.bins.threshold(cut), sign))
                 columns[k] = self.bins.column(cut, sign)
         return best, learners, columns
 
-    def _learner(self, cut: int, sign: int) -> WeakLearner:
-        raise NotImplementedError
 
-
-class StumpPool(_CutPool):
+def stump_pool(X: Matrix, max_bins: int | None = None) -> CutPool:
     """All stumps on the features of the points, and the two constants.
 
     With ``max_bins``, only those that cut between bins.
     """
-
-    def __init__(self, X: Matrix, max_bins: int | None = None) -> None:
-        super().__init__(BinnedFeatures(X, max_bins=max_bins))
-
-    def _learner(self, cut: int, sign: int) -> Stump:
-        return Stump(self.bins.feature_of(cut), self.bins.threshold(cut), sign)
+    return CutPool(BinnedFeatures(X, max_bins=max_bins), Stump)
 
 
-class BallPool(_CutPool):
+def ball_pool(X: Matrix, n_prototypes: int, max_bins: int | None = None) -> CutPool:
     """All balls around centres with any radius, inside and outside, and the two constants.
 
     With ``max_bins``, only radii between bins of distances.
     """
+    n = X.shape[0]
+    # Points are sorted by a hash, so that the first ones are a pseudo-random choice.
+    chosen = X[: min(n, n_prototypes)]
+    centers = chosen.toarray() if sparse.issparse(chosen) else np.array(chosen)
+    distances = np.empty((n, len(centers)))
+    for part in gen_batches(n, rows_per_block(8 * len(centers))):
+        distances[part] = squared_distances(X[part], centers)
+    merge = _SAME_DISTANCE * float(distances.max(initial=0.0))
+    return CutPool(BinnedFeatures(distances, merge, max_bins), partial(_ball, centers))
 
-    def __init__(self, X: Matrix, n_prototypes: int, max_bins: int | None = None) -> None:
-        n = X.shape[0]
-        # Points are sorted by a hash, so that the first ones are a pseudo-random choice.
-        chosen = X[: min(n, n_prototypes)]
-        self.centers = chosen.toarray() if sparse.issparse(chosen) else np.array(chosen)
-        distances = np.empty((n, len(self.centers)))
-        for part in gen_batches(n, rows_per_block(8 * len(self.centers))):
-            distances[part] = squared_distances(X[part], self.centers)
-        merge = _SAME_DISTANCE * float(distances.max(initial=0.0))
-        super().__init__(BinnedFeatures(distances, merge, max_bins))
 
-    def _learner(self, cut: int, sign: int) -> Ball:
-        # A copy, so that a ball does not keep the array of all centres in memory.
-        center = self.centers[self.bins.feature_of(cut)].copy()
-        return Ball(center, self.bins.threshold(cut), sign)
+def _ball(centers: np.ndarray, feature: int, threshold: float, sign: int) -> Ball:
+    # A copy, so that a ball does not keep the array of all centres in memory.
+    return Ball(centers[feature].copy(), threshold, sign)
 
 
 class ClassifierPool:
@@ -237,5 +239,5 @@ def make_pool(
         max_bins = None if X.shape[0] <= exact_points else _AUTO_BINS
     limit = None if max_bins is None else int(max_bins)
     if isinstance(learner, str):
-        return StumpPool(X, limit) if learner == "stump" else BallPool(X, n_prototypes, limit)
+        return stump_pool(X, limit) if learner == "stump" else ball_pool(X, n_prototypes, limit)
     return ClassifierPool(X, learner)

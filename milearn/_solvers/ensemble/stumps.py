@@ -218,8 +218,8 @@ class BinnedFeatures:
             above = self._bins[:, feature] >= cut
         else:
             above = np.full(self.n_points, self._zero[feature] >= cut)
-            column = self._by_column(feature)
-            above[column[0]] = column[1] >= cut
+            part = slice(self._csc.indptr[feature], self._csc.indptr[feature + 1])
+            above[self._csc.indices[part]] = self._csc.data[part] > cut
         return np.where(above, sign, -sign).astype(np.int8)
 
     @cached_property
@@ -236,10 +236,6 @@ class BinnedFeatures:
     @cached_property
     def _csc(self) -> Matrix:
         return sparse.csc_array(self._csr)
-
-    def _by_column(self, feature: int) -> tuple[np.ndarray, np.ndarray]:
-        part = slice(self._csc.indptr[feature], self._csc.indptr[feature + 1])
-        return self._csc.indices[part], self._csc.data[part] - 1
 
 
 def _index_dtype(n: int) -> type[np.integer[Any]]:
@@ -299,7 +295,10 @@ def stump_scores(
     if prices.whole is not None and not bins.sparse:
         used = np.flatnonzero(prices.whole.u)
         tops = bins.outermost_of_bags(prices.whole, sign)[used]
-        base += _whole_jumps(bins, tops, prices.whole.u[used], sign, jumps)
+        u = sign * prices.whole.u[used]
+        spread = np.repeat(-2.0 * u, tops.shape[1])
+        jumps += np.bincount(tops.ravel(), weights=spread, minlength=bins.n_bins)
+        base += float(u.sum())
     for bag in prices.every_bag() if bins.sparse else prices.bags:
         base += _bag_jumps(bins, bag, sign, jumps)
     # Points in the bin of a cut are above it, so jumps count from the next bin on. After the last
@@ -310,18 +309,6 @@ def stump_scores(
     sums -= jumps
     sums += base
     return sums, base
-
-
-def _whole_jumps(
-    bins: BinnedFeatures, tops: np.ndarray, u: np.ndarray, sign: int, jumps: np.ndarray
-) -> float:
-    """Add the jumps of bags with one disjunct, and return their score for the constant ``sign``.
-
-    ``tops`` of shape (n_bags, n_features) are the bins where the maximum over a bag changes.
-    """
-    spread = np.repeat(-2.0 * sign * u, tops.shape[1])
-    jumps += np.bincount(tops.ravel(), weights=spread, minlength=bins.n_bins)
-    return float(sign * u.sum())
 
 
 def _bag_jumps(bins: BinnedFeatures, bag: BagPrices, sign: int, jumps: np.ndarray) -> float:

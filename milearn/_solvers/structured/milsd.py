@@ -1,4 +1,4 @@
-"""A local minimum of the problem of MILSD by the concave-convex procedure.
+"""A stationary point of the problem of MILSD by the concave-convex procedure.
 
 Concave terms are replaced by their linearisation at the current point: the maximum of a positive
 bag, and in each of
@@ -34,7 +34,7 @@ _STEPS_AT_A_TIME, _ENOUGH = 6, 2.0
 
 @dataclass(kw_only=True)
 class LinkedSolution(CCCPSolution):
-    """A local minimum; ``risks`` are the three sums in J."""
+    """A stationary point; ``risks`` are the three sums in J."""
 
     w: np.ndarray
     intercept: float
@@ -66,7 +66,7 @@ def solve_milsd(
     *,
     min_gap_tol: float = 1e-10,
 ) -> LinkedSolution:
-    """A local minimum by the concave-convex procedure with Newton's method inside.
+    """A stationary point by the concave-convex procedure with Newton's method inside.
 
     Parameters
     ----------

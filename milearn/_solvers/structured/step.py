@@ -126,10 +126,6 @@ class LinkedStep:
 
     change = values
 
-    def moved(self, scores: np.ndarray, t: float, change: np.ndarray) -> np.ndarray:
-        """The scores plus t times a change."""
-        return scores + t * change
-
     def _arguments(
         self, scores: np.ndarray, best: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -111,7 +111,7 @@ def solve_cox_maximum(
     limits: RowLimits = RISK_LIMITS,
     max_passes: int = 500,
 ) -> PassSolution:
-    """A local minimum of J; the minimum, if all bags have one instance.
+    """A stationary point of J; the minimum, if all bags have one instance.
 
     Parameters
     ----------

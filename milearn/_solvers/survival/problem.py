@@ -114,10 +114,6 @@ class RiskProblem:
         """Change of the scores along a direction."""
         return np.asarray(self.Z @ w)
 
-    def moved(self, values: np.ndarray, t: float, change: np.ndarray) -> np.ndarray:
-        """Scores after t times a change."""
-        return np.asarray(values + t * change)
-
     def losses(self, values: np.ndarray) -> float:
         """The losses without smoothing."""
         return self._losses(self._maxima(values), values)

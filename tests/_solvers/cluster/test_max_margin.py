@@ -125,7 +125,7 @@ def test_the_oracle_gives_value_and_subgradient(form):
     points, size = given.get(form, np.asarray)(witnesses), 2**21
     if form == "blocks":
         points, size = given["float32"](witnesses), 8 * 3 * 4
-    risk = LinearisedRisk(points, counts, block_bytes=size)
+    risk = LinearisedRisk(points, counts, Balance(), block_bytes=size)
 
     def value_at(w):
         own = margins(w.reshape(3, 3), witnesses)[np.arange(20), clusters]

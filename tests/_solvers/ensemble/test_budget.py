@@ -9,7 +9,7 @@ from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.budget import BoostingOptions, Budget, auto_learners
 from milearn._solvers.ensemble.dpboost import Incumbent, solve_disjunctive
-from milearn._solvers.ensemble.pools import StumpPool
+from milearn._solvers.ensemble.pools import stump_pool
 from milearn._solvers.ensemble.problem import (
     DisjunctiveProblem,
     disjunctive_problem,
@@ -25,7 +25,7 @@ def problem_of_bags():
     bags, y = Bags.from_list([rng.normal(size=(3, 2)) for _ in range(12)]), np.arange(12) % 2
     rows, point_of = distinct_points(bags.instances)
     problem = disjunctive_problem(point_of, bags.offsets, y == 1, np.ones(len(bags)))
-    return problem, StumpPool(bags.instances[rows])
+    return problem, stump_pool(bags.instances[rows])
 
 
 def test_a_callback_ends_the_search_at_its_report():
@@ -53,7 +53,7 @@ def test_a_callback_that_asks_at_the_end_stops_nothing():
         2, [], np.zeros(0), np.array([0, 1]), np.array([1.0, -1.0]), np.array([5.0, 5.0])
     )
     budget = Budget(None, lambda *_, **__: True)
-    pool = StumpPool(np.array([[1.0], [0.0]]))
+    pool = stump_pool(np.array([[1.0], [0.0]]))
     found = solve_disjunctive(problem, pool, budget, BoostingOptions())
     assert found.converged
     assert found.objective == pytest.approx(1.0)
@@ -74,7 +74,7 @@ def noisy_problem(inherited):
     X, y = make_bags(30, 4, bag_size=6, flip_y=0.1, random_state=0)
     rows, point_of = distinct_points(X.instances)
     build = inherited_problem if inherited else disjunctive_problem
-    return build(point_of, X.offsets, y == 1, np.ones(len(X))), StumpPool(X.instances[rows])
+    return build(point_of, X.offsets, y == 1, np.ones(len(X))), stump_pool(X.instances[rows])
 
 
 @pytest.mark.parametrize("inherited", [False, True])

@@ -8,7 +8,7 @@ import pytest
 from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.interior import InteriorSearch
-from milearn._solvers.ensemble.pools import StumpPool
+from milearn._solvers.ensemble.pools import stump_pool
 from milearn._solvers.ensemble.problem import (
     disjunctive_problem,
     inherited_problem,
@@ -48,7 +48,7 @@ def searched(problem, pool, start=None, exhausted=lambda: False, n_estimators=10
 @pytest.mark.parametrize("C", [0.2, 5.0])
 def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
     problem, X = problem_of_bags(seed, ambiguous=ambiguous, C=C)
-    pool = StumpPool(X)
+    pool = stump_pool(X)
     search, found = searched(problem, pool)
     expected = optimum(problem, X)
     assert search.bound == pytest.approx(expected, rel=2e-7)
@@ -66,13 +66,13 @@ def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
 def test_a_spent_budget_leaves_the_best_so_far():
     problem, X = problem_of_bags(0, n_bags=30)
     steps = iter([False] * 6 + [True] * 100)
-    found, _ = searched(problem, StumpPool(X), exhausted=lambda: next(steps))
-    full, _ = searched(problem, StumpPool(X))
+    found, _ = searched(problem, stump_pool(X), exhausted=lambda: next(steps))
+    full, _ = searched(problem, stump_pool(X))
     assert found.n_steps == 6 < full.n_steps
     assert 0.0 < found.bound < full.bound
 
 
 def test_a_maximum_of_learners_is_kept():
     problem, X = problem_of_bags(1, n_bags=40, ambiguous=False)
-    _, found = searched(problem, StumpPool(X), n_estimators=7)
+    _, found = searched(problem, stump_pool(X), n_estimators=7)
     assert len(found.learners) <= 7

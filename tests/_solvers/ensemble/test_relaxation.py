@@ -12,7 +12,7 @@ from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.budget import BoostingOptions, Budget
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.pools import ClassifierPool, StumpPool
+from milearn._solvers.ensemble.pools import ClassifierPool, stump_pool
 from milearn._solvers.ensemble.problem import disjunctive_problem
 from milearn._solvers.ensemble.relaxation import most_violated
 from milearn.ensemble import DPBoost, LPBoost
@@ -86,7 +86,7 @@ SEARCHED = [case for number, case in enumerate(CASES) if (number // 3 + number) 
 def relaxed(seed, C, max_rows=10_000):
     problem, X, _, _ = small_problem(seed, C=C)
     options = BoostingOptions(tol=1e-9, n_estimators=1000, max_rows=max_rows)
-    return solve_disjunctive(problem, StumpPool(X), Budget(), options)
+    return solve_disjunctive(problem, stump_pool(X), Budget(), options)
 
 
 @cache
@@ -132,7 +132,7 @@ def test_bounds_enclose_the_optimum_and_branching_reaches_it(seed, C):
 
 def test_fewer_reductions_give_a_weaker_bound():
     problem, X, _, _ = small_problem(1)
-    pool = StumpPool(X)
+    pool = stump_pool(X)
     found = [
         solve_disjunctive(problem, pool, Budget(), BoostingOptions(max_rows=rows))
         for rows in (0, 10, 10_000)

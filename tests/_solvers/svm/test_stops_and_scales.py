@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.qp import QPProblem, solve_qp, sparse_columns
+from milearn._solvers.common.qp import QPProblem, solve_qp
 from milearn._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled, top_subgradient
 from milearn._solvers.svm.coupled.rows import solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
@@ -23,7 +23,6 @@ from milearn._solvers.svm.maximum.labels import solve_instance_labels, solve_ins
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.selection import SelectionSettings, solve_selection
 from milearn._solvers.svm.starts import solve_mi_svm_rows
-from milearn.exceptions import SolverError
 from tests.bags import bag_gram
 
 SETTINGS = SelectionSettings(
@@ -157,16 +156,3 @@ def test_backends_run_under_the_filters_of_the_process(monkeypatch):
     filters = filters_during(monkeypatch, qpsolvers, "solve_problem")
     solve_qp(box)
     assert filters == [warnings.filters]
-
-
-def test_matrices_beyond_the_indices_of_backends_are_refused():
-    class Huge:
-        nnz = 2**31
-        shape = (10, 10)
-
-    matrix = sparse_columns(np.eye(3))
-    assert matrix.indices.dtype == matrix.indptr.dtype == np.int32
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("milearn._solvers.common.qp.sparse.csc_matrix", lambda matrix: Huge())
-        with pytest.raises(SolverError, match="2147483648 entries is too large"):
-            sparse_columns(None)

@@ -84,9 +84,6 @@ class Problem(Protocol):
     def change(self, w: np.ndarray, v: np.ndarray) -> Any:
         """Change of u along a direction."""
 
-    def moved(self, values: Any, t: float, change: Any) -> Any:
-        """u after t times a change."""
-
     def losses(self, values: Any) -> float:
         """L without smoothing."""
 
@@ -191,13 +188,6 @@ class _Point:
     def objective(self, problem: Problem) -> float:
         return 0.5 * float(self.w @ self.w) + problem.losses(self.values)
 
-    def moved(
-        self, problem: Problem, t: float, dw: np.ndarray, dv: np.ndarray, change: Any
-    ) -> _Point:
-        """The point after t times a direction."""
-        values = problem.moved(self.values, t, change)
-        return _Point(self.w + t * dw, self.v + t * dv, values)
-
 
 class _ProximalTerm:
     """Proximal regularisation of Newton's method for badly scaled features.
@@ -295,14 +285,14 @@ def _minimised(
 
         def slope_at(t: float, of: Any = (point, change, level, bent)) -> tuple[float, Any]:
             start, change, level, bent = of
-            there = problem.smoothed(problem.moved(start.values, t, change), h, centre)
+            there = problem.smoothed(start.values + t * change, h, centre)
             return level + t * bent + problem.slope(there, change), there
 
         def is_lower(there: Any, w: np.ndarray = w, most: float = most) -> bool:
             return proximal.value(w) + problem.smoothed_losses(there)[0] < most
 
         t, at = search(slope_at, slope, at, _LINE_SEARCH * abs(slope), is_lower)
-        point = point.moved(problem, t, dw, dv, change)
+        point = _Point(point.w + t * dw, point.v + t * dv, point.values + t * change)
         losses, smoothed_away = problem.smoothed_losses(at)
         before, value = value, proximal.value(point.w) + losses
         stalled = np.inf

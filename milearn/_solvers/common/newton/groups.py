@@ -107,10 +107,6 @@ class GroupProblem:
         """Change of u along a direction."""
         return np.asarray(scores(self.Z, w) + self.free @ v)
 
-    def moved(self, values: np.ndarray, t: float, change: np.ndarray) -> np.ndarray:
-        """u after t times a change."""
-        return np.asarray(values + t * change)
-
     def losses(self, u: np.ndarray) -> float:
         """The sum of the losses without smoothing."""
         losses = np.maximum(np.maximum.reduceat(u, self.offsets[:-1]), 0.0)
