@@ -1,4 +1,4 @@
-"""Rules of the layout that no linter knows: layers, sizes, and where a library may be imported."""
+"""Rules of the layout that no linter knows: layers, sizes, private names of scikit-learn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from milearn.utils import all_estimators
 
 ROOT = Path(milearn.__file__).parents[1]
 MAX_SETTINGS = 15  # of an estimator: scikit-learn's SVC has as many
-SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "daqp", "piqp"}
 
 # A module imports from its own group and from groups in rows above; groups in one row do not know
 # each other. The empty name is that of milearn/__init__.py.
@@ -63,13 +62,6 @@ NARROW = {
         if group.startswith("_solvers")
     },
 }
-# Filters of warnings belong to the process and not to the thread: code of a fit has none.
-CATCHES_WARNINGS = {
-    "milearn/model_selection/_compare.py": "p-values are computed outside of the fits",
-    "milearn/utils/_checks.py": "checks look at the warnings of a fit",
-    "milearn/utils/estimator_checks.py": "checks fit tiny data that need not converge",
-    "milearn/datasets/": "readers run before any fit",
-}
 PRIVATE = {
     name
     for kind in (*vars(sklearn.base).values(), _compat.CallbackSupportMixin)
@@ -94,12 +86,6 @@ def sources_of(folder):
     return [(path, text, ast.parse(text)) for path, text in texts]
 
 
-@cache
-def nodes_of(tree):
-    """Every node of a module: several rules look at all of them."""
-    return tuple(ast.walk(tree))
-
-
 # -- layers ----------------------------------------------------------------------------------------
 
 
@@ -121,7 +107,7 @@ def imported_modules(path, tree, modules):
     """Modules of the package that a module imports, wherever the statement is."""
     here = module_name(path).split(".")
     package = here if path.endswith("__init__.py") else here[:-1]
-    for node in nodes_of(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names if name.name.split(".")[0] == "milearn")
         if isinstance(node, ast.ImportFrom):
@@ -182,94 +168,13 @@ def test_contributing_shows_the_folders_as_they_are():
 # -- where things may be used ----------------------------------------------------------------------
 
 
-def imported_libraries(tree):
-    for node in nodes_of(tree):
-        if isinstance(node, ast.Import):
-            yield from (name.name.split(".")[0] for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.split(".")[0]
-
-
-def test_solver_libraries_are_imported_by_solvers_only():
-    users = {
-        path
-        for path, _, tree in sources("milearn")
-        if SOLVER_LIBRARIES & set(imported_libraries(tree))
-    }
-    assert {path for path in users if not path.startswith("milearn/_solvers/")} == set()
-
-
-def type_tests(tree, classes):
-    """Lines where isinstance or issubclass asks for one of the classes."""
-    for node in nodes_of(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-            continue
-        if node.func.id in ("isinstance", "issubclass") and len(node.args) == 2:
-            asked = {
-                part.id if isinstance(part, ast.Name) else part.attr
-                for part in ast.walk(node.args[1])
-                if isinstance(part, ast.Name | ast.Attribute)
-            }
-            if asked & classes:
-                yield node.lineno
-
-
-def test_solvers_do_not_ask_for_our_classes():
-    own = {
-        node.name
-        for _, _, tree in sources("milearn")
-        for node in nodes_of(tree)
-        if isinstance(node, ast.ClassDef)
-    }
-    found = [
-        f"{path}:{line}"
-        for path, _, tree in sources("milearn")
-        if path.startswith("milearn/_solvers/")
-        for line in type_tests(tree, own)
-    ]
-    assert found == []
-
-
-def test_warnings_are_not_caught_in_a_fit():
-    users = {path for path, text, _ in sources("milearn") if "catch_warnings" in text}
-    assert {path for path in users if not path.startswith(tuple(CATCHES_WARNINGS))} == set()
-
-
-def test_parallel_loops_keep_the_configuration_of_scikit_learn():
-    of_joblib = re.compile(r"from joblib[.\w]* import [^#\n]*\bParallel\b|joblib\.Parallel\b")
-    modules = [*sources("milearn"), *sources("benchmarks")]
-    users = {path for path, text, _ in modules if of_joblib.search(text)}
-    assert users == {"milearn/_bags/threads.py"}
-
-
-def private_sklearn_names(tree):
-    """Private modules, imported names and attributes of scikit-learn that a module uses."""
-    for node in nodes_of(tree):
-        dotted = []
-        if isinstance(node, ast.Import):
-            dotted = [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            dotted = [f"{node.module}.{name.name}" for name in node.names]
-        elif isinstance(node, ast.Attribute):
-            if node.attr in PRIVATE:
-                yield node.lineno, node.attr
-            dotted = [ast.unparse(node)]
-        for name in dotted:
-            parts = name.split(".")
-            if parts[0] == "sklearn" and any(
-                part.startswith("_") and not part.startswith("__") for part in parts
-            ):
-                yield node.lineno, name
-
-
 def test_private_names_of_sklearn_stand_in_one_module():
-    users = {
-        path: sorted(set(private_sklearn_names(tree)))
-        for path, _, tree in sources("milearn")
-        if any(private_sklearn_names(tree))
-    }
-    assert users.pop("milearn/_compat.py")
-    assert users == {}
+    private = re.compile(
+        r"sklearn[.\w]*\._[a-z]|from sklearn\S* import [^#\n]*\b_[a-z]|"
+        rf"\.({'|'.join(sorted(PRIVATE))})\b"
+    )
+    users = {path for path, text, _ in sources("milearn") if private.search(text)}
+    assert users == {"milearn/_compat.py"}
 
 
 def test_references_of_docstrings_lead_somewhere():

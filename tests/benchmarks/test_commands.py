@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from benchmarks.__main__ import COMMANDS, GROUPS, build_parser, main, reports_of
+from benchmarks.__main__ import GROUPS, build_parser, main
 from benchmarks.commands import automatic, calibration, quick, survival
 from benchmarks.commands.goals import KEPT_PAGES
 from benchmarks.common import data
@@ -114,18 +114,6 @@ def test_a_run_goes_on_and_a_failure_is_told_and_tried_again(tmp_path, capsys):
     np.testing.assert_array_equal(run(args, work, [(1,), (2,), (3,)]), [[1, 1], [2, 2], [3, 3]])
     assert calls == [1, 2, 3, 2]
     assert source_digest("benchmarks") in str(memory(args).location)
-
-
-def test_help_names_every_command_and_table(capsys):
-    for words, names in (
-        ([], [*COMMANDS, *GROUPS]),
-        *(([group], reports_of(group)) for group in GROUPS),
-    ):
-        with pytest.raises(SystemExit) as ended:
-            build_parser().parse_args([*words, "--help"])
-        assert ended.value.code == 0
-        shown = capsys.readouterr().out
-        assert all(name in shown for name in names)
 
 
 def test_every_recorded_command_can_be_typed():

@@ -4,34 +4,9 @@ from __future__ import annotations
 
 import shutil
 
-import pytest
-
 from benchmarks.__main__ import main
 from benchmarks.commands.goals import GOALS, KEPT_PAGES
-from benchmarks.common.output import number, read_page
-
-
-@pytest.mark.parametrize(
-    ("cell", "value"),
-    [
-        ("14.8 s", 14.8),
-        ("59.1 ms", 0.0591),
-        ("3,815 MB", 3815.0),
-        ("2 MiB", 2.097152),
-        ("8e-05", 8e-5),
-        ("-2.4", -2.4),
-        ("2.5 missed", 2.5),
-        ("1.42, 1.40 [1.38, 1.45] x MISVC", 1.42),
-    ],
-)
-def test_figures_of_cells_are_read_in_one_unit(cell, value):
-    assert number(cell) == pytest.approx(value, rel=1e-12)
-
-
-@pytest.mark.parametrize("cell", ["", "converged", "-", "higher than MISVC (3.2)"])
-def test_a_cell_without_a_figure_is_refused(cell):
-    with pytest.raises(ValueError, match="holds no figure"):
-        number(cell)
+from benchmarks.common.output import read_page
 
 
 def test_every_goal_is_found_in_the_kept_tables(tmp_path):

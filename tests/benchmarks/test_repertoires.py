@@ -3,29 +3,8 @@
 import re
 
 import numpy as np
-import pytest
 
-from benchmarks.common import repertoires
-from benchmarks.common.repertoires import draw_cmv, draw_needle, implant
-from milearn.baselines import SequenceAbundanceClassifier
-
-
-def test_people_have_the_published_share_of_associated_sequences(monkeypatch):
-    monkeypatch.setattr(repertoires, "COUNTS", ((4.2, 4_000.0), (6.79, 1_000.0)))
-    people = draw_cmv(60, 0, depth=5000, n_test=40)
-    assert people.y_train.mean() == pytest.approx(0.45, abs=0.02)
-    assert len(people.test) == 40
-    model = SequenceAbundanceClassifier().fit(people.train, people.y_train)
-    model.associated_ = people.associated
-    count, depth = model.counts(people.train).T
-    assert np.median(depth) == pytest.approx(5000, rel=0.15)
-    for label, (alpha, beta) in enumerate(repertoires.COUNTS):
-        own = people.y_train == label
-        share = (count[own] / depth[own]).mean()
-        assert share == pytest.approx(alpha / (alpha + beta), rel=0.35)
-    # Some of the others are shared, and most are not.
-    shared = people.train.instances.indptr[people.train.offsets]
-    assert 0.02 < np.diff(shared).sum() / depth.sum() < 0.3
+from benchmarks.common.repertoires import draw_needle, implant
 
 
 def test_the_motif_is_implanted_near_the_middle():

@@ -137,12 +137,16 @@ OF_MANY_FITS: dict[str, dict] = {
     "WellSVC": {"C": 1.0},
 }
 
+# Boosting takes hundreds of rounds to its tolerance, for each of its selections.
+QUICK = {"n_estimators": 10}
+
 # Ensembles and searches of which a few members show all that a check can see: they run every check
 # with these settings, as scikit-learn makes its own smaller for its checks.
 SMALLER: dict[str, dict] = {
     "BLRT": {"n_estimators": 3},
     "ConceptEmbedding": {"n_init": 2},
     "DDSVM": {"n_init": 2},
+    "DPBoost": QUICK,
     "M3IC": {"n_init": 2},
     "MIForest": {"n_estimators": 3, "n_epochs": 1},
     "MILBoost": {"n_estimators": 10},
@@ -175,10 +179,6 @@ def _is_of_defaults(estimator, check):
     # Links: most estimators ignore them, and then selected bags show it.
     of_links = check.problem.kind != "graphs" or hasattr(estimator, "unlabeled")
     return of_links or check.name in ("check_graphs_are_cut", "check_transform")
-
-
-# Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
-QUICK = {"n_estimators": 20}
 
 
 # -- targets with two fields -----------------------------------------------------------------------

@@ -81,20 +81,6 @@ def test_images_are_read_from_files_and_encoded_by_a_network(monkeypatch):
     assert encoded.instances == pytest.approx(np.repeat([[0, 0, 0], [0.39, 0, 0]], 2, 0), abs=0.02)
 
 
-def test_sentences_are_encoded_before_the_fit(monkeypatch):
-    from milearn import Bags
-
-    encoder = types.SimpleNamespace(
-        encode=lambda parts: np.array([[len(part), "good" in part] for part in parts], dtype=float)
-    )
-    module = types.ModuleType("sentence_transformers")
-    module.SentenceTransformer = lambda _: encoder
-    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
-    documents = [f"It is {word}. The end." for word in ("good", "bad") * 5]
-    names = names_after("tutorials/texts.rst", 0, documents=documents, y=[1, 0] * 5, Bags=Bags)
-    assert names["X"].instances[:4, 1].tolist() == [1, 0, 0, 0]
-
-
 def test_cells_are_read_from_annotated_and_fcs_files():
     from milearn import Bags
 

@@ -16,28 +16,9 @@ RESULTS = CHECKOUT / "docs" / "results"
 FIGURE = re.compile(r"(?<![\w.])-?\d+(?:[.,]\d+)*(?:e-?\d+)?(?![\w]|\.\d)")
 
 
-def names_of(command):
-    """Results files of a command line: ``paper a b`` has two, ``quick --methods x`` one."""
-    words = re.split(r"\s+-", command)[0].split()
-    return words[1:] if words[0] in {"paper", "scale"} else words[:1]
-
-
 def figures(text):
     # "1,460" and "1460" are one figure.
     return {found.replace(",", "") for found in FIGURE.findall(text)}
-
-
-@pytest.mark.parametrize("path", sorted(RESULTS.glob(f"*{SUFFIX}")), ids=lambda path: path.name)
-def test_every_file_of_results_is_a_page_with_tables_and_a_command(path):
-    page = read_page(path)
-    assert page.tables
-    assert page.command.startswith("python -m benchmarks ")
-    (name,) = names_of(page.command.removeprefix("python -m benchmarks "))
-    stem = path.name.removesuffix(SUFFIX)
-    # A second run of a command has a page that is named after its data, too.
-    assert stem == name or stem.removeprefix(f"{name}-") in page.command
-    for table in page.tables:
-        assert table.rows
 
 
 def printed_by(names):
@@ -79,6 +60,13 @@ def test_every_decimal_of_readme_limits_and_paper_is_one_of_the_results():
     for page in (found[0], limits.replace("before version 1.0", ""), paper):
         assert decimals_of(page)
         assert decimals_of(page) <= known
+
+
+def test_areas_of_attention_are_those_that_were_printed():
+    page = (CHECKOUT / "docs" / "about" / "software.rst").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^ +- (0\.\d{3})$", page, re.MULTILINE))
+    assert shown
+    assert shown <= printed_by(["needles"])
 
 
 def test_the_page_of_results_has_a_plot_per_section_and_all_files(tmp_path):

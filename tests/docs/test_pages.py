@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +10,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import milearn
-from benchmarks.common.output import read_page
 from milearn.utils import all_estimators
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -110,23 +108,3 @@ def test_every_page_is_there_as_text_and_listed(site):
     for name in listed:
         assert (site / name).read_text(encoding="utf-8").strip()
     assert "cross_val_score" in (site / "llms-full.txt").read_text(encoding="utf-8")
-
-
-def test_every_recorded_table_is_there_as_csv(site):
-    count = sum(len(read_page(path).tables) for path in (DOCS / "results").glob("*.json"))
-    assert len(list((site / "_csv").glob("*.csv"))) == count
-    text = (site / "_csv" / "goals.csv").read_text(encoding="utf-8")
-    (table,) = read_page(DOCS / "results" / "goals.tables.json").tables
-    assert list(csv.reader(text.splitlines())) == [[*table.columns], *map(list, table.rows)]
-
-
-def test_pages_of_the_api_show_the_examples_that_use_them(site):
-    for page, example in (
-        ("milearn.MIClassifier", "01_ten_lines"),
-        ("milearn.svm.MISVC", "03_which_instance"),
-        ("milearn.inspection.WitnessDisplay", "03_which_instance"),
-        ("milearn.inspection.WitnessDisplay", "08_clustering"),
-        ("milearn.datasets.load_bag_folder", "11_slides"),
-    ):
-        text = (site / "api" / "generated" / f"{page}.html").read_text(encoding="utf-8")
-        assert f"gallery/{example}.html" in text, page

@@ -104,18 +104,6 @@ def test_of_many_lines_some_are_drawn_evenly_and_the_legend_says_so():
         np.testing.assert_allclose(line.get_ydata(), expected[place])
 
 
-def test_of_many_thumbnails_some_are_drawn_evenly_and_the_title_says_so():
-    instances = np.arange(4 * 358.0).reshape(358, 4)
-    display = WitnessDisplay(
-        instances=instances, scores=np.arange(358.0), instance_shape=(2, 2)
-    ).plot()
-    assert list(display.shown_) == list(range(0, 358, 3))
-    for drawn, place in zip(display.images_, display.shown_, strict=True):
-        np.testing.assert_array_equal(drawn.get_array(), instances[place].reshape(2, 2))
-        assert drawn.axes.get_title() == f"+{place}.00"
-    assert display.ax_.get_title(loc="left") == "120 of 358 bags, evenly spaced"
-
-
 def test_labels_of_another_length_are_refused(data):
     X, y, model = data
     with pytest.raises(ValueError, match="one label per bag"):

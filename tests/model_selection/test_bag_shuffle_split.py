@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn.model_selection import BagShuffleSplit
+from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold
 from milearn.preprocessing import BagStatistics
 
 Y = np.repeat([0, 1, 2], [60, 30, 10])
@@ -88,17 +88,27 @@ def test_unlabelled_bags_train_and_are_not_tested():
         assert set(Y[test]) == {0, 1}
 
 
-def test_within_scikit_learn():
+@pytest.mark.parametrize(
+    "cv",
+    [
+        BagShuffleSplit(3, test_size=0.25, random_state=0),
+        StratifiedBagKFold(3, shuffle=True, random_state=0),
+    ],
+    ids=["shuffled", "folds"],
+)
+def test_within_scikit_learn(cv):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 20)
     bags = Bags.from_list([rng.normal(label, 1, size=(3, 2)) for label in y])
     groups = np.arange(40) // 2
-    cv = BagShuffleSplit(3, test_size=0.25, random_state=0)
     first, again = (list(cv.split(bags, y)) for _ in range(2))
     assert [test.tolist() for _, test in first] == [test.tolist() for _, test in again]
     assert first[0][1].tolist() != first[1][1].tolist()
     model = make_pipeline(BagStatistics(), SVC())
-    plain = cross_validate(model, bags, y, groups=groups, cv=cv)
+    expected = list(cv.split(bags, y, groups))
+    plain = cross_validate(model, bags, y, groups=groups, cv=cv, return_indices=True)
+    for test, (_, wanted) in zip(plain["indices"]["test"], expected, strict=True):
+        np.testing.assert_array_equal(test, wanted)
     with sklearn.config_context(enable_metadata_routing=True):
         routed = cross_validate(model, bags, y, params={"groups": groups}, cv=cv)
     np.testing.assert_array_equal(plain["test_score"], routed["test_score"])

@@ -126,16 +126,6 @@ def test_labels_stay_in_their_test_sets():
             assert (of_split[:, inside].sum(axis=1) == y[train][inside].sum()).all()
 
 
-def test_within_groups():
-    X, y = draw(n_bags=24)
-    pair = np.arange(24) // 2
-    given = {"groups": pair, "permute": "within", "random_state": 0}
-    label_permutation_test(Recorder(), X, y, cv=StratifiedBagKFold(3), n_permutations=3, **given)
-    for labels in Recorder.fits:
-        assert (labels.reshape(-1, 2).sum(axis=1) == 1).all()
-    assert label_permutation_test(MEANS, X, y, n_permutations=19, **given).p_value == 0.05
-
-
 def test_donors_of_several_bags_exchange_their_labels_within_sites():
     donor = np.repeat(np.arange(12), [1, 2, 3, 1, 2, 3, 2, 2, 1, 1, 2, 4])
     site, y = donor // 4, (donor % 4 > 0).astype(int)

@@ -6,19 +6,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-import sklearn
 from scipy import sparse
 from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
-    cross_validate,
 )
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold
-from milearn.preprocessing import BagStatistics, InstanceTransformer
 
 CLASSES = {"binary": [0.5, 0.5], "rare": [0.85, 0.15], "three": [0.5, 0.3, 0.2]}
 
@@ -111,26 +106,6 @@ def test_shuffle_is_random_and_reproducible():
 # -- groups --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("mixed", [False, True])
-@pytest.mark.parametrize("classes", CLASSES)
-@pytest.mark.parametrize("seed", range(2))
-def test_groups_stay_together(seed, classes, mixed, shuffle):
-    bags, y = draw(seed, n_bags=120, classes=classes)
-    groups = np.random.default_rng(seed).integers(0, 50, size=len(y))
-    if not mixed:
-        groups = groups + 100 * y
-    names = np.array([f"patient {group}" for group in groups])
-    cv = StratifiedBagKFold(4, shuffle=shuffle, random_state=seed if shuffle else None)
-    tested = []
-    for train, test in cv.split(bags, y, names):
-        assert not set(names[train]) & set(names[test])
-        assert set(y[train]) == set(y[test]) == set(y)
-        assert len(train) + len(test) == len(y)
-        tested.append(test)
-    np.testing.assert_array_equal(np.sort(np.concatenate(tested)), np.arange(len(y)))
-
-
 def test_groups_balance_against_scikit_learn():
     ours, theirs, bags_ours, bags_theirs = [], [], [], []
     for seed in range(8):
@@ -194,15 +169,6 @@ def test_few_sites_have_nearly_the_best_folds(seed, n_classes):
     assert best <= deviation(y, folds) <= best + 0.02
 
 
-def test_many_groups_are_nearly_equal_without_exchanges():
-    bags, y = draw(0, n_bags=900)
-    folds = np.empty(900, dtype=int)
-    groups = np.random.default_rng(0).integers(0, 400, size=900)
-    for fold, (_, test) in enumerate(StratifiedBagKFold(5).split(bags, y, groups)):
-        folds[test] = fold
-    assert deviation(y, folds) < 0.005
-
-
 def test_patients_of_two_sites_join_the_sites():
     site, y = list("aabbcdef"), [0, 1, 1, 0, 0, 1, 1, 0]
     columns = np.column_stack([site, [1, 2, 2, 3, 4, 5, 6, 7]])
@@ -236,44 +202,6 @@ def test_unlabelled_bags_train_always_and_are_never_tested(how):
     np.testing.assert_array_equal(tested, np.flatnonzero(~hidden))
     balance = table([test for _, test in splits], y, np.ones(len(y)))
     assert (np.ptp(balance, axis=0) <= 1).all()
-
-
-def test_unlabelled_bags_of_a_tested_group_are_left_out():
-    y = np.array([0.0, 1.0, np.nan] * 8)
-    groups = np.arange(24) // 3
-    for train, test in StratifiedBagKFold(4).split(np.zeros((24, 1)), y, groups):
-        assert not set(groups[train]) & set(groups[test])
-        others = np.setdiff1d(np.flatnonzero(np.isnan(y)), train)
-        assert set(groups[others]) == set(groups[test])
-
-
-# -- within scikit-learn -------------------------------------------------------------------------
-
-
-def _pipeline():
-    return make_pipeline(InstanceTransformer(), BagStatistics(), SVC())
-
-
-def _data(seed: int = 0):
-    rng = np.random.default_rng(seed)
-    y = np.repeat([0, 1], 20)
-    blocks = [rng.normal(label, 1, size=(rng.integers(1, 5), 2)) for label in y]
-    return Bags.from_list(blocks), y, np.arange(40) // 2
-
-
-def test_routed_groups_reach_the_splitter():
-    cv = StratifiedBagKFold(4)
-    bags, y, groups = _data()
-    expected = list(cv.split(bags, y, groups))
-    plain = cross_validate(_pipeline(), bags, y, groups=groups, cv=cv, return_indices=True)
-    with sklearn.config_context(enable_metadata_routing=True):
-        routed = cross_validate(
-            _pipeline(), bags, y, params={"groups": groups}, cv=cv, return_indices=True
-        )
-    for out in (plain, routed):
-        for test, (_, wanted) in zip(out["indices"]["test"], expected, strict=True):
-            np.testing.assert_array_equal(test, wanted)
-    np.testing.assert_array_equal(plain["test_score"], routed["test_score"])
 
 
 # -- errors --------------------------------------------------------------------------------------
