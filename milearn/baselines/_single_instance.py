@@ -346,11 +346,11 @@ class SingleInstance(BagEstimator):
     @available_if(_pools_by_max)
     @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
-        """Row of the instance that determines the score of each bag; only for ``pooling="max"``.
+        """Row of the instance with the highest score of each bag; only for ``pooling="max"``.
 
-        It is the row in ``X.instances`` of the instance with the highest score for the positive
-        class, or for the predicted class with three or more classes, or with the highest value for
-        a regressor. Ties are broken in favour of the first instance.
+        Scores are those of ``classes_[1]``, or of ``pos_label`` if it was set, or of the predicted
+        class with three or more classes, or values of a regressor. They are the scores of
+        :func:`milearn.inspection.instance_scores`. Ties are broken in favour of the first instance.
 
         Parameters
         ----------

@@ -113,7 +113,7 @@ def test_of_many_thumbnails_some_are_drawn_evenly_and_the_title_says_so():
     for drawn, place in zip(display.images_, display.shown_, strict=True):
         np.testing.assert_array_equal(drawn.get_array(), instances[place].reshape(2, 2))
         assert drawn.axes.get_title() == f"+{place}.00"
-    assert display.ax_.get_title(loc="left") == "120 of 358 bags, evenly spaced"
+    assert display.ax_.get_title(loc="left") == "highest score; 120 of 358 bags, evenly spaced"
 
 
 def test_labels_of_another_length_are_refused(data):
