@@ -12,7 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from ._bags import Bags
 from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
-from ._fit.validation import STORED_FLOATS, validate_bags, warn_of_matrix
+from ._fit.validation import (
+    STORED_FLOATS,
+    encoded_classes,
+    validate_bags,
+    warn_of_matrix,
+    warn_of_unnamed_positive,
+)
 
 __all__ = [
     "BagClassifier",
@@ -70,6 +76,12 @@ class BagEstimator(BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
+
+    def __sklearn_clone__(self) -> BagEstimator:
+        if getattr(self, "pos_label", "") is None:
+            encoded_by, names = encoded_classes()
+            warn_of_unnamed_positive(self, names, encoded_by)
+        return super().__sklearn_clone__()
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(self._fitted_names)

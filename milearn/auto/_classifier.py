@@ -154,6 +154,8 @@ class MIClassifier(Automatic, BagClassifier):
         "verbose": ["verbose"],
     }
 
+    _treats_classes_alike = True
+
     def __init__(
         self,
         *,

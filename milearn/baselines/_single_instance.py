@@ -17,7 +17,12 @@ from .._bags import Bags
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_max, segment_mean
 from .._bags.threads import inner_matrices
-from .._fit.validation import encode_classes, validate_bags, validate_labels
+from .._fit.validation import (
+    encode_classes,
+    validate_bags,
+    validate_labels,
+    warn_of_unnamed_positive,
+)
 from ..base import BagEstimator, decided, deciding_rows
 from ..preprocessing._instance_transformer import (
     copy_input_tags,
@@ -177,6 +182,7 @@ class SingleInstance(BagEstimator):
         positive = 1
         if kind == "classifier":
             classes, codes, positive = encode_classes(y, self.pos_label)
+            warn_of_unnamed_positive(self, classes)
             if len(classes) > 2:
                 _refuse_pairwise_scores(inner)
             fitted["classes_"] = classes
@@ -400,6 +406,10 @@ class SingleInstance(BagEstimator):
         return tags
 
     # -- private --------------------------------------------------------------------------
+
+    @property
+    def _treats_classes_alike(self) -> bool:
+        return self.pooling == "mean"
 
     def _inner(self) -> Any:
         return SVC() if self.estimator is None else self.estimator

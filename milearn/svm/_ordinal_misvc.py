@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state, column_or_1d
 
 from .._bags import Bags
+from .._bags.merge import ordered_categories
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, with_callbacks
@@ -22,7 +23,7 @@ from .._fit.multi_start import (
     warn_of_stops,
 )
 from .._fit.threads import fit_context
-from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
+from .._fit.validation import STORED_FLOATS, TrainingLabels, encoded_classes, numbered_advice
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import PassSolution, precision
 from .._solvers.common.passes import highest, instance_scores
@@ -59,10 +60,11 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     C : float, default=1.0
         Cost of a slack relative to the norm of w. Must be positive.
     categories : array-like of shape (n_classes,), default=None
-        The classes in their order. By default, they are sorted.
-        :class:`~sklearn.ensemble.StackingClassifier` and
-        :class:`~sklearn.ensemble.VotingClassifier` replace labels by their numbers in sorted order;
-        pass these numbers there.
+        The classes from the lowest to the highest. By default, the order is that of numbers, of an
+        ordered :class:`pandas.Categorical` or of an ``Enum`` of polars; other text has no order.
+        :class:`~sklearn.ensemble.StackingClassifier`, :class:`~sklearn.ensemble.VotingClassifier`
+        and cross-validated scores replace text by numbers in alphabetical order; pass these numbers
+        there.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag, a random instance,
         or a given row of ``X.instances``. "auto" compares the mean with the highest instances under
@@ -118,7 +120,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     Raises
     ------
     ValueError
-        In ``fit``, for fewer than two classes, or a label that is not in ``categories``.
+        In ``fit``, for fewer than two classes, text without an order, or a label that is not in
+        ``categories``.
     milearn.exceptions.SolverError
         If a dual problem is not solved: scale the features.
 
@@ -196,6 +199,15 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         tags.classifier_tags.poor_score = True
         return tags
 
+    def __sklearn_clone__(self) -> OrdinalMISVC:
+        encoded_by, names = encoded_classes()
+        if names and self.categories is None:
+            raise ValueError(
+                f"{encoded_by} numbers the classes {names} by the alphabet, which is not their "
+                "order: pass these numbers, from the lowest class to the highest, by categories=."
+            )
+        return super().__sklearn_clone__()
+
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrdinalMISVC:
@@ -217,7 +229,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         """
         bags, noted = self._validate_fit(X)
         labels = TrainingLabels.of(self, y, bags, sample_weight)
-        place = _ranks_of_classes(labels.classes, self.categories)
+        place = _ranks_of_classes(labels.classes, self.categories, ordered_categories(y))
         training, centre = TrainingBags.of(bags, labels.used).centred()
         runs = MultiStart(self, self.max_iter)
         source = training.source(runs.n_threads(1))
@@ -337,10 +349,27 @@ def _solve(
     return solve_from(problem, start, options.watched_by(on_iteration), options.tol)
 
 
-def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:
-    """The rank of each class in the order of the categories."""
+def _ranks_of_classes(
+    classes: np.ndarray, categories: Any, of_labels: np.ndarray | None = None
+) -> np.ndarray:
+    """The rank of each class in the order of the categories, or else that of the labels."""
     if categories is None:
-        return np.arange(len(classes))
+        categories = of_labels
+    elif of_labels is not None:
+        ranks = [_ranks_of_classes(classes, each) for each in (categories, of_labels)]
+        if not np.array_equal(*ranks):
+            raise ValueError(
+                f"categories={list(categories)} and the categories of y, {of_labels.tolist()}, "
+                "have different orders: pass only one of them."
+            )
+    if categories is None:
+        names = classes.tolist()
+        if any(isinstance(label, str) for label in names):
+            raise ValueError(
+                f"The classes {names} are text, which has no order: pass them by categories= from "
+                "the lowest to the highest, or y as numbers or as an ordered pandas Categorical."
+            )
+        return np.arange(len(names))
     listed = column_or_1d(categories).tolist()
     if len(set(listed)) < len(listed):
         raise ValueError("categories contains a class twice.")

@@ -132,8 +132,10 @@ def test_the_linear_way_is_misvc_with_a_cost_for_the_norm_of_its_instances():
     # Now one instance of the first class suffices: the lowest score is that of the bag.
     lowest = segment_min(model.instance_decision_function(bags), bags.offsets)
     np.testing.assert_allclose(model.decision_function(bags), lowest)
+    # The witness is the highest all the same, as scores belong to the second class.
     scores = model.instance_decision_function(bags)
-    np.testing.assert_allclose(scores[model.witness(bags)], lowest)
+    highest = segment_max(scores, bags.offsets)
+    np.testing.assert_allclose(scores[model.witness(bags)], highest)
 
 
 def test_the_better_orientation_is_judged_and_combined():
