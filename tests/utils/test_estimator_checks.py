@@ -138,6 +138,21 @@ class FirstInstanceDecides(LeastSquaresBags):
         return self._instance_scores(bags)[bags.offsets[:-1]]
 
 
+class ScoresTheClassThatFits(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        # Whichever class has the higher means: swapped labels swap the class of the scores.
+        self._positive_sign = 1 if self.coef_.sum() > 0 else -1
+        return self
+
+
+class ShowsTheInstancesThatDecide(LeastSquaresBags):
+    def witness(self, X):
+        bags = self._checked(X)
+        scores = self._instance_scores(bags)
+        return segment_argmax(scores if self.coef_[0].sum() > 0 else -scores, bags.offsets)
+
+
 class FitsOnFirstInstance(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
         bags = validate_bags(self, X)
@@ -524,6 +539,8 @@ BROKEN = [
     ("check_read_only_memory_map", WritesInPlace()),
     ("check_n_jobs", DependsOnJobs()),
     ("check_pos_label", IgnoresPosLabel()),
+    ("check_class_of_scores", ScoresTheClassThatFits()),
+    ("check_class_of_scores", ShowsTheInstancesThatDecide()),
     ("check_sample_weight", IgnoresWeights()),
     ("check_feature_names", ForgetsNames()),
     ("check_feature_names", NamesTooMany()),
@@ -615,7 +632,8 @@ def test_failures_may_be_expected():
     with pytest.raises(AssertionError, match=r"^check_pos_label\(dense,binary\) of IgnoresPosLab"):
         check_bag_estimator(broken)
     for name in ("check_pos_label", "check_pos_label(dense,binary)"):
-        check_bag_estimator(broken, expected_failed_checks={name: "a reason"})
+        failures = {name: "a reason", "check_class_of_scores": "the same one"}
+        check_bag_estimator(broken, expected_failed_checks=failures)
 
 
 @pytest.mark.usefixtures("untouched_problems")
