@@ -12,7 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from ._bags import Bags
 from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
-from ._fit.validation import STORED_FLOATS, validate_bags, warn_of_matrix
+from ._fit.validation import (
+    STORED_FLOATS,
+    encoded_classes,
+    validate_bags,
+    warn_of_matrix,
+    warn_of_unnamed_positive,
+)
 from ._version import VersionedEstimator
 
 __all__ = [
@@ -71,6 +77,12 @@ class BagEstimator(VersionedEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
+
+    def __sklearn_clone__(self) -> BagEstimator:
+        if getattr(self, "pos_label", "") is None:
+            encoded_by, names = encoded_classes()
+            warn_of_unnamed_positive(self, names, encoded_by)
+        return super().__sklearn_clone__()
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(self._fitted_names)
@@ -138,7 +150,8 @@ class _TwoLevels(BagEstimator):
     False.
     """
 
-    # 1, or -1 if the score of a bag is the lowest score of its instances.
+    # 1, or -1 if the user named ``classes_[0]``: scores and witnesses are those of this class, and
+    # the score of a bag is the lowest score of its instances.
     _positive_sign: int = 1
     # Whether bag scores are the highest instance scores. This is enforced by the estimator checks.
     _bag_score_is_max: bool = True
@@ -152,11 +165,11 @@ class _TwoLevels(BagEstimator):
 
     @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
-        """Row of the instance that determines the score of each bag.
+        """Row of the instance with the highest score of each bag.
 
-        It is the row in ``X.instances`` of the instance with the highest score for the positive
-        class, or for the predicted class with three or more classes, or with the highest value for
-        a regressor. Ties are broken in favour of the first instance.
+        Scores are those of ``classes_[1]``, or of ``pos_label`` if it was set, or of the predicted
+        class with three or more classes, or values of a regressor. They are the scores of
+        :func:`milearn.inspection.instance_scores`. Ties are broken in favour of the first instance.
 
         Parameters
         ----------
@@ -175,9 +188,9 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
     """Base class of classifiers whose bag scores are the highest instance scores.
 
     The fitted attributes of a subclass must include ``classes_`` and ``_positive_sign`` (1, or -1
-    if the positive class is ``classes_[0]``). It implements ``_instance_scores(bags)`` of shape
-    (n_instances,) for two classes and (n_instances, n_classes) for more, with scikit-learn's sign
-    convention: positive values indicate ``classes_[1]``.
+    if the user named ``classes_[0]`` as the positive class). It implements
+    ``_instance_scores(bags)`` of shape (n_instances,) for two classes and (n_instances, n_classes)
+    for more, with scikit-learn's sign convention: positive values indicate ``classes_[1]``.
 
     .. versionadded:: 0.1.0
 
@@ -233,7 +246,7 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
         """Score of each instance, in the order of ``X.instances``.
 
         Positive values indicate ``classes_[1]``, also if ``pos_label`` is ``classes_[0]``.
-        :func:`milearn.inspection.instance_scores` gives them the sign of the positive class.
+        :func:`milearn.inspection.instance_scores` are high for ``pos_label`` if it was set.
 
         Parameters
         ----------
@@ -435,7 +448,7 @@ def decided(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def deciding_rows(classifier: Any, bags: Bags) -> np.ndarray:
-    """Row of the highest instance of each bag, for the positive class or for the predicted one."""
+    """Row of the highest instance of each bag, for the user's class or for the predicted one."""
     scores = classifier._instance_scores(bags)
     if scores.ndim == 1:
         return segment_argmax(classifier._positive_sign * scores, bags.offsets)

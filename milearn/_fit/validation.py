@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Iterator
 from copy import copy
@@ -596,8 +597,9 @@ def numbered_advice(classes: np.ndarray, label: Any) -> str:
     if not (numbered and isinstance(label, str)):
         return ""
     return (
-        " StackingClassifier, VotingClassifier and cross_val_predict of scores replace labels by "
-        "their numbers in sorted order: name the class by its number there."
+        " StackingClassifier, VotingClassifier, OneVsRestClassifier and cross_val_predict of "
+        "scores replace labels by their numbers in sorted order: name the class by its number "
+        "there."
     )
 
 
@@ -772,17 +774,49 @@ def bag_weights(
     return weights
 
 
-def warn_of_unnamed_positive(estimator: Any, classes: np.ndarray, positive: int) -> None:
-    """Warn if two classes have names and ``pos_label`` is None."""
-    named = all(isinstance(label, str) for label in classes.tolist())
-    if named and positive >= 0 and getattr(estimator, "pos_label", "") is None:
-        last, first = repr(str(classes[1])), repr(str(classes[0]))
+def warn_of_unnamed_positive(estimator: Any, classes: Any, encoded_by: str = "") -> None:
+    """Warn if two classes have names and ``pos_label`` is None, unless they are treated alike."""
+    names = np.asarray(classes).tolist()
+    alike = getattr(estimator, "_treats_classes_alike", False)
+    if alike or len(names) != 2 or getattr(estimator, "pos_label", "") is not None:
+        return
+    if all(isinstance(label, str) for label in names):
+        first, last = ("0", "1") if encoded_by else map(repr, names)
+        remedy = f"{encoded_by} numbers the classes: pass" if encoded_by else "Pass"
         warn_user(
-            f"The positive class is {last}, the last one in alphabetical order: an instance of it "
-            f"makes a bag positive. Pass pos_label={last}, or pos_label={first} if it is the other "
-            "one.",
+            f"The positive class is {names[1]!r}, the last one in alphabetical order: an instance "
+            f"of it makes a bag positive. {remedy} pos_label={last}, or pos_label={first} if it is "
+            f"{names[0]!r}.",
             UserWarning,
         )
+
+
+# Encoders of labels in frames of scikit-learn, or in the attributes of a meta-estimator.
+_ENCODERS = ("le", "le_", "_label_encoder", "label_binarizer_")
+
+
+def encoded_classes() -> tuple[str, list[Any]]:
+    """The function of scikit-learn that now replaces names of classes by numbers, and the names.
+
+    Workers do not see these frames, but scikit-learn clones estimators before it sends them there.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_name
+        if name in ("fit", "cross_val_predict") and _is_scikit_learn(frame):
+            model = frame.f_locals.get("self")
+            held = frame.f_locals if model is None else vars(model)
+            for key in _ENCODERS:
+                names = getattr(held.get(key), "classes_", np.empty(0))
+                # Three or more binarized classes are problems of two that have no order.
+                if names.dtype.kind in "OSU" and (len(names) == 2 or key != "label_binarizer_"):
+                    return name if model is None else type(model).__name__, names.tolist()
+        frame = frame.f_back
+    return "", []
+
+
+def _is_scikit_learn(frame: Any) -> bool:
+    return bool(frame.f_globals.get("__name__", "").startswith("sklearn."))
 
 
 @dataclass(frozen=True)
@@ -827,8 +861,7 @@ class TrainingLabels:
         classes, codes, positive = encode_classes(
             labels[weighted], getattr(estimator, "pos_label", None)
         )
-        if not getattr(estimator, "_treats_classes_alike", False):
-            warn_of_unnamed_positive(estimator, classes, positive)
+        warn_of_unnamed_positive(estimator, classes)
         class_weight = getattr(estimator, "class_weight", None)
         if isinstance(class_weight, dict):
             # A class whose bags all have a weight of zero is ignored with them.

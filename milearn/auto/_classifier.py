@@ -58,10 +58,11 @@ class MIClassifier(Automatic, BagClassifier):
         listed in ``skipped_``; the first model is always fitted.
     pos_label : label, default=None
         The class of which one instance makes a bag positive in "instance" and "linear", and the
-        class of ``witness``. By default, both of two classes are tried.
+        class of ``witness`` and of :func:`~milearn.inspection.instance_scores`. By default, both of
+        two classes are tried, and scores are those of ``classes_[1]``.
     neg_label : label, default=None
-        The class without deciding instances, such as "normal". By default, each of three or more
-        classes is tried.
+        The class without deciding instances, such as "normal"; the other one of two is
+        ``pos_label``. By default, each of three or more classes is tried.
     random_state : int, RandomState instance or None, default=None
         Determines the inner folds, and the landmarks if there are many bags.
     n_jobs : int, default=None
@@ -76,8 +77,9 @@ class MIClassifier(Automatic, BagClassifier):
         The class labels, sorted.
     paradigm_ : str
         Name of the selected model, or "combined".
-    pos_label_ : label or None
-        The class of which one instance makes a bag positive. None with three or more classes.
+    deciding_class_ : label or None
+        The class of which one instance decides in "linear" and "instance": ``pos_label``, or the
+        one that was chosen. None if they were not compared, or with three or more classes.
     neg_label_ : label or None
         The class without deciding instances, or None.
     scores_ : dict of dict
@@ -152,6 +154,8 @@ class MIClassifier(Automatic, BagClassifier):
         "verbose": ["verbose"],
     }
 
+    _treats_classes_alike = True
+
     def __init__(
         self,
         *,
@@ -210,21 +214,23 @@ class MIClassifier(Automatic, BagClassifier):
         run = Search(self, task, merged, codes, n_columns, seed, folds, start)
         judged = run.judged(self._candidates(run, given))
         assumed = best_candidate(judged, (LINEAR, INSTANCE)) or given
-        negative = assumed.without
-        if len(classes) == 2:
-            positive = positive if assumed.positive is None else assumed.positive
-            negative = 1 - positive
+        deciding, negative = assumed.positive, assumed.without
+        if deciding is not None:
+            negative = 1 - deciding
+            run._say(f"one instance of class {classes[deciding]} decides in models of the highest")
+        # Scores are those of the user's class, not of the class that fits better.
+        scored = 0 if given.positive == 0 else 1
         fitted = run.fitted(judged)
         self._replace_fitted(
             {
                 **noted,
                 **fitted,
                 "classes_": classes,
-                "pos_label_": None if positive < 0 else classes[positive],
+                "deciding_class_": None if deciding is None else classes[deciding],
                 "neg_label_": None if negative is None else classes[negative],
-                "_positive_sign": -1 if positive == 0 else 1,
+                "_positive_sign": 1 if scored else -1,
                 "_bag_score_is_max": fitted["paradigm_"] in (INSTANCE, LINEAR)
-                and (len(classes) == 2 or negative is None),
+                and (deciding == scored if len(classes) == 2 else negative is None),
             }
         )
         task.end()

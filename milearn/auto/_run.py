@@ -126,7 +126,7 @@ class Automatic(CallbackSupport):
             )
         fitted = best.attributes() | {"n_features_in_": self.n_features_in_}
         if not is_regressor(self):
-            fitted["classes_"] = self.classes_
+            fitted |= {"classes_": self.classes_, "_positive_sign": self._positive_sign}
         model = kind()
         model._replace_fitted(fitted)
         return model, best.scale.when_read(bags)

@@ -13,7 +13,7 @@ from .._bags.distinct import bag_fingerprints
 from .._bags.remote import over_blocks
 from .._constraints import SHARE, Constraints
 from .._fit.threads import fit_context
-from .._fit.validation import encode_classes, validate_labels
+from .._fit.validation import encode_classes, validate_labels, warn_of_unnamed_positive
 from .._solvers.baselines.sequence_abundance import (
     BetaBinomial,
     associations,
@@ -179,6 +179,7 @@ class SequenceAbundanceClassifier(BagClassifier):
             )
         bags, noted = self._validate_fit(X)
         classes, codes, positive = encode_classes(validate_labels(self, y, bags), self.pos_label)
+        warn_of_unnamed_positive(self, classes)
         if len(classes) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "

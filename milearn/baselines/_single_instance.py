@@ -17,7 +17,12 @@ from .._bags import Bags
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_max, segment_mean
 from .._bags.threads import inner_matrices
-from .._fit.validation import encode_classes, validate_bags, validate_labels
+from .._fit.validation import (
+    encode_classes,
+    validate_bags,
+    validate_labels,
+    warn_of_unnamed_positive,
+)
 from ..base import BagEstimator, decided, deciding_rows
 from ..preprocessing._instance_transformer import (
     copy_input_tags,
@@ -177,6 +182,7 @@ class SingleInstance(BagEstimator):
         positive = 1
         if kind == "classifier":
             classes, codes, positive = encode_classes(y, self.pos_label)
+            warn_of_unnamed_positive(self, classes)
             if len(classes) > 2:
                 _refuse_pairwise_scores(inner)
             fitted["classes_"] = classes
@@ -346,11 +352,11 @@ class SingleInstance(BagEstimator):
     @available_if(_pools_by_max)
     @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
-        """Row of the instance that determines the score of each bag; only for ``pooling="max"``.
+        """Row of the instance with the highest score of each bag; only for ``pooling="max"``.
 
-        It is the row in ``X.instances`` of the instance with the highest score for the positive
-        class, or for the predicted class with three or more classes, or with the highest value for
-        a regressor. Ties are broken in favour of the first instance.
+        Scores are those of ``classes_[1]``, or of ``pos_label`` if it was set, or of the predicted
+        class with three or more classes, or values of a regressor. They are the scores of
+        :func:`milearn.inspection.instance_scores`. Ties are broken in favour of the first instance.
 
         Parameters
         ----------
@@ -400,6 +406,10 @@ class SingleInstance(BagEstimator):
         return tags
 
     # -- private --------------------------------------------------------------------------
+
+    @property
+    def _treats_classes_alike(self) -> bool:
+        return self.pooling == "mean"
 
     def _inner(self) -> Any:
         return SVC() if self.estimator is None else self.estimator

@@ -306,7 +306,6 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
                 **self._scaled(merged, targets, [each for each, *_ in found], lines),
                 "classes_": classes,
                 "share_scores_": np.array(scores[0] if len(scores) == 1 else scores),
-                "_positive_sign": found[0][0].choice.sign if len(found) == 1 else 1,
             }
         )
         return self
@@ -445,7 +444,6 @@ class ShareRegressor(_ShareModel, BagRegressor):
                 **fitted,
                 **self._scaled(merged, values[None], [solution], lines),
                 "share_scores_": worth(of_shares, values, given),
-                "_positive_sign": solution.choice.sign,
             }
         )
         return self

@@ -17,7 +17,7 @@ from .._bags.canonical import column_key
 from .._fit.validation import single_scorer, validate_bags
 from ..model_selection import Ranks
 from ..model_selection._splitters import check_count
-from ._scores import COLORS, LINE, Display, class_column
+from ._scores import COLORS, LINE, Display, _last_step, class_column, default_column, label_text
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -122,7 +122,8 @@ class BagScoresDisplay(Display):
             :class:`~sklearn.model_selection.TunedThresholdClassifierCV` it uses the scores for
             which the threshold was tuned.
         class_label : label, default=None
-            Class of the scores; required for three or more classes. By default, ``classes_[1]``.
+            Class of the scores; required for three or more classes. By default, ``classes_[1]``,
+            or ``pos_label`` if it was set.
         threshold : float, default=None
             Position of the line. By default, the threshold of the classifier: ``best_threshold_``
             if it was tuned, otherwise zero for decision functions and one half for probabilities.
@@ -170,7 +171,8 @@ class BagScoresDisplay(Display):
                 f"{type(estimator).__name__} has no classes_: draw the scores of a classifier."
             )
         classes = estimator.classes_
-        column = len(classes) - 1 if class_label is None else class_column(estimator, class_label)
+        default = default_column(_last_step(estimator)[0])
+        column = default if class_label is None else class_column(estimator, class_label)
         if len(classes) > 2 and class_label is None:
             raise ValueError(
                 f"The model has {len(classes)} classes: name one by class_label=, its scores are "
@@ -186,9 +188,8 @@ class BagScoresDisplay(Display):
                 threshold = float(tuned)
                 if column == 0:
                     threshold = -threshold if name == "decision_function" else 1.0 - threshold
-        what = "score of the bag"
-        if name == "predict_proba":
-            what = f"probability of {classes[column]}"
+        what = "probability" if name == "predict_proba" else "score"
+        what = f"{what} of {label_text(classes[column])}"
         display = cls(scores=values, labels=y, threshold=threshold, score_name=what)
         return display.plot(ax, bins=bins, density=density)
 

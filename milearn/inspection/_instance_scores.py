@@ -34,7 +34,7 @@ class InstanceScoresDisplay(Display):
     scores : array-like of shape (n_instances,)
         Score of each instance of the bag.
     witness : int, default=None
-        Position in the bag of the instance that determines its score; by default, the highest one.
+        Position in the bag of the instance with the highest score, which is the default.
     coordinates : array-like of shape (n_instances, 2), default=None
         Column (x, to the right) and row (y, downwards) of each instance.
     patch_size : float, default=None
@@ -150,8 +150,7 @@ class InstanceScoresDisplay(Display):
         bag : int, default=0
             Position of the bag in ``X``.
         class_label : label, default=None
-            Class of the scores. None means the positive class of two classes, and the
-            predicted one of more.
+            Class of the scores, as for :func:`instance_scores`.
         coordinates : str or array-like of shape (n_instances of the bag, 2), default=None
             Column and row of each instance, or the name of an entry of ``X.instance_data`` that
             contains them.

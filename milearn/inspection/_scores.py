@@ -16,14 +16,13 @@ from .._fit.validation import as_bags, check_bags
 
 
 class InstanceScores(NamedTuple):
-    """Scores of all instances, and the row of the deciding instance of each bag."""
+    """Scores of all instances, and the row of the highest one of each bag."""
 
     scores: np.ndarray
     witnesses: np.ndarray
     name: str
     threshold: float | None
-    label_name: str = "class"
-    class_label: Any = None
+    label_name: str
 
 
 def local_bags(X: Any) -> Bags:
@@ -88,7 +87,7 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
 def instance_scores(
     estimator: Any, X: Any, *, class_label: Any = None, return_positions: bool = False
 ) -> Any:
-    """Score all instances by any fitted estimator, high for the positive class.
+    """Score all instances by any fitted estimator, for a class that does not depend on the fit.
 
     Read more in the :ref:`User Guide <guide_instance_scores>`.
 
@@ -103,9 +102,8 @@ def instance_scores(
     X : bags, see :class:`milearn.Bags`
         Bags whose instances to score.
     class_label : label, default=None
-        Class of the scores. By default, the positive class of two classes, which is ``pos_label``
-        where an estimator has it and ``classes_[1]`` otherwise, and for three or more classes the
-        predicted class of each bag.
+        Class of the scores. By default, ``classes_[1]`` of two classes, or ``pos_label`` if it was
+        set, whatever was fitted. For three or more classes, the predicted class of each bag.
     return_positions : bool, default=False
         Also return the position of each instance in its bag, counted from 0.
 
@@ -179,7 +177,7 @@ class _InstanceScores(BaseEstimator):
         found = scored_instances(self.fitted_, X, self.class_label)
         out = np.empty(len(X), dtype=object)
         for bag, scores in enumerate(np.split(found.scores, X.offsets[1:-1])):
-            out[bag] = scores, found.class_label
+            out[bag] = scores, found.name
         return out
 
 
@@ -238,7 +236,8 @@ def cross_val_instance_scores(
         If the estimator does not score instances.
     ValueError
         If a bag is not tested once, if a step makes one row of a bag, for an unknown
-        ``class_label``, or if the positive class differs between folds.
+        ``class_label``, or if the folds do not score the same class because one lacks a class, or
+        a search chose ``pos_label``.
 
     See Also
     --------
@@ -269,11 +268,11 @@ def cross_val_instance_scores(
         params=params,
         pre_dispatch=pre_dispatch,
     )
-    scores, labels = zip(*found, strict=True)
-    if len(set(labels)) > 1:
+    scores, names = zip(*found, strict=True)
+    if len(set(names)) > 1:
         raise ValueError(
-            f"The folds have different positive classes, {' and '.join(map(str, set(labels)))}: "
-            "name the class of the scores by class_label=."
+            f"The folds do not score the same class, but {' and '.join(sorted(set(names)))}: name "
+            "the class of the scores by class_label=."
         )
     return np.concatenate(scores)
 
@@ -289,8 +288,8 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
     bags : Bags
         Bags to score.
     class_label : label, default=None
-        Class of the scores. None means the positive class of two classes, and the
-        predicted class of each bag for more.
+        Class of the scores. None means the class of :func:`default_column` of two classes, and
+        the predicted class of each bag for more.
     """
     model, rows = _last_step(estimator, bags)
     folds = getattr(model, "calibrated_classifiers_", None)
@@ -304,27 +303,25 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
             f"{bags.n_instances} instances: a step before the last one, such as BagStatistics, "
             "makes one row of a bag. Take a model of instances."
         )
-    if name in ("predict_instances", "instance_latent_function"):
-        return InstanceScores(scores, segment_argmax(scores, bags.offsets), "instance value", None)
-    classes = _classes_of(model)
-    label_name = "cluster" if is_clusterer(model) else "class"
+    threshold: float | None = 0.0
+    kind = "cluster" if is_clusterer(model) else "class"
+    classes, predicted = _classes_of(model), f"score of the predicted {kind}"
     if name == "predict_proba_instances" and len(classes) == 2:
         scores = scores[:, 1] - 0.5
-    if scores.ndim == 1:
-        # Scores are high for the second class, and those of a witness for the positive class.
-        positive = int(any(getattr(each, "_positive_sign", 1) > 0 for each, _ in fitted))
-        column = positive if class_label is None else class_column(model, class_label)
-        label = classes[column]
-        name = f"score of {label!s}" if classes.dtype.kind in "OSU" else "score"
-        witnesses = segment_argmax(scores if positive else -scores, bags.offsets)
-        scores = scores if column == 1 else -scores
-        return InstanceScores(scores, witnesses, name, 0.0, label_name, label)
-    if class_label is None:
-        columns = np.searchsorted(classes, model.predict(rows))
+    if name == "predict_instances":
+        what, threshold = "instance value", None
+    elif name == "instance_latent_function":
+        first, last = (label_text(each) for each in fitted[0][0].categories_[[0, -1]])
+        what, threshold = f"score from {first} to {last}", None
+    elif class_label is None and scores.ndim == 2:
+        what, columns = predicted, np.searchsorted(classes, model.predict(rows))[bags.bag_index]
+        scores = scores[np.arange(len(scores)), columns]
     else:
-        columns = np.full(len(bags), class_column(model, class_label))
-    chosen = scores[np.arange(len(scores)), columns[bags.bag_index]]
-    return InstanceScores(chosen, segment_argmax(chosen, bags.offsets), "score", 0.0, label_name)
+        default = default_column(fitted[0][0])
+        column = default if class_label is None else class_column(model, class_label)
+        what = f"score of {label_text(classes[column], kind)}"
+        scores = (2 * column - 1) * scores if scores.ndim == 1 else scores[:, column]
+    return InstanceScores(scores, segment_argmax(scores, bags.offsets), what, threshold, kind)
 
 
 def _method_of(model: Any, class_label: Any) -> str:
@@ -360,6 +357,16 @@ def class_column(model: Any, class_label: Any) -> int:
             f"class_label={class_label!r} is not a class of the model, which has {known}."
         )
     return int(found[0])
+
+
+def default_column(model: Any) -> int:
+    """Position of the class of scores of two: the second one, or ``pos_label`` if it was set."""
+    return int(getattr(model, "_positive_sign", 1) > 0)
+
+
+def label_text(label: Any, kind: str = "class") -> str:
+    """A class in the label of an axis: names speak for themselves, numbers do not."""
+    return str(label) if isinstance(label, str) else f"{kind} {label}"
 
 
 def pixel_pictures(instances: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

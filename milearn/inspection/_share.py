@@ -16,7 +16,19 @@ from .._bags import Bags
 from .._bags.arrow import need_module
 from .._bags.segments import without_rounding
 from .._fit.validation import validate_labels
-from ._scores import COLORS, LINE, NEUTRAL, Display, class_column, final_step, local_bags, pyplot
+from ._scores import (
+    COLORS,
+    LINE,
+    NEUTRAL,
+    Display,
+    _last_step,
+    class_column,
+    default_column,
+    final_step,
+    label_text,
+    local_bags,
+    pyplot,
+)
 
 # Bytes of the features that are compared at once.
 _AT_ONCE = 2**27
@@ -153,7 +165,8 @@ class ShareDisplay(Display):
         kind : {"shares", "bags", "instances"}, default="bags"
             The picture. ``display.plot(kind=...)`` draws the others.
         class_label : label, default=None
-            Class of the scores; required for three or more classes. By default, ``classes_[1]``.
+            Class of the scores; required for three or more classes. By default, ``classes_[1]``,
+            or ``pos_label`` of :class:`~milearn.MIClassifier` if it was set.
         ax : matplotlib Axes, default=None
             Axes to plot on. If None, a new figure and axes are created.
 
@@ -189,8 +202,9 @@ class ShareDisplay(Display):
                     f"The model solved {n} binary problems, one per class: name one by "
                     "class_label=."
                 )
-            column = 1 if class_label is None else class_column(model, class_label)
-            score_name = f"score for class {model.classes_[column]}"
+            default = default_column(model)
+            column = default if class_label is None else class_column(model, class_label)
+            score_name = f"score of {label_text(model.classes_[column])}"
             if n > 2:
                 found = {name: values[column] for name, values in found.items()}
             elif column == 0:
@@ -409,7 +423,8 @@ def share_report(
     groups : array-like of shape (n_bags,), default=None
         Group of each bag, such as its donor, for a column of the table of bags.
     class_label : label, default=None
-        Class of the scores; required for three or more classes. By default, ``classes_[1]``.
+        Class of the scores; required for three or more classes. By default, ``classes_[1]``, or
+        ``pos_label`` of :class:`~milearn.MIClassifier` if it was set.
     confidence_level : float, default=0.95
         Level of the intervals of shares, between 0 and 1.
 
@@ -543,7 +558,8 @@ def _bag_scores(estimator: Any, bags: Bags, valued: bool, class_label: Any) -> n
     if valued:
         return np.asarray(estimator.predict(bags))
     scores = np.asarray(estimator.decision_function(bags))
-    column = 1 if class_label is None else class_column(estimator, class_label)
+    default = default_column(_last_step(estimator)[0])
+    column = default if class_label is None else class_column(estimator, class_label)
     return (2 * column - 1) * scores if scores.ndim == 1 else scores[:, column]
 
 

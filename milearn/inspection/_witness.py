@@ -61,6 +61,8 @@ class WitnessDisplay(Display):
         change.
     label_name : str, default="class"
         Name of the labels, for titles and legend.
+    score_name : str, default="score"
+        Name of the scores, for the title.
 
     Attributes
     ----------
@@ -109,6 +111,7 @@ class WitnessDisplay(Display):
     bags: Any = None
     classes: Any = None
     label_name: str = "class"
+    score_name: str = "score"
 
     def __post_init__(self) -> None:
         self.instances = np.asarray(self.instances, dtype=np.float64)
@@ -156,8 +159,7 @@ class WitnessDisplay(Display):
         max_bags : int, default=24
             Maximum number of plotted bags if ``bags`` is None.
         class_label : label, default=None
-            Class of the scores. None means the positive class of two classes, and the
-            predicted one of more.
+            Class of the scores, as for :func:`instance_scores`.
         instance_shape : tuple of int, default=None
             Shape of an instance as a picture. If None, lines over the features are plotted.
         max_features : int, default=20
@@ -208,6 +210,7 @@ class WitnessDisplay(Display):
             bags=chosen,
             classes=None if labels is None else np.unique(labels),
             label_name=found.label_name,
+            score_name=found.name,
         ).plot(ax, max_features=max_features)
 
     def plot(self, ax: Any = None, *, max_features: int = 20) -> WitnessDisplay:
@@ -245,8 +248,8 @@ class WitnessDisplay(Display):
         n_rows = -(-n // n_columns)
         self._open(ax, (1.1 * n_columns, 1.45 * n_rows + 0.1)).set_axis_off()
         low, high = float(pictures.min()), float(pictures.max())
-        if n < total:
-            self.ax_.set_title(f"{n} of {total:,} bags, evenly spaced", loc="left", fontsize=9)
+        part = "" if n == total else f"; {n} of {total:,} bags, evenly spaced"
+        self._title(part)
         for number, (place, picture) in enumerate(zip(self.shown_, pictures, strict=True)):
             row, column = divmod(number, n_columns)
             corner = (column + 0.06) / n_columns, 1.0 - (row + 1.0) / n_rows
@@ -262,6 +265,9 @@ class WitnessDisplay(Display):
             for spine in inset.spines.values():
                 spine.set_edgecolor(color)
                 spine.set_linewidth(1.5)
+
+    def _title(self, part: str) -> None:
+        self.ax_.set_title(f"highest {self.score_name}{part}", loc="left", fontsize=9)
 
     def _color(self, place: int) -> str:
         """Colour of the class of a bag."""
@@ -301,6 +307,7 @@ class WitnessDisplay(Display):
         ax.set_xticks(np.arange(len(shown)), shown, rotation=90 if crowded else 0)
         ax.set_xlim(-0.5, len(shown) - 0.5)
         self._label("feature", "standard deviations\nfrom the mean")
+        self._title("")
 
 
 def _moments(bags: Bags) -> tuple[np.ndarray, np.ndarray]:

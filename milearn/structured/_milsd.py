@@ -237,7 +237,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         bags, noted = self._validate_fit(X)
         labelled, known = known_labels(self, y, bags, self.unlabeled)
         classes, codes, positive = encode_classes(known, self.pos_label)
-        warn_of_unnamed_positive(self, classes, positive)
+        warn_of_unnamed_positive(self, classes)
         weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
         active = self._active_bags(bags, labelled)
         problems = [

@@ -9,13 +9,14 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from .._bags import Bags
+from .._bags.merge import ordered_categories
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, with_callbacks
 from .._constraints import AUTO_OR_POSITIVE, Constraints
 from .._fit.multi_start import drawn_rows
 from .._fit.threads import fit_context
-from .._fit.validation import STORED_FLOATS, TrainingLabels, numbered_advice
+from .._fit.validation import STORED_FLOATS, TrainingLabels, encoded_classes, numbered_advice
 from .._solvers.common.descent import PassSolution
 from .._solvers.common.passes import instance_scores
 from .._solvers.svm.losses import Hinge
@@ -54,10 +55,11 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     C : float, default=1.0
         Cost of a slack relative to the norm of w. Must be positive.
     categories : array-like of shape (n_classes,), default=None
-        The classes in their order. By default, they are sorted.
-        :class:`~sklearn.ensemble.StackingClassifier` and
-        :class:`~sklearn.ensemble.VotingClassifier` replace labels by their numbers in sorted order;
-        pass these numbers there.
+        The classes from the lowest to the highest. By default, the order is that of numbers, of an
+        ordered :class:`pandas.Categorical` or of an ``Enum`` of polars; other text has no order.
+        :class:`~sklearn.ensemble.StackingClassifier`, :class:`~sklearn.ensemble.VotingClassifier`
+        and cross-validated scores replace text by numbers in alphabetical order; pass these numbers
+        there.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag, a random instance,
         or a given row of ``X.instances``. "auto" compares the mean with the highest instances under
@@ -113,7 +115,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     Raises
     ------
     ValueError
-        In ``fit``, for fewer than two classes, or a label that is not in ``categories``.
+        In ``fit``, for fewer than two classes, text without an order, or a label that is not in
+        ``categories``.
     milearn.exceptions.SolverError
         If a dual problem is not solved: scale the features.
 
@@ -191,6 +194,15 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         tags.classifier_tags.poor_score = True
         return tags
 
+    def __sklearn_clone__(self) -> OrdinalMISVC:
+        encoded_by, names = encoded_classes()
+        if names and self.categories is None:
+            raise ValueError(
+                f"{encoded_by} numbers the classes {names} by the alphabet, which is not their "
+                "order: pass these numbers, from the lowest class to the highest, by categories=."
+            )
+        return super().__sklearn_clone__()
+
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrdinalMISVC:
@@ -212,7 +224,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         """
         bags, noted = self._validate_fit(X)
         labels = TrainingLabels.of(self, y, bags, sample_weight)
-        place = _ranks_of_classes(labels.classes, self.categories)
+        place = _ranks_of_classes(labels.classes, self.categories, ordered_categories(y))
         # The ranks of bags take the place of their signs.
         loss = Hinge(place[labels.codes], self.C * labels.weights)
         stored = {
@@ -318,10 +330,27 @@ def _solve(data: FitData, loss: Hinge, start: Start, on_iteration: Any) -> PassS
     return solve_from(_problem(data, loss), start, data.options.watched_by(on_iteration))
 
 
-def _ranks_of_classes(classes: np.ndarray, categories: Any) -> np.ndarray:
-    """The rank of each class in the order of the categories."""
+def _ranks_of_classes(
+    classes: np.ndarray, categories: Any, of_labels: np.ndarray | None = None
+) -> np.ndarray:
+    """The rank of each class in the order of the categories, or else that of the labels."""
     if categories is None:
-        return np.arange(len(classes))
+        categories = of_labels
+    elif of_labels is not None:
+        ranks = [_ranks_of_classes(classes, each) for each in (categories, of_labels)]
+        if not np.array_equal(*ranks):
+            raise ValueError(
+                f"categories={list(categories)} and the categories of y, {of_labels.tolist()}, "
+                "have different orders: pass only one of them."
+            )
+    if categories is None:
+        names = classes.tolist()
+        if any(isinstance(label, str) for label in names):
+            raise ValueError(
+                f"The classes {names} are text, which has no order: pass them by categories= from "
+                "the lowest to the highest, or y as numbers or as an ordered pandas Categorical."
+            )
+        return np.arange(len(names))
     listed = column_or_1d(categories).tolist()
     if len(set(listed)) < len(listed):
         raise ValueError("categories contains a class twice.")

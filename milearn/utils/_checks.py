@@ -24,6 +24,7 @@ from .._bags import Bags
 from .._bags.segments import gather_rows, offsets_of, segment_max, segment_min
 from .._fit.outcomes import survival_outcomes
 from ..base import highest_class
+from ..inspection import instance_scores
 
 TASKS = ("binary", "multiclass", "regression", "survival", "unsupervised")
 
@@ -629,6 +630,36 @@ def check_witness(estimator: Any, problem: Problem) -> None:
     else:
         attained = instances[rows]
     assert_equal(pooled, attained, SAME, "the witness against its bag: score")
+
+
+def _scores_two_classes(estimator: Any, problem: Problem) -> bool:
+    return _is_binary_classifier(estimator, problem) and _has_instance_level(estimator, problem)
+
+
+@bag_check("dense", applies=_scores_two_classes)
+def check_class_of_scores(estimator: Any, problem: Problem) -> None:
+    """Scores of instances are those of ``classes_[1]``, or of ``pos_label`` if it was set.
+
+    So are witnesses. Swapped labels, after which the first class has the instances that decide, do
+    not change this.
+    """
+    X = problem.X
+    takes = "pos_label" in estimator.get_params()
+    for given in ({"pos_label": None}, {"pos_label": 0}) if takes else ({},):
+        for y in (problem.y, 1 - problem.y):
+            fitted = fitted_on(estimator, X, y, **given)
+            scores, own = instance_scores(fitted, X), 0 if given.get("pos_label") == 0 else 1
+            what = f"instance_scores of class {own}"
+            if hasattr(fitted, "instance_decision_function"):
+                values = fitted.instance_decision_function(X)
+                assert_equal(values if own else -values, scores, SAME, what)
+            if hasattr(fitted, "predict_instances"):
+                clear = np.abs(scores) > SAME * np.abs(scores).max()
+                agree = (scores > 0) == (fitted.predict_instances(X) == own)
+                assert agree[clear].all(), f"{what} contradict predict_instances"
+            if hasattr(fitted, "witness"):
+                highest = segment_max(scores, X.offsets)
+                assert_equal(highest, scores[fitted.witness(X)], SAME, f"{what}: the witness")
 
 
 @bag_check("dense", needs=("n_jobs",), applies=predicts, once=True)

@@ -347,7 +347,7 @@ def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
     bags, y = make_bags(n_bags=20, random_state=0)
     labels = y if positive else 1 - y
     model = Landmarks(time_limit=time_limit, verbose=True, random_state=0).fit(bags, labels)
-    assert model.pos_label_ == positive
+    assert model.deciding_class_ == positive
     printed = capsys.readouterr().out
     scored = [line for line in printed.splitlines() if "'instance'" in line and "fold" in line]
     assert scored

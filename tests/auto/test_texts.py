@@ -80,7 +80,7 @@ def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combin
         for kernel in ("mean", "minmax_laplacian")
     ]
     # Both classes have words of their own.
-    highest = MISVC(C=1.0, kernel="linear", pos_label=model.pos_label_)
+    highest = MISVC(C=1.0, kernel="linear", pos_label=model.deciding_class_)
     known.append(highest.fit(unit[0], y).decision_function(unit[1]))
     rows = [
         Normalizer().fit_transform(BagStatistics(statistics).fit_transform(each))
@@ -137,7 +137,7 @@ def test_three_classes_instances_and_pickles():
     np.testing.assert_allclose(stated.sum(axis=1), 1.0)
     assert model.score(bags, model.classes_[y]) > 0.8
     # Three classes have no orientation.
-    assert model.pos_label_ is None
+    assert model.deciding_class_ is None
     alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
     np.testing.assert_allclose(
         model.instance_decision_function(bags), model.decision_function(alone)

@@ -11,7 +11,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import roc_auc_score
 
 from milearn import MISVC, Bags, auto
-from milearn._bags.segments import segment_max, segment_min
+from milearn._bags.segments import segment_argmax, segment_max, segment_min
 from milearn.auto._candidates import CandidateName, FitData
 from milearn.auto._judgement import (
     COMBINED,
@@ -23,6 +23,7 @@ from milearn.auto._judgement import (
 from milearn.auto._plan import SizeLimits
 from milearn.auto._run import Search
 from milearn.datasets import make_bags
+from milearn.inspection import instance_scores
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
 from tests.common.few_trees import AllFolds, MIClassifier
@@ -64,10 +65,12 @@ def test_needles_are_found_whatever_the_order_of_the_labels(rare):
     # Sorted by name, the class of the needles comes first; the other order gives the same model.
     labels, column = np.array(["none", "a few"]), 0
     model = MIClassifier(random_state=0).fit(train, labels[y])
-    assert model.pos_label_ == model.classes_[column] == "a few"
+    assert model.deciding_class_ == model.classes_[column] == "a few"
     assert roc_auc_score(truth, model.predict_proba(new)[:, column]) > 0.9
     assert model.score(new, labels[truth]) > 0.8
-    assert place[model.witness(new)][truth == 1].mean() > 0.8
+    # Scores are those of the second class, "none", of which the needles have the lowest.
+    witness = segment_argmax(-model.instance_decision_function(new), new.offsets)
+    assert place[witness][truth == 1].mean() > 0.8
     # The other ways do not see them.
     assert max(model.scores_[name]["roc_auc"] for name in ("average", "trees")) < 0.75
 
@@ -86,13 +89,14 @@ def test_swapped_labels_give_the_same_model():
     bags, y = make_bags(n_bags=40, random_state=0)
     plain = MIClassifier(random_state=0).fit(bags[:20], y[:20])
     swapped = MIClassifier(random_state=0).fit(bags[:20], 1 - y[:20])
-    assert (plain.pos_label_, swapped.pos_label_) == (1, 0)
+    assert (plain.deciding_class_, swapped.deciding_class_) == (1, 0)
     assert plain.paradigm_ == swapped.paradigm_
     assert plain.score(bags[20:], y[20:]) == swapped.score(bags[20:], 1 - y[20:])
     np.testing.assert_allclose(
         plain.predict_proba(bags), swapped.predict_proba(bags)[:, ::-1], atol=1e-3
     )
-    np.testing.assert_array_equal(plain.witness(bags[20:]), swapped.witness(bags[20:]))
+    scores = instance_scores(swapped, bags, class_label=0)
+    np.testing.assert_array_equal(plain.witness(bags), segment_argmax(scores, bags.offsets))
 
 
 def test_a_given_label_is_the_only_orientation():
@@ -101,8 +105,9 @@ def test_a_given_label_is_the_only_orientation():
     right, wrong = (OnFewFolds(pos_label=label).fit(bags, y) for label in (1, 0))
     # The negative label of two leaves the other as the positive one.
     negative = OnFewFolds(neg_label=1).fit(bags, y)
-    assert (free.pos_label_, right.pos_label_, wrong.pos_label_) == (1, 1, 0)
-    assert (wrong.pos_label_, wrong.neg_label_) == (negative.pos_label_, negative.neg_label_)
+    assert (free.deciding_class_, right.deciding_class_, wrong.deciding_class_) == (1, 1, 0)
+    assert wrong.deciding_class_ == negative.deciding_class_
+    assert wrong.neg_label_ == negative.neg_label_
     assert wrong.scores_ == negative.scores_
     assert free.scores_ == right.scores_
     assert wrong.scores_["linear"]["roc_auc"] < free.scores_["linear"]["roc_auc"] - 0.05
@@ -113,7 +118,7 @@ def test_the_linear_way_is_misvc_with_a_cost_for_the_norm_of_its_instances():
     for labels, positive in ((y, 1), (1 - y, 0)):
         model = OnFewFolds().fit(bags, labels)
         assert model.paradigm_ == "linear"
-        assert model.pos_label_ == positive
+        assert model.deciding_class_ == positive
         scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
         norm = np.mean(np.sum(scaled.instances**2, axis=1))
         known = MISVC(C=10.0 / norm, kernel="linear", pos_label=positive).fit(scaled, labels)
@@ -127,8 +132,10 @@ def test_the_linear_way_is_misvc_with_a_cost_for_the_norm_of_its_instances():
     # Now one instance of the first class suffices: the lowest score is that of the bag.
     lowest = segment_min(model.instance_decision_function(bags), bags.offsets)
     np.testing.assert_allclose(model.decision_function(bags), lowest)
+    # The witness is the highest all the same, as scores belong to the second class.
     scores = model.instance_decision_function(bags)
-    np.testing.assert_allclose(scores[model.witness(bags)], lowest)
+    highest = segment_max(scores, bags.offsets)
+    np.testing.assert_allclose(scores[model.witness(bags)], highest)
 
 
 def test_the_better_orientation_is_judged_and_combined():
@@ -217,7 +224,7 @@ def test_a_class_without_instances_that_decide_is_found_whatever_its_name():
         bags, y = three_kinds(names)
         new, truth = three_kinds(names, seed=1)
         model = OnFewFolds().fit(bags, y)
-        assert (model.neg_label_, model.pos_label_) == ("normal", None)
+        assert (model.neg_label_, model.deciding_class_) == ("normal", None)
         scores.append(model.score(new, truth))
         # The score of a normal bag is that of its least normal instance, others are highest ones.
         each = model.instance_decision_function(new)
@@ -249,7 +256,7 @@ def test_bad_negative_labels_are_refused(settings, message):
 def test_trees_on_statistics_of_the_scaled_bags():
     bags, y = make_bags(n_bags=50, random_state=0)
     model = Only("trees").fit(bags, y)
-    assert (model.paradigm_, model.pos_label_) == ("trees", 1)
+    assert (model.paradigm_, model.deciding_class_) == ("trees", None)
     scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
     rows = BagStatistics(("mean", "min", "max", "std")).fit_transform(scaled)
     seed = np.random.RandomState(0).randint(2**31 - 1)

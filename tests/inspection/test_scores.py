@@ -211,7 +211,8 @@ def test_folds_with_different_positive_classes_need_a_class_label(data):
     assert names[13] != names[0]
     cv = [(np.arange(13), np.arange(13, 24)), (np.arange(13, 24), np.arange(13))]
     with pytest.raises(
-        ValueError, match=r"^The folds have different positive classes, . and .: .*class_label="
+        ValueError,
+        match=r"^The folds do not score the same class, .*of a and .*of b: .*class_label=",
     ):
         cross_val_instance_scores(model, X, names, cv=cv)
     named = cross_val_instance_scores(model, X, names, cv=cv, class_label="a")

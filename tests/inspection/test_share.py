@@ -63,7 +63,7 @@ def test_shares_of_bags_by_class_with_words_in_either_order(data, names):
     codes = (words == model.classes_[1]).astype(int)
     assert np.abs(drawn[:, 0] - codes).max() <= 0.25
     side = "above" if model.orientation_ == 1 else "below"
-    label = f"instances with a\nscore for class {model.classes_[1]} {side} the cut"
+    label = f"instances with a\nscore of {model.classes_[1]} {side} the cut"
     assert display.ax_.get_ylabel() == label
 
 
@@ -78,7 +78,7 @@ def test_instances_beyond_the_cut_are_the_selected_shares(data, reverse, column)
     sign = 2 * column - 1
     np.testing.assert_array_equal(display.scores, sign * model.instance_decision_function(X))
     assert list(display.line_.get_xdata()) == [sign * model.cut_] * 2
-    assert display.ax_.get_xlabel() == f"score for class {column}"
+    assert display.ax_.get_xlabel() == f"score of class {column}"
     beyond = (display.bins_[:-1] + display.bins_[1:]) / 2 > display.cut
     beyond = beyond if sign * model.orientation_ > 0 else ~beyond
     for label, counts in display.counts_.items():
@@ -214,7 +214,7 @@ def test_tables_of_bags_features_and_instances(data, names, tmp_path, monkeypatc
 
 @pytest.mark.parametrize(
     ("names", "beyond"),
-    [(("low", "many"), "for class many above"), (("some", "a few"), "for class some below")],
+    [(("low", "many"), "of many above"), (("some", "a few"), "of some below")],
 )
 def test_text_and_picture(data, names, beyond):
     X, y = data

@@ -202,6 +202,17 @@ def writable(instances):
     return values if values.flags.writeable else values.base
 
 
+def scores_the_class_that_fits(self, X):
+    # Whichever class has the higher means: swapped labels swap the class of the scores.
+    self._positive_sign = 1 if self.coef_.sum() > 0 else -1
+
+
+def shows_the_instances_that_decide(self, X):
+    bags = self._checked(X)
+    scores = self._instance_scores(bags)
+    return segment_argmax(scores if self.coef_[0].sum() > 0 else -scores, bags.offsets)
+
+
 def written_in_place(self, X, y):
     bags = validate_bags(self, X)
     values = writable(bags.instances)
@@ -433,6 +444,8 @@ BROKEN = [
     ("read_only_memory_map", "raised ValueError: ", broken(fit=fits(written_in_place))),
     ("n_jobs", "", DependsOnJobs()),
     ("pos_label", "", IGNORES_POS_LABEL),
+    ("class_of_scores", "", broken(fit=after_fit(scores_the_class_that_fits))),
+    ("class_of_scores", "", broken(witness=shows_the_instances_that_decide)),
     ("sample_weight", "", broken(fit=fits(lambda _, X, y: (X, y)))),
     ("feature_names", "feature_names_in_", broken(fit=fits(without_names))),
     (
@@ -550,7 +563,8 @@ def test_failures_may_be_expected():
     with pytest.raises(AssertionError, match=r"^check_pos_label\(dense,binary\) of Broken"):
         check_bag_estimator(IGNORES_POS_LABEL)
     for name in ("check_pos_label", "check_pos_label(dense,binary)"):
-        check_bag_estimator(IGNORES_POS_LABEL, expected_failed_checks={name: "a reason"})
+        failures = {name: "a reason", "check_class_of_scores": "the same one"}
+        check_bag_estimator(IGNORES_POS_LABEL, expected_failed_checks=failures)
 
 
 def test_the_decorator_marks_expected_failures():
