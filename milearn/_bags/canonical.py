@@ -91,9 +91,16 @@ def as_floats(values: np.ndarray, what: str) -> np.ndarray:
     if text is not None:
         problem = f"text, such as {text[:20]!r}"
     raise ValueError(
-        f"{what} holds {problem}: encode it as numbers first, {CATEGORY_ADVICE}. Bags hold text "
-        "only without numbers (Bags.from_documents)."
+        f"{what} holds {problem}: {number_advice(text)}. Bags hold text only without numbers "
+        "(Bags.from_documents)."
     )
+
+
+def number_advice(text: str | None) -> str:
+    """What makes numbers of a column with this text."""
+    if text is not None and "," in text and first_text(text.replace(",", ".", 1)) is None:
+        return "read the table by pandas.read_csv with decimal=','"
+    return f"encode it as numbers first, {CATEGORY_ADVICE}"
 
 
 def canonical_csr(matrix: Any) -> sparse.csr_array:

@@ -104,7 +104,7 @@ CASES = {
     "noname.csv": (b"bag,label,f\na,1,2\n,1,3\n", "row 2 names no bag; fill the bag column."),
     "lists.parquet": (parquet(bag=["a", "a"], f=[["red"], ["blue"]]), "row 1, column 'f': array("),
     "mixed.parquet": (parquet(bag=["a", "a"], f=["red", "blue"], g=[1.0, 2.0]),
-                      "row 1, column 'f': 'red' is not a number; correct it, or encode the column"),
+                      "row 1, column 'f': 'red' is not a number; correct it, or encode it as"),
     # -- ARFF
     "flat.arff": (b"@relation x\n@attribute f numeric\n@attribute c {0,1}\n@data\n1,0\n",
                   "the header declares 0 relational attributes but bags need exactly one; for one"),

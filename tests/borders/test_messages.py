@@ -1,0 +1,151 @@
+"""Input that does not fit: the message names the likely cause, and its remedy runs."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from milearn import Bags
+from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags
+
+TCGA = "TCGA-A6-2671-01Z-00-DX1"
+
+
+def folder_of(path, *names):
+    for at, name in enumerate(names):
+        np.save(path / f"{name}.npy", np.full((2, 3), float(at)))
+    return path
+
+
+def csv(path, text):
+    file = path / "table.csv"
+    file.write_text(text)
+    return file
+
+
+# -- names of bags -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "cause"),
+    [
+        (["0012", "0013"], [12, 13], "'12' and '0012' differ only in leading zeros"),
+        (["0012", "0013"], [12.0, None], "'12' and '0012' differ only in leading zeros"),
+        (["s1", "s2"], ["S1", "S2"], "'S1' and 's1' differ only in upper and lower case"),
+        (["s_1", "s_2"], ["S 1", "S 2"], "'S 1' and 's_1' differ only in spaces or punctuation"),
+        ([f"{TCGA}.af5"], [TCGA], f"'{TCGA}' is the beginning of '{TCGA}.af5'"),
+        ([TCGA], [f"{TCGA}-x"], f"'{TCGA}' is the beginning of '{TCGA}-x'"),
+        ([f"{TCGA}.af5"], ["TCGA-A6-2671"], f"'TCGA-A6-2671' is the beginning of '{TCGA}.af5'"),
+    ],
+)
+def test_names_that_nearly_fit(tmp_path, names, values, cause):
+    folder_of(tmp_path, *names)
+    with pytest.raises(BagFileError, match=cause) as caught:
+        load_bag_folder(tmp_path, pd.DataFrame({"slide_id": values, "label": 1}))
+    assert "name the column" not in str(caught.value)
+    # Also if other rows fit.
+    folder_of(tmp_path, "right")
+    with pytest.raises(BagFileError, match=cause):
+        load_bag_folder(tmp_path, pd.DataFrame({"slide_id": [*values, "right"]}))
+
+
+def test_two_values_of_each_side_are_shown(tmp_path):
+    folder_of(tmp_path, "a", "b", "c")
+    shown = r"'name' \('x', 'y', \.\.\.\) is the name of a file \('a', 'b', \.\.\.\); name the"
+    with pytest.raises(BagFileError, match=shown):
+        load_bag_folder(tmp_path, pd.DataFrame({"name": ["x", "y", "z"]}))
+
+
+def test_repertoires_have_the_same_message(tmp_path):
+    (tmp_path / "p01.tsv").write_text("junction_aa\nCASSF\n")
+    with pytest.raises(BagFileError, match="'P01' and 'p01' differ only in upper and lower case"):
+        load_airr(tmp_path, pd.DataFrame({"id": ["P01"], "label": [1]}))
+
+
+def test_paths_of_windows_are_names(tmp_path):
+    folder_of(tmp_path, "s1", "s2")
+    table = pd.DataFrame({"slide_id": [r"C:\wsi\s2.svs", r"..\s1.ome.tiff"], "label": [1, 0]})
+    data = load_bag_folder(tmp_path, table)
+    assert data.bag_names.tolist() == ["s2", "s1"]
+    assert data.target.tolist() == [1, 0]
+    assert data.data[0][0, 0] == 1.0  # the instances of s2
+
+
+# -- headers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_tables_with_another_delimiter(tmp_path, mark):
+    features = csv(tmp_path, "bag;label;x\na;1;1,5\nb;0;2,5\n".replace(";", mark))
+    with pytest.raises(BagFileError, match=re.escape(f"divided by {mark!r}: pass delimiter")):
+        load_bags(features)
+    with pytest.raises(BagFileError, match=r"'1,5' is not a number; .* decimal=','"):
+        load_bags(features, delimiter=mark)
+    wrong = pd.read_csv(features, sep=mark)
+    with pytest.raises(ValueError, match=r"text, such as '1,5': read the table .* decimal=','"):
+        Bags.from_frame(wrong, "bag", label="label")
+    # The remedy.
+    X, y = Bags.from_frame(pd.read_csv(features, sep=mark, decimal=","), "bag", label="label")
+    assert X.instances.tolist() == [[1.5], [2.5]]
+    assert y.tolist() == [1, 0]
+    whole = csv(tmp_path, "bag;label;x\na;1;1\nb;0;2\n".replace(";", mark))
+    with pytest.raises(BagFileError, match=re.escape(f"divided by {mark!r}: pass delimiter")):
+        load_bags(whole)
+    assert load_bags(whole, delimiter=mark).target.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("rows", ["slide_id;label\na;1\nb;0\n", "slide_id;age\na;1,5\nb;2,5\n"])
+def test_tables_of_labels_with_another_delimiter(tmp_path, rows):
+    folder_of(tmp_path, "a", "b")
+    table = csv(tmp_path, rows)
+    for column in (None, "slide_id"):
+        with pytest.raises(BagFileError, match=r"divided by ';': .* pandas\.read_csv\(path, sep="):
+            load_bag_folder(tmp_path, table, bag=column)
+    assert len(load_bag_folder(tmp_path, pd.read_csv(table, sep=";", decimal=",")).data) == 2
+
+
+def test_tables_without_a_header(tmp_path):
+    folder_of(tmp_path, "a", "b")
+    with pytest.raises(BagFileError, match="put a line of names of columns above it"):
+        load_bag_folder(tmp_path, csv(tmp_path, "a,1\nb,0\n"))
+    rows = "1,1,0.5,0.5\n1,1,-1e-3,0.1\n0,2,0.3,0.4\n"
+    with pytest.raises(BagFileError, match="put a line of names of columns above it"):
+        load_bags(csv(tmp_path, rows))
+    data = load_bags(csv(tmp_path, "label,bag,x,y\n" + rows))
+    assert data.data.sizes.tolist() == [2, 1]
+    assert data.target.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("label", ["Label", "LABEL", "Bag label", "Target", "bag.label"])
+@pytest.mark.parametrize("name", ["Slide_ID", "slide id", "Slide.ID", "ID"])
+def test_columns_are_known_in_any_case(tmp_path, label, name):
+    folder_of(tmp_path, "007", "008")
+    table = csv(tmp_path, f"{name},{label},Patient ID\n008,1,01\n007,0,1\n")
+    for given in (table, pd.read_csv(table, dtype=str)):
+        data = load_bag_folder(tmp_path, given)
+        assert data.bag_names.tolist() == ["008", "007"]
+        assert data.target.tolist() == [1, 0]
+        assert data.group_names.tolist() == ["01", "1"]
+
+
+def test_a_column_of_the_exact_name_comes_first(tmp_path):
+    folder_of(tmp_path, "a", "b")
+    two = pd.DataFrame({"bag": ["a", "b"], "Label": [5, 6], "label": [0, 1]})
+    assert load_bag_folder(tmp_path, two).target.tolist() == [0, 1]
+    twice = two.rename(columns={"label": "LABEL"})
+    with pytest.raises(BagFileError, match="'Label', 'LABEL' may be 'label'; choose one with lab"):
+        load_bag_folder(tmp_path, twice)
+    assert load_bag_folder(tmp_path, twice, label="LABEL").target.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("values", [("neg", "pos"), ("0", "1")])
+def test_a_label_in_capitals_is_no_feature(tmp_path, values):
+    rows = f"Bag,Label,x\n01,{values[1]},1\n1,{values[0]},2\n01,{values[1]},3\n"
+    data = load_bags(csv(tmp_path, rows))
+    assert data.feature_names.tolist() == ["x"]
+    assert data.bag_names.tolist() == ["01", "1"]
+    assert data.target.tolist() == [1, 0]
+    assert data.data.sizes.tolist() == [2, 1]
