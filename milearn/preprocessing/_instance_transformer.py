@@ -15,7 +15,13 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    QuantileTransformer,
+    StandardScaler,
+)
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRequest,
@@ -241,9 +247,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
     Parameters
     ----------
-    transformer : transformer, default=None
+    transformer : transformer, "standard", "passthrough" or None, default="standard"
         Any scikit-learn transformer with ``fit`` and ``transform`` that returns one row for each
-        row. It is cloned. By default, it is :class:`~sklearn.preprocessing.StandardScaler`.
+        row. It is cloned. "standard" is :class:`~sklearn.preprocessing.StandardScaler`;
+        "passthrough" and None change nothing, as in a :class:`~sklearn.pipeline.Pipeline`.
+
+        .. versionchanged:: 0.4.0
+            None was StandardScaler.
 
     Attributes
     ----------
@@ -304,7 +314,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
     transformer_: Any
 
-    def __init__(self, transformer: Any = None) -> None:
+    def __init__(self, transformer: Any = "standard") -> None:
         self.transformer = transformer
 
     @inner_matrices
@@ -337,7 +347,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         if not (hasattr(inner, "fit") and hasattr(inner, "transform")) or isinstance(inner, type):
             raise TypeError(
                 f"transformer={inner!r} is not a transformer: pass an instance with fit and "
-                "transform, such as StandardScaler()."
+                "transform, such as StandardScaler(), 'standard' or 'passthrough'."
             )
         bags = validate_bags(
             self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite(), accept_text=True
@@ -348,7 +358,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
                 f"{name} needs text, and the instances are numbers: create bags of text by "
                 "Bags.from_documents."
             )
-        if bags.is_remote:
+        if bags.is_remote and not _is_identity(inner):
             if not hasattr(inner, "partial_fit"):
                 raise TypeError(
                     f"{name} has no partial_fit, so that it cannot be fitted on distributed bags: "
@@ -368,6 +378,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             labels = np.atleast_1d(np.asarray(y))
             check_n_labels(labels, bags)
             labels = labels[bags.bag_index]
+        if _is_identity(inner):
+            self.transformer_ = inner
+            return self
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
         _use_positions(fitted, bags.feature_names)
@@ -450,7 +463,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         return tags
 
     def _inner(self) -> Any:
-        return StandardScaler() if self.transformer is None else self.transformer
+        if self.transformer is None or self.transformer == "passthrough":
+            return FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
+        return StandardScaler() if self.transformer == "standard" else self.transformer
 
     def _finite(self) -> bool | str:
         return finite_of(self._inner())
@@ -468,6 +483,8 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             ensure_all_finite=self._finite(),
             accept_text=True,
         )
+        if _is_identity(self.transformer_):
+            return bags
         if bags.is_remote:
             return bags.transformed(_transformed, self)
         named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
@@ -490,6 +507,10 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         for block in blocks:
             out[block.rows] = self._apply(block.instances)
         return out
+
+
+def _is_identity(inner: Any) -> bool:
+    return isinstance(inner, FunctionTransformer) and inner.func is None
 
 
 def _transformed(bags: Bags, transformer: InstanceTransformer) -> Bags:

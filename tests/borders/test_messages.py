@@ -7,9 +7,16 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from milearn import Bags
-from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags
+from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags, make_bags
+from milearn.preprocessing import AppendBagData, InstanceTransformer
+from milearn.svm import MISVC
 
 TCGA = "TCGA-A6-2671-01Z-00-DX1"
 
@@ -149,3 +156,66 @@ def test_a_label_in_capitals_is_no_feature(tmp_path, values):
     assert data.bag_names.tolist() == ["01", "1"]
     assert data.target.tolist() == [1, 0]
     assert data.data.sizes.tolist() == [2, 1]
+
+
+# -- a step that does nothing --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nothing", [None, "passthrough", FunctionTransformer()])
+def test_none_changes_nothing(nothing):
+    X = Bags.from_list(
+        [np.eye(2, dtype=np.float16), np.ones((1, 2), dtype=np.float16)],
+        feature_names=["a", "b"],
+        bag_data={"age": [71, 64]},
+    )
+    step = InstanceTransformer(nothing).fit(X, [0, 1])
+    for bags in (step.transform(X), step.fit_transform(X), step.inverse_transform(X)):
+        assert bags.dtype == np.float16
+        assert bags.instances.tolist() == X.instances.tolist()
+        assert bags.feature_names.tolist() == ["a", "b"]
+        assert bags.bag_data["age"].tolist() == [71, 64]
+    step.fit(X.instances.astype(float))
+    assert step.transform([[[0.0, 5.0]]])[0].tolist() == [[0.0, 5.0]]
+    assert step.transform([[0.0, 5.0]]).tolist() == [[0.0, 5.0]]  # a matrix
+    gap = X.with_instances([[np.nan, 1.0]] * 3)
+    assert np.isnan(step.fit_transform(gap).instances[:, 0]).all()
+    texts = Bags.from_documents(["It works."])
+    assert InstanceTransformer(nothing).fit_transform(texts)[0].tolist() == [["It works."]]
+    sparse_bags = X.with_instances(sparse.csr_array(np.eye(3)))
+    assert InstanceTransformer(nothing).fit_transform(sparse_bags).is_sparse
+
+
+def test_names_of_features_of_a_step_that_does_nothing():
+    X = Bags.from_list([[[0.0, 1.0]]], feature_names=["a", "b"])
+    assert InstanceTransformer(None).fit(X).get_feature_names_out().tolist() == ["a", "b"]
+
+
+def test_the_default_scales():
+    X = Bags.from_list([[[0.0], [2.0]], [[4.0]]])
+    expected = InstanceTransformer(StandardScaler()).fit_transform(X).instances
+    for step in (
+        InstanceTransformer(),
+        InstanceTransformer("standard"),
+        clone(InstanceTransformer()),
+    ):
+        np.testing.assert_array_equal(step.fit_transform(X).instances, expected)
+    with pytest.raises(TypeError, match=r"'robust' is not a transformer: .* or 'passthrough'"):
+        InstanceTransformer("robust").fit(X)
+
+
+def test_a_grid_compares_scaling_with_nothing():
+    X, y = make_bags(n_bags=40, n_features=2, random_state=0)
+    X = X.with_instances(X.instances * [1.0, 1000.0])
+    model = make_pipeline(InstanceTransformer(), MISVC(gamma=0.1))
+    grid = {"instancetransformer__transformer": [StandardScaler(), None, "passthrough"]}
+    search = GridSearchCV(model, grid, cv=4).fit(X, y)
+    scaled, none, passed = search.cv_results_["mean_test_score"]
+    assert scaled > none + 0.2
+    assert none == passed == cross_val_score(MISVC(gamma=0.1), X, y, cv=4).mean()
+
+
+def test_bag_data_are_appended_as_they_are():
+    X = Bags.from_list([[[0.0]], [[4.0]]], bag_data={"age": [71, 64]})
+    for nothing in (None, "passthrough"):
+        bags = AppendBagData(transformer=nothing).fit_transform(X)
+        assert bags.instances.tolist() == [[0.0, 71.0], [4.0, 64.0]]

@@ -494,9 +494,9 @@ def load_bag_folder(
         label; the group that splitters keep together, such as a patient; the published part. When
         None they are recognised by their names, in any case and also with spaces (``Slide ID``):
         ``bag``, ``bag_name``, ``slide_id``, ...; ``label``, ``bag_label``, ``target``; ``group``,
-        ``case_id``, ``patient_id``, ``patient``, ...; ``split``. A tuple of two columns for ``label``, whether the event was observed (0 or
-        1, true or false, yes or no) and the time, makes outcomes of survival analysis, see
-        :func:`milearn.survival.survival_outcomes`.
+        ``case_id``, ``patient_id``, ``patient``, ...; ``split``. A tuple of two columns for
+        ``label``, whether the event was observed (0 or 1, true or false, yes or no) and the time,
+        makes outcomes of survival analysis, see :func:`milearn.survival.survival_outcomes`.
     bag_data : sequence of str, default=None
         Further columns of the table, such as age or site, which become ``data.bag_data``. An empty
         cell is NaN in a column of numbers.
