@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
@@ -33,6 +33,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._bags import Bags
+from .._bags.arrow import need_module
 from .._bags.blocks import Block
 from .._bags.canonical import check_choice, column_key
 from .._bags.distinct import instance_ranks
@@ -537,6 +538,13 @@ def _use_positions(inner: Any, names: np.ndarray | None) -> None:
         _use_positions(inner.steps[0][1], names)
     elif isinstance(inner, ColumnTransformer) and names is not None:
         given = inner.transformers
+        if any(isinstance(key, make_column_selector) for *_, key in given):
+            frame = need_module("pandas", "make_column_selector").DataFrame(
+                columns=names, dtype=float
+            )
+            given = [
+                (*p, k(frame) if isinstance(k, make_column_selector) else k) for *p, k in given
+            ]
         inner.transformers = [(*p, column_key(k, names) if np.ndim(k) else k) for *p, k in given]
 
 

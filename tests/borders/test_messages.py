@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +17,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from milearn import Bags
-from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags, make_bags
+from milearn.datasets import (
+    BagFileError,
+    load_airr,
+    load_bag_folder,
+    load_bags,
+    make_bags,
+    save_bags,
+)
 from milearn.preprocessing import AppendBagData, InstanceTransformer
 from milearn.svm import MISVC
 
@@ -156,6 +166,149 @@ def test_a_label_in_capitals_is_no_feature(tmp_path, values):
     assert data.bag_names.tolist() == ["01", "1"]
     assert data.target.tolist() == [1, 0]
     assert data.data.sizes.tolist() == [2, 1]
+
+
+# -- bags that are none --------------------------------------------------------------------------
+
+
+def fitted(y=(0, 1, 0, 1)):
+    X = Bags.from_list([np.eye(2) + k for k in y])
+    return MISVC().fit(X, y), X
+
+
+@pytest.mark.parametrize(
+    "blocks", [["a.npy"] * 2, [r"D:\my slides\a.h5"] * 2, [Path("a")] * 2, np.array(["s/1.pt"] * 2)]
+)
+def test_a_list_of_paths(blocks):
+    for call in (Bags.from_list, fitted()[0].predict, lambda X: MISVC().fit(X, [0, 1])):
+        with pytest.raises((TypeError, ValueError), match=r"is a path .*\.load_bag_folder reads"):
+            call(blocks)
+
+
+def test_a_path():
+    with pytest.raises(TypeError, match=r"X is a path \('a.npz'\): .* milearn.datasets.load_bags"):
+        MISVC().fit(Path("a.npz"), [0, 1])
+
+
+def test_a_sentence_is_no_path():
+    with pytest.raises(ValueError, match=r"holds strings: .* Bags.from_documents"):
+        Bags.from_list(["It works.", "It does not."])
+
+
+def test_blocks_with_a_batch_axis():
+    model, X = fitted()
+    blocks = [block[np.newaxis] for block in X]
+    for call in (Bags.from_list, model.predict, lambda X: MISVC().fit(X, [0, 1, 0, 1])):
+        with pytest.raises(ValueError, match=r"Take out the first axis .* \[block\[0\] for block"):
+            call(blocks)
+    np.testing.assert_array_equal(model.predict([block[0] for block in blocks]), model.predict(X))
+    with pytest.raises(ValueError, match="Cut images into patches"):
+        Bags.from_list([np.ones((4, 4, 3))])
+
+
+@pytest.mark.parametrize("nothing", [[], (), np.array([], dtype=object)])
+def test_no_bags(nothing):
+    for call in (fitted()[0].predict, lambda X: MISVC().fit(X, [])):
+        with pytest.raises(ValueError, match="No bags were given: pass at least one"):
+            call(nothing)
+
+
+def test_a_row_is_a_bag_of_one():
+    model, X = fitted()
+    for row in X.instances:
+        np.testing.assert_array_equal(
+            model.decision_function([row]), model.decision_function([row[np.newaxis]])
+        )
+
+
+class Tensor:
+    """What milearn sees of a tensor of torch, which is no dependency of the tests."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.ndim = values, values.shape, values.ndim
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype=dtype)
+
+    def __getitem__(self, key):
+        return Tensor(self.values[key])
+
+    def __len__(self):
+        return len(self.values)
+
+
+def test_a_tensor_is_an_array():
+    model, X = fitted()
+    array = X.instances.reshape(4, 2, 2)
+    refitted = MISVC().fit(Tensor(array), [0, 1, 0, 1])
+    for given in (array, Tensor(array), [*map(Tensor, array)], X):
+        np.testing.assert_array_equal(refitted.decision_function(given), model.decision_function(X))
+    torch = pytest.importorskip("torch", reason="the stand-in above was tested")
+    np.testing.assert_array_equal(model.predict(torch.tensor(array)), model.predict(X))
+
+
+@pytest.mark.parametrize("sizes", [(1, 3, 2, 2), (2, 2, 2, 2)])
+def test_an_array_of_awkward_is_a_sequence(sizes):
+    ak = pytest.importorskip("awkward")
+    blocks = [np.full((size, 2), float(at % 2)) for at, size in enumerate(sizes)]
+    expected = MISVC().fit(blocks, [0, 1, 0, 1]).decision_function(blocks)
+    ragged = ak.Array([block.tolist() for block in blocks])
+    model = MISVC().fit(ragged, [0, 1, 0, 1])
+    for given in (ragged, [*ragged], blocks):
+        np.testing.assert_array_equal(model.decision_function(given), expected)
+    with pytest.raises(ValueError, match="Bag 0 has rows of different lengths"):
+        model.predict(ak.Array([[[1.0, 2.0], [3.0]]]))
+
+
+def test_levels_of_the_index_are_columns():
+    frame = pd.DataFrame({"bag": ["b", "b", "a"], "y": [1, 1, 0], "x": [1.0, 2.0, 3.0]})
+    X, y = Bags.from_frame(frame, "bag", label="y")
+    numbered = frame.assign(row=[7, 8, 9])
+    for given in (
+        frame.set_index("bag"),
+        frame.set_index(["bag", "y"]),
+        numbered.set_index(["bag", "row"]),
+    ):
+        same, labels = Bags.from_frame(given, "bag", label="y")
+        assert same.equals(X)
+        assert labels.tolist() == y.tolist() == [1, 0]
+
+
+# -- equal bags ----------------------------------------------------------------------------------
+
+
+def test_equals(tmp_path):
+    X = Bags.from_list(
+        [[[0.0, np.nan]], [[1.0, 2.0], [3.0, 4.0]]],
+        feature_names=["a", "b"],
+        bag_graph=np.eye(2),
+        instance_data={"name": [["p"], ["q", "r"]]},
+        bag_data={"age": [71, np.nan]},
+    )
+    save_bags(tmp_path / "bags", X, format="npy-folder")
+    mapped = load_bags(tmp_path / "bags", mmap=True).data
+    for other in (X, deepcopy(X), pickle.loads(pickle.dumps(X)), X[[0, 1]], mapped):
+        assert X.equals(other)
+        assert other.equals(X)
+    for other in (
+        X[[1, 0]],
+        X[:1],
+        X[:, ["b", "a"]],
+        X.with_bag_data({"age": [71, 64]}),
+        X.with_bag_data(None),
+        X.with_instances(X.instances, feature_names=["a", "c"]),
+        X.with_instances(X.instances.astype(np.float32)),
+        Bags(X.instances, [0, 2, 3]),
+        X.with_instances(sparse.csr_array(np.eye(3, 2))),
+        X.instances,
+        None,
+    ):
+        assert not X.equals(other)
+    texts = Bags.from_documents(["It works."])
+    assert texts.equals(Bags.from_documents(["It works."]))
+    assert not texts.equals(Bags.from_documents(["It fails."]))
+    with pytest.raises(TypeError, match=r"compare bags by X\.equals\(other\)"):
+        np.array_equal(X, X)
 
 
 # -- a step that does nothing --------------------------------------------------------------------
