@@ -43,7 +43,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncod
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._bags.container import _ADVICE
+from milearn._bags.advice import _ADVICE
 from milearn.baselines import SingleInstance
 from milearn.preprocessing import AppendBagData, BagStatistics, InstanceTransformer
 from milearn.svm import MISVC, BagSVC, CoupledMISVC

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from numbers import Integral
 from typing import Any
@@ -27,6 +28,14 @@ _DIMENSION_ADVICE = {
     ),
     3: " Cut images into patches by Bags.from_images(images, patch_size).",
 }
+_BATCH_OF_ONE = (
+    " Take out the first axis of every block: [block[0] for block in blocks]. (An image of one row "
+    "is cut into patches by Bags.from_images.)"
+)
+_PATHS = (
+    "Read the files first: milearn.datasets.load_bag_folder reads a folder with one file per bag, "
+    "load_bags a file with all bags."
+)
 
 
 # What NumPy reads as a whole. All else that has items it would take one by one.
@@ -92,9 +101,16 @@ def as_floats(values: np.ndarray, what: str) -> np.ndarray:
     if text is not None:
         problem = f"text, such as {text[:20]!r}"
     raise ValueError(
-        f"{what} holds {problem}: encode it as numbers first, {CATEGORY_ADVICE}. Bags hold text "
-        "only without numbers (Bags.from_documents)."
+        f"{what} holds {problem}: {number_advice(text)}. Bags hold text only without numbers "
+        "(Bags.from_documents)."
     )
+
+
+def number_advice(text: str | None) -> str:
+    """What makes numbers of a column with this text."""
+    if text is not None and "," in text and first_text(text.replace(",", ".", 1)) is None:
+        return "read the table by pandas.read_csv with decimal=','"
+    return f"encode it as numbers first, {CATEGORY_ADVICE}"
 
 
 def canonical_csr(matrix: Any) -> sparse.csr_array:
@@ -188,6 +204,10 @@ def frame_names(X: Any) -> list[str] | None:
 
 def canonical_block(block: Any, position: int) -> Any:
     what = f"Bag {position}"
+    is_file = isinstance(block, str) and re.search(r"\w\.\w{2,5}$", block)
+    if is_file or hasattr(block, "__fspath__"):
+        kind = ValueError if is_file else TypeError
+        raise kind(f"{what} is a path ({str(block)[:80]!r}). {_PATHS}")
     try:
         array = block if sparse.issparse(block) else as_array(block, what)
     except ValueError:
@@ -204,7 +224,7 @@ def canonical_block(block: Any, position: int) -> Any:
         )
     raise ValueError(
         f"{what} has {array.ndim} dimension(s): pass a block with one row per instance."
-        + _DIMENSION_ADVICE[min(array.ndim, 3)]
+        + (_BATCH_OF_ONE if array.shape[:-2] == (1,) else _DIMENSION_ADVICE[min(array.ndim, 3)])
     )
 
 
@@ -300,6 +320,20 @@ def nbytes(matrix: Any) -> int:
     if sparse.issparse(matrix):
         return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
     return matrix.nbytes
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two parts of bags are equal: arrays, sparse matrices, dicts of arrays, or None."""
+    if one is None or other is None:
+        return one is other
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    if sparse.issparse(one) or sparse.issparse(other):
+        same = sparse.issparse(one) and sparse.issparse(other) and one.shape == other.shape
+        parts = ("data", "indices", "indptr")
+        return same and all(is_equal(getattr(one, n), getattr(other, n)) for n in parts)
+    alike = one.dtype == other.dtype or one.dtype.kind == other.dtype.kind == "U"
+    return alike and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
 def read_only(matrix: Any) -> Any:

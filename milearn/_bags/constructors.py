@@ -609,6 +609,10 @@ default=None
             refuse_anndata(df, "The data frame")
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
         columns = bag_columns(bag_data)
+        # A level of the index of pandas is named as a column, as in its groupby.
+        levels = getattr(getattr(df, "index", None), "names", ())
+        if levels := [n for n in (bag, label) if n is not None and n in levels and n not in df]:
+            df = df.reset_index(level=levels)
         data = frame_data(df, instance_data, "instance_data")
         named = list(df.columns)
         taken = map(to_list, [*(instance_data or {}).values(), *columns.values()])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
 
+from .advice import no_array
 from .annotated import AnnotatedBags
 from .annotations import canonical_data, selected
 from .arrow import BagExports, bags_html
@@ -22,6 +22,7 @@ from .canonical import (
     canonical_offsets,
     column_key,
     frame_names,
+    is_equal,
     is_full,
     nbytes,
     read_only,
@@ -32,31 +33,6 @@ from .constructors import BagConstructors
 from .merge import BagMerging
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
-
-_ADVICE = (
-    "Bags cannot be turned into one array: apply a transformer to their instances, as in "
-    "milearn.preprocessing.InstanceTransformer(StandardScaler()), take one row per bag by "
-    "milearn.preprocessing.BagStatistics(), or use bags.instances, the matrix of all instances."
-)
-# What to do instead of functions and meta-estimators of scikit-learn that need a matrix.
-_IMPORTANCE = "use milearn.inspection.permutation_importance, which permutes features of instances."
-_RESAMPLE = "draw bags by sklearn.utils.resample(X, y), and average the scores of the fits."
-_SELECT = "rank features by milearn.inspection.permutation_importance, and pass X[:, features]."
-_INSTEAD = {"permutation_importance": _IMPORTANCE, "SequentialFeatureSelector": _SELECT}
-_INSTEAD |= dict.fromkeys(("BaggingClassifier", "BaggingRegressor"), _RESAMPLE)
-_OTHERS = ("sklearn.", "pandas.")  # whose calls are looked at for such a name
-_INSTEAD["FeatureUnion"] = "call its set_output(transform='default'), and it returns Bags."
-
-
-def _advice() -> str:
-    """What to do instead of an array, for the caller if it belongs to scikit-learn."""
-    frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OTHERS):
-        caller = type(frame.f_locals.get("self")).__name__
-        for name in {frame.f_code.co_name, caller} & _INSTEAD.keys():
-            return f"scikit-learn's {name} needs rows of a matrix: {_INSTEAD[name]}"
-        frame = frame.f_back
-    return _ADVICE
 
 
 class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
@@ -511,10 +487,49 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
             return self._changed(instances=self.instances[:, columns], feature_names=names)
         return self.with_instances(self.instances[:, columns], feature_names=names)
 
+    def equals(self, other: Any) -> bool:
+        """Whether other bags have the same content, NaN at the same places included.
+
+        Parameters
+        ----------
+        other : Bags
+            Instances, graphs, names and data are compared, with their types.
+
+        Returns
+        -------
+        bool
+            False also for an object that is not :class:`Bags`. ``==`` is True only for the same
+            object.
+
+        Examples
+        --------
+        >>> from copy import deepcopy
+        >>> from milearn import Bags
+        >>> bags = Bags.from_list([[[0.0], [1.0]], [[2.0]]])
+        >>> bags.equals(deepcopy(bags)), bags.equals(bags[:1])
+        (True, False)
+        """
+        if not isinstance(other, Bags):
+            return False
+        instances = is_equal(self.instances, other.instances)
+        return instances and all(
+            is_equal(part, other._parts[name])
+            for name, part in self._parts.items()
+            if name != "instances"
+        )
+
     # -- protocols of NumPy, pickle and scikit-learn ----------------------------------------
 
+    if not TYPE_CHECKING:  # otherwise every attribute would be known
+
+        def __getattr__(self, name: str) -> Any:
+            problem = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if hasattr(np.ndarray, name) and not name.startswith("_"):
+                problem += ": X.instances, the matrix of all instances, has it"
+            raise AttributeError(problem, name=name, obj=self)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        raise TypeError(_advice())
+        raise no_array()
 
     def __array_function__(
         self, func: Callable, types: Any, args: tuple, kwargs: dict[str, Any]
@@ -531,7 +546,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
             return self.shape
         if func is np.ndim:
             return self.ndim
-        raise TypeError(f"numpy.{func.__name__} does not take Bags. {_advice()}")
+        raise no_array(func.__name__)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: packed(part) for name, part in self._parts.items()}

@@ -48,9 +48,10 @@ _WARNED_OF_NAMES: WeakSet[Any] = WeakSet()  # estimators that have warned of fea
 def as_bags(X: Any) -> Any:
     """Return ``X`` as :class:`~milearn.Bags`, or None if it is a plain matrix.
 
-    Bags are: a ``Bags``, distributed bags, a 3-D array, and a list, tuple, series or 1-D object
-    array of 2-D blocks (arrays, nested lists, sparse matrices, data frames). Everything else is
-    left to scikit-learn's validation, which takes each row as a bag of one instance.
+    Bags are: a ``Bags``, distributed bags, a 3-D array or tensor, a ragged array of awkward, and a
+    list, tuple, series or 1-D object array of 2-D blocks (arrays, nested lists, sparse matrices,
+    data frames). Everything else is left to scikit-learn's validation, which takes each row as a
+    bag of one instance.
 
     .. versionadded:: 0.1.0
 
@@ -85,14 +86,18 @@ def as_bags(X: Any) -> Any:
     """
     if isinstance(X, Bags):
         return X
-    if isinstance(X, (str, bytes)):
+    if isinstance(X, (str, bytes)) or hasattr(X, "__fspath__"):
+        kind = "path" if hasattr(X, "__fspath__") else "string"
         raise TypeError(
-            f"X is a string ({str(X)[:40]!r}): pass bags; to read them from a file use "
+            f"X is a {kind} ({str(X)[:40]!r}): pass bags; to read them from a file use "
             "milearn.datasets.load_bags."
         )
     check_array_like(X, "X")
     if sparse.issparse(X) or hasattr(X, "columns"):
         return None
+    if not isinstance(X, np.ndarray) and getattr(X, "ndim", 0) > 2:
+        # A tensor has a shape; an array of awkward has none, as its bags may differ in size.
+        X = np.asarray(X) if hasattr(X, "shape") else list(X)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     if isinstance(X, np.ndarray) and X.ndim == 3:
@@ -101,10 +106,10 @@ def as_bags(X: Any) -> Any:
         return Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
     if isinstance(X, np.ndarray) and X.ndim > 3:
         return Bags.from_list(X)  # its error has advice for pictures
-    if isinstance(X, np.ndarray) and X.dtype != object:
+    if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
         return None
     sequence = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim == 1)
-    if sequence and not _are_rows(X):
+    if sequence and not (len(X) and _are_rows(X)):
         return Bags.from_list(X)
     return None
 
@@ -182,7 +187,7 @@ def _are_rows(X: Any) -> bool:
     lengths = set()
     for block in X:
         depth = _depth(block)
-        if depth > 1 or isinstance(block, (str, bytes)):
+        if depth > 1 or isinstance(block, (str, bytes)) or hasattr(block, "__fspath__"):
             return False
         if depth == 1:
             lengths.add(len(block))
@@ -190,9 +195,9 @@ def _are_rows(X: Any) -> bool:
 
 
 def _depth(block: Any) -> int:
-    shape = getattr(block, "shape", None)
-    if shape is not None:
-        return len(shape)
+    # Arrays of awkward have no shape, and frames of polars no ndim.
+    if hasattr(block, "ndim") or hasattr(block, "shape"):
+        return block.ndim if hasattr(block, "ndim") else len(block.shape)
     if isinstance(block, (list, tuple)):
         return 1 + (_depth(block[0]) if len(block) else 0)
     return 0

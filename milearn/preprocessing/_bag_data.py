@@ -286,7 +286,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
         bags = validate_bags(self, X, dtype=STORED_FLOATS)
         self._values(bags, learn=True)
         self.transformer_ = None
-        if self.transformer is not None and self.columns_:
+        if self.columns_ and not (self.transformer is None or self.transformer == "passthrough"):
             self.transformer_ = clone(self.transformer).fit(self._table(bags), y)
         return self
 

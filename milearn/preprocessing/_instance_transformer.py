@@ -12,10 +12,16 @@ import numpy as np
 from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    QuantileTransformer,
+    StandardScaler,
+)
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRequest,
@@ -27,6 +33,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._bags import Bags
+from .._bags.arrow import need_module
 from .._bags.blocks import Block
 from .._bags.canonical import check_choice, column_key
 from .._bags.distinct import instance_ranks
@@ -242,9 +249,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
     Parameters
     ----------
-    transformer : transformer, default=None
+    transformer : transformer, "standard", "passthrough" or None, default="standard"
         Any scikit-learn transformer with ``fit`` and ``transform`` that returns one row for each
-        row. It is cloned. By default, it is :class:`~sklearn.preprocessing.StandardScaler`.
+        row. It is cloned. "standard" is :class:`~sklearn.preprocessing.StandardScaler`;
+        "passthrough" and None change nothing, as in a :class:`~sklearn.pipeline.Pipeline`.
+
+        .. versionchanged:: 0.4.0
+            None was StandardScaler.
 
     Attributes
     ----------
@@ -305,7 +316,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
     transformer_: Any
 
-    def __init__(self, transformer: Any = None) -> None:
+    def __init__(self, transformer: Any = "standard") -> None:
         self.transformer = transformer
 
     @inner_matrices
@@ -338,7 +349,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         if not (hasattr(inner, "fit") and hasattr(inner, "transform")) or isinstance(inner, type):
             raise TypeError(
                 f"transformer={inner!r} is not a transformer: pass an instance with fit and "
-                "transform, such as StandardScaler()."
+                "transform, such as StandardScaler(), 'standard' or 'passthrough'."
             )
         bags = validate_bags(
             self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite(), accept_text=True
@@ -349,7 +360,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
                 f"{name} needs text, and the instances are numbers: create bags of text by "
                 "Bags.from_documents."
             )
-        if bags.is_remote:
+        if bags.is_remote and not _is_identity(inner):
             if not hasattr(inner, "partial_fit"):
                 raise TypeError(
                     f"{name} has no partial_fit, so that it cannot be fitted on distributed bags: "
@@ -369,6 +380,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             labels = np.atleast_1d(np.asarray(y))
             check_n_labels(labels, bags)
             labels = labels[bags.bag_index]
+        if _is_identity(inner):
+            self.transformer_ = inner
+            return self
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
         _use_positions(fitted, bags.feature_names)
@@ -451,7 +465,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         return tags
 
     def _inner(self) -> Any:
-        return StandardScaler() if self.transformer is None else self.transformer
+        if self.transformer is None or self.transformer == "passthrough":
+            return FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
+        return StandardScaler() if self.transformer == "standard" else self.transformer
 
     def _finite(self) -> bool | str:
         return finite_of(self._inner())
@@ -469,6 +485,8 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             ensure_all_finite=self._finite(),
             accept_text=True,
         )
+        if _is_identity(self.transformer_):
+            return bags
         if bags.is_remote:
             return bags.transformed(_transformed, self)
         named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
@@ -491,6 +509,10 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         for block in blocks:
             out[block.rows] = self._apply(block.instances)
         return out
+
+
+def _is_identity(inner: Any) -> bool:
+    return isinstance(inner, FunctionTransformer) and inner.func is None
 
 
 def _transformed(bags: Bags, transformer: InstanceTransformer) -> Bags:
@@ -517,6 +539,13 @@ def _use_positions(inner: Any, names: np.ndarray | None) -> None:
         _use_positions(inner.steps[0][1], names)
     elif isinstance(inner, ColumnTransformer) and names is not None:
         given = inner.transformers
+        if any(isinstance(key, make_column_selector) for *_, key in given):
+            frame = need_module("pandas", "make_column_selector").DataFrame(
+                columns=names, dtype=float
+            )
+            given = [
+                (*p, k(frame) if isinstance(k, make_column_selector) else k) for *p, k in given
+            ]
         inner.transformers = [(*p, column_key(k, names) if np.ndim(k) else k) for *p, k in given]
 
 

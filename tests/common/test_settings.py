@@ -27,6 +27,8 @@ SETTINGS: dict[str, list[dict]] = {
     "InstanceTransformer": [
         {"transformer": MaxAbsScaler()},
         {"transformer": StandardScaler(with_mean=False)},
+        {"transformer": "passthrough"},
+        {"transformer": None},
     ],
     "BagStatistics": [
         {"statistics": ("mean", "std", "sum", "count")},

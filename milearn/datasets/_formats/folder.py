@@ -27,7 +27,7 @@ from .._errors import BagFileError, ContentError, file_name_in_errors
 from .npy_folder import new_folder, read_npy_folder, write_arrays
 from .record import BagRecord, column_of, encode_labels, float_type, make_bags_of, npz_header
 from .table import as_frame, read_frame
-from .text import check_column, is_gap, quoted_names
+from .text import check_column, header_advice, is_gap, known_column, likely_cause, quoted_names
 
 # Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id repertoire_id slide_id slide filename file image_id name id"
@@ -197,13 +197,16 @@ def rows_of_bags(
     rows: dict[str, BagRow] = {}
     problems: list[tuple[str, str]] = []
     known = set(names)
+    left = [*known.difference(bags)]
     for at, bag in enumerate(bags):
         if bag is None:
             problems.append((f"row {at + 1} of the table", "it names no bag"))
         elif bag in rows:
             problems.append((bag, "the table has two rows for it"))
         elif bag not in known:
-            problems.append((bag, "there is no file for this row of the table"))
+            cause = likely_cause([bag], left) if len(problems) < _SHOWN else ""
+            what = "there is no file for this row of the table"
+            problems.append((bag, f"{what}; {cause}" if cause else what))
         else:
             rows[bag] = BagRow({}, {name: cells[at] for name, cells in columns.items()})
             for part, column in chosen.items():
@@ -255,7 +258,7 @@ def _frame_of_file(path: Path, asked: dict[str, Any]) -> Any:
 
 def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
     if asked is None:
-        return next((name for name in _COLUMNS[part] if name in columns), None)
+        return known_column(_COLUMNS[part], list(columns), part)
     if part == "label" and not isinstance(asked, str):
         if len(asked) != 2:
             raise ContentError(
@@ -272,22 +275,30 @@ def _bag_of_each_row(
 ) -> list[str | None]:
     """The bag of each row, from the column that contains most names of files."""
     asked = asked if asked is None else _chosen(columns, "bag", asked)
-    candidates = [name for name in _COLUMNS["bag"] if name in columns] if asked is None else [asked]
+    every = [known_column([name], list(columns), "bag") for name in _COLUMNS["bag"]]
+    candidates = [name for name in every if name is not None] if asked is None else [asked]
     if not candidates:
         raise ContentError(
             f"no column among {quoted_names(list(columns))} is known to name the bags; name it "
-            "with bag=."
+            f"with bag=.{header_advice(list(columns))}"
         )
     known = set(names)
     found = [[_bag_name(value, known) for value in columns[name]] for name in candidates]
     hits = [len(known.intersection(column)) for column in found]
     if not max(hits):
+        values = [[name for name in column if name] for column in found]
+        shown = [f"{name!r} ({_two(some)})" for name, some in zip(candidates, values, strict=True)]
+        cause = likely_cause([name for some in values for name in some[:_SHOWN]], names)
         raise ContentError(
-            f"no value of {' or '.join(map(repr, candidates))} is the name of a file "
-            f"({', '.join(map(repr, list(names)[:3]))}, ...); name the column of the bags with "
-            "bag=."
+            f"no value of {' or '.join(shown)} is the name of a file ({_two(names)}); "
+            + (cause or "name the column of the bags with bag=")
+            + "."
         )
     return found[hits.index(max(hits))]
+
+
+def _two(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:2])) + (", ..." if len(names) > 2 else "")
 
 
 def _bag_name(value: Any, known: set[str]) -> str | None:
@@ -297,8 +308,9 @@ def _bag_name(value: Any, known: set[str]) -> str | None:
     # pandas reads a column of integers with a missing value as floats.
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     text = text.strip()
-    # A compressed file has two suffixes.
-    shorter = (text, Path(text).name, Path(text).stem, Path(Path(text).stem).stem)
+    # A path of Windows or of Linux. A compressed file has two suffixes.
+    path = Path(text.replace("\\", "/"))
+    shorter = (text, path.name, path.stem, Path(path.stem).stem)
     return next((name for name in shorter if name in known), text)
 
 
@@ -475,11 +487,11 @@ def load_bag_folder(
     bag, label, group, split : str, default=None
         Columns of the table: the bag, which is the name of its file with or without suffix; its
         label; the group that splitters keep together, such as a patient; the published part. When
-        None they are recognised by their names: ``bag``, ``bag_name``, ``slide_id``, ...;
-        ``label``, ``bag_label``, ``target``; ``group``, ``case_id``, ``patient_id``, ``patient``,
-        ...; ``split``. A tuple of two columns for ``label``, whether the event was observed (0 or
-        1, true or false, yes or no) and the time, makes outcomes of survival analysis, see
-        :func:`milearn.survival.survival_outcomes`.
+        None they are recognised by their names, in any case and also with spaces (``Slide ID``):
+        ``bag``, ``bag_name``, ``slide_id``, ...; ``label``, ``bag_label``, ``target``; ``group``,
+        ``case_id``, ``patient_id``, ``patient``, ...; ``split``. A tuple of two columns for
+        ``label``, whether the event was observed (0 or 1, true or false, yes or no) and the time,
+        makes outcomes of survival analysis, see :func:`milearn.survival.survival_outcomes`.
     bag_data : sequence of str, default=None
         Further columns of the table, such as age or site, which become ``data.bag_data``. An empty
         cell is NaN in a column of numbers.

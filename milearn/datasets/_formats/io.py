@@ -197,8 +197,8 @@ def load_bags(
         CSR instances (True), dense instances (False), or as stored in the file (None).
     bag, label, instance, instance_label : str, default=None
         For csv, tsv and parquet: names of the columns with the bag, its label, the name of the
-        instance and its label. The default is the name of the parameter; all except ``bag`` may be
-        absent.
+        instance and its label. The default is the name of the parameter, in any case, such as
+        ``Label``; all except ``bag`` may be absent.
     bag_data : sequence of str, default=None
         For csv, tsv and parquet: names of columns that are constant within each bag and become
         ``data.bag_data`` instead of features. Columns whose names start with ``bag_data:``, as

@@ -9,11 +9,18 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._bags.arrow import need_module
-from ..._bags.canonical import frame_column
+from ..._bags.canonical import frame_column, number_advice
 from ..._bags.constructors import bags_of_texts
 from .._errors import ContentError
 from .record import BagRecord, column_of, group_rows, make_bags_of
-from .text import check_column, check_values, quoted_names
+from .text import (
+    check_column,
+    check_values,
+    header_advice,
+    known_column,
+    plain_name,
+    quoted_names,
+)
 
 # Columns of instances that are no features, and their fields.
 _PARTS = {"instance": "instance_names", "instance_label": "instance_labels"}
@@ -25,16 +32,20 @@ _OF_BAGS = "bag_data:"
 
 
 def read_frame(path: Path, kind: str, delimiter: str, names: Sequence[str]) -> Any:
-    """A table as a frame of pandas; in CSV the columns ``names`` are texts, such as "007"."""
+    """A table as a frame of pandas; in CSV the columns ``names`` are texts, such as "007".
+
+    ``names`` are names of columns, or what :func:`plain_name` makes of them.
+    """
     pandas = need_module("pandas", str(path))
     if kind == "parquet":
         need_module("pyarrow", str(path))
         return as_frame(pandas.read_parquet(path))
     version = tuple(map(int, pandas.__version__.split(".")[:2]))
+    header = pandas.read_csv(path, sep=delimiter, nrows=0, skipinitialspace=True).columns
     frame = pandas.read_csv(
         path,
         sep=delimiter,
-        dtype=dict.fromkeys(names, str),
+        dtype={name: str for name in header if {name, plain_name(name)}.intersection(names)},
         # "None" and "NA" may be classes.
         keep_default_na=False,
         na_values=["", "?", "nan", "NaN"],
@@ -46,6 +57,7 @@ def read_frame(path: Path, kind: str, delimiter: str, names: Sequence[str]) -> A
     if not isinstance(frame.index, pandas.RangeIndex):
         raise ContentError(
             "the rows have more columns than the header; check the delimiter (delimiter=)."
+            + header_advice(list(frame.columns))
         )
     # Programs for spreadsheets leave rows of delimiters behind.
     return frame.dropna(how="all")
@@ -69,6 +81,8 @@ def read_table(
     names = {part: options.get(part, part) for part in ("bag", "label", *_PARTS)}
     frame = read_frame(path, kind, delimiter, [names["bag"], names["instance"]])
     columns = list(frame.columns)
+    for part in names.keys() - options.keys():
+        names[part] = known_column([part], columns, part) or part
     check_column(names["bag"], "bag", columns, "; name the column that holds it with bag=")
     for part, name in (*options.items(), *(("bag_data", name) for name in of_bags)):
         check_column(name, part, columns)
@@ -122,7 +136,7 @@ def _feature(frame: Any, name: str) -> np.ndarray:
     for row in np.flatnonzero(numbers.isna() & column.notna())[:1]:
         raise ContentError(
             f"row {column.index[row] + 1}, column {name!r}: {column.iloc[row]!r} is not a number; "
-            "correct it, or encode the column before reading."
+            f"correct it, or {number_advice(str(column.iloc[row]))}."
         )
     return np.asarray(make_bags_of(frame_column, frame, name))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,62 @@ def check_column(name: Any, part: str, columns: Sequence[str], advice: str = "")
     if name not in columns:
         raise ContentError(
             f"there is no column {name!r} for {part}= among {quoted_names(columns)}{advice}."
+            + header_advice(columns)
         )
+
+
+def plain_name(column: str) -> str:
+    """The name of a column in lower case, with _ for spaces, dots and the like."""
+    return re.sub(r"\W+", "_", column.strip()).lower()
+
+
+def known_column(names: Sequence[str], columns: Sequence[str], part: str) -> str | None:
+    """The column of the first of the names, exactly, or else as :func:`plain_name` writes it."""
+    if exact := [name for name in names if name in columns]:
+        return exact[0]
+    for name in names:
+        found = [column for column in columns if plain_name(column) == name]
+        if len(found) > 1:
+            raise ContentError(f"{quoted_names(found)} may be {name!r}; choose one with {part}=.")
+        if found:
+            return found[0]
+    return None
+
+
+def header_advice(columns: Sequence[str]) -> str:
+    """What may be wrong with the header of a table without an expected column."""
+    if mark := next((mark for mark in ";\t|" if any(mark in str(name) for name in columns)), None):
+        return (
+            f" The columns are divided by {mark!r}: pass delimiter={mark!r} to load_bags, or the "
+            f"frame of pandas.read_csv(path, sep={mark!r}), with decimal=',' if it is Excel's."
+        )
+    if any(re.fullmatch(r"-?\d*\.?\d+(e[+-]?\d+)?(\.\d+)?", str(name)) for name in columns):
+        return " The first line seems to hold values: put a line of names of columns above it."
+    return ""
+
+
+# What two names of a bag may differ in, and what is equal then.
+_DIFFERENCES: dict[str, Callable[[str], str]] = {
+    "leading zeros, which are lost in numbers: read the column as text, with dtype=str": (
+        lambda name: name.lstrip("0")
+    ),
+    "upper and lower case": str.casefold,
+    "spaces or punctuation": lambda name: re.sub(r"[\W_]+", "", name.casefold()),
+}
+
+
+def likely_cause(names: Sequence[str], others: Sequence[str]) -> str:
+    """In which way a name and one of the others differ, if it is a usual one, as a sentence."""
+    for what, key in _DIFFERENCES.items():
+        known = {key(other): other for other in others}
+        for name in names:
+            if key(name) in known:
+                return f"{name!r} and {known[key(name)]!r} differ only in {what}"
+    for one, other in product(names, others):
+        short, long = sorted((one, other), key=len)
+        if long.startswith(short) and (len(short) > 7 or not long[len(short) :][:1].isalnum()):
+            return f"{short!r} is the beginning of {long!r}: give both the whole name"
+    return ""
 
 
 def check_values(values: np.ndarray, missing: str, place: Callable[[int], str]) -> None:

@@ -256,7 +256,7 @@ def test_the_column_that_names_most_files_is_the_bag(tmp_path):
     ("table", "options", "error", "match"),
     [
         ({"x": ["a"]}, {}, BagFileError, "name it with bag="),
-        ({"bag": ["z"]}, {}, BagFileError, r"no value of 'bag' is the name of a file \('a', \."),
+        ({"bag": ["z"]}, {}, BagFileError, r"value of 'bag' \('z'\) is the name of a file \('a'\)"),
         ({"bag": ["a"]}, {"label": "y"}, BagFileError, "no column 'y' for label= among 'bag'"),
         ({"bag": ["a"]}, {"bag": "y"}, BagFileError, "no column 'y' for bag= among 'bag'"),
         ({"bag": ["a"]}, {"bag_data": ["y"]}, BagFileError, "no column 'y' for bag_data= among"),
