@@ -110,11 +110,9 @@ def _gaussians(of_any_kind: Callable, gamma: float, left: Any, right: Any) -> np
     return np.asarray(np.exp(values, out=values))
 
 
-def _of_writable(function: Callable, left: Any, right: Any) -> np.ndarray:
+def _of_writable(function: Callable, *sides: Any) -> np.ndarray:
     """Values of a compiled kernel that does not accept read-only arrays, such as those of Bags."""
-    rows = (
-        np.require(X, requirements="W") if isinstance(X, np.ndarray) else X for X in (left, right)
-    )
+    rows = (np.require(X, requirements="W") if isinstance(X, np.ndarray) else X for X in sides)
     return np.asarray(function(*rows))
 
 
