@@ -17,6 +17,7 @@ from sklearn.utils import gen_batches
 
 from .blocks import Block
 from .container import Bags
+from .segments import group_by_id
 from .types import Matrix
 
 # Significant digits by which rows are ranked.
@@ -131,15 +132,6 @@ def _block_fingerprints(block: Block) -> tuple[slice, np.ndarray]:
     return block.bags, np.add.reduceat(_mixed(hashes + _GOLDEN), block.offsets[:-1])
 
 
-def distinct_rows(fingerprints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the first bag of each kind, in order, and the number of the kind of each bag."""
-    _, first, inverse = np.unique(fingerprints, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[inverse]
-
-
 @dataclass(frozen=True)
 class MergedBags:
     """Training bags that differ in their contents, target or group."""
@@ -196,13 +188,13 @@ def merge_bags(
         back = np.argsort(kept)
         kept, summed, order = kept[back], summed[back], np.argsort(back)
     positions = used[kept]
-    first, inverse = distinct_rows(marks[kept])
+    _, inverse, by_mark, ends = group_by_id(marks[kept].tolist())
     return MergedBags(
         bags=bags[positions],
         positions=positions,
         weights=summed,
         order=order,
-        distinct_positions=first,
+        distinct_positions=by_mark[ends[:-1]],
         inverse=inverse,
         groups=None if groups is None else group_codes[kept],
     )

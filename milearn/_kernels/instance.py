@@ -110,13 +110,10 @@ def _gaussians(of_any_kind: Callable, gamma: float, left: Any, right: Any) -> np
     return np.asarray(np.exp(values, out=values))
 
 
-def _of_writable(function: Callable, left: Any, right: Any) -> np.ndarray:
+def _of_writable(function: Callable, *sides: Any) -> np.ndarray:
     """Values of a compiled kernel that does not accept read-only arrays, such as those of Bags."""
-    return np.asarray(function(_writable(left), _writable(right)))
-
-
-def _writable(rows: Any) -> Any:
-    return np.require(rows, requirements="W") if isinstance(rows, np.ndarray) else rows
+    rows = (np.require(X, requirements="W") if isinstance(X, np.ndarray) else X for X in sides)
+    return np.asarray(function(*rows))
 
 
 def _are_plain(*matrices: Any) -> bool:
