@@ -15,6 +15,7 @@ from ._bags.segments import segment_argmax, segment_max
 from ._fit.validation import (
     STORED_FLOATS,
     encoded_classes,
+    in_order,
     validate_bags,
     warn_of_matrix,
     warn_of_unnamed_positive,
@@ -219,6 +220,7 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
     """
 
     classes_: np.ndarray
+    score = in_order(ClassifierMixin.score)
 
     @over_blocks()
     def decision_function(self, X: Any) -> np.ndarray:
@@ -389,6 +391,8 @@ class BagRegressor(RegressorMixin, BagValues):
     >>> FirstFeature().fit(X, y).score(X, y) < 1.0
     True
     """
+
+    score = in_order(RegressorMixin.score)
 
 
 class BagClusterer(ClusterMixin, BagEstimator):

@@ -11,6 +11,7 @@ from .annotations import bag_columns, canonical_data, frame_data
 from .arrow import need_module
 from .canonical import check_columns, frame_names
 from .constructors import label_of_bags, with_extras
+from .names import check_indices
 
 # The array of instance_data with the rows of the cells in AnnData.
 _ROWS = "row"
@@ -173,6 +174,7 @@ class AnnotatedBags:
                 fits = bool((np.asarray(adata.obs[name])[at] == values[bags.bag_index]).all())
         if not fits:
             raise ValueError("The cells of adata are not those of the bags: pass the same adata.")
+        check_indices(bag_data, bags.names)
         per_bag = {**bags.bag_data, **canonical_data(bag_data, len(bags), "bag_data", "bag")}
         columns = {}
         for name, values in canonical_data(instance_data, bags.n_instances).items():
@@ -183,7 +185,7 @@ class AnnotatedBags:
         table = need_module("pandas", "Bags.to_anndata").DataFrame(
             {name: values for name, values in per_bag.items() if values.ndim == 1}
         )
-        table.index = table.index.astype(str)
+        table.index = (table.index if bags.names is None else bags.names).astype(str)
         adata.uns[key] = table
         for name, values in columns.items():
             (adata.obs if values.ndim == 1 else adata.obsm)[f"{key}_{name}"] = values

@@ -114,10 +114,11 @@ def frame_data(df: Any, columns: Any, kind: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-# -- annotations of bags: two graphs and two mappings of arrays ------------------------------------
+# -- annotations of bags: names, two graphs and two mappings of arrays -----------------------------
 
 # Those of bags without any, and all their names.
 NO_ANNOTATIONS: dict[str, Any] = {
+    "names": None,
     "bag_graph": None,
     "instance_graph": None,
     "instance_data": {},
@@ -127,7 +128,9 @@ NO_ANNOTATIONS: dict[str, Any] = {
 
 def selected(annotations: Mapping[str, Any], bags: Any, rows: Any) -> dict[str, Any]:
     """The annotations of some bags, which have these rows of the instances."""
+    names = annotations["names"]
     return {
+        "names": None if names is None else names[bags],
         "bag_graph": between(annotations["bag_graph"], bags),
         "instance_graph": between(annotations["instance_graph"], rows),
         "instance_data": taken_rows(annotations["instance_data"], rows),
@@ -138,7 +141,9 @@ def selected(annotations: Mapping[str, Any], bags: Any, rows: Any) -> dict[str, 
 def joined(parts: Sequence[Any]) -> dict[str, Any]:
     """The annotations of the bags of several containers, one after the other."""
     n_bags, n_instances = [len(part) for part in parts], [part.n_instances for part in parts]
+    named = all(part.names is not None for part in parts)
     return {
+        "names": np.concatenate([part.names for part in parts]) if named else None,
         "bag_graph": _block_diagonal([part.bag_graph for part in parts], n_bags),
         "instance_graph": _block_diagonal([part.instance_graph for part in parts], n_instances),
         "instance_data": _joined_data([part.instance_data for part in parts], "instance_data"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .canonical import CATEGORY_ADVICE, check_choice, check_columns, is_missing, to_list
+from .names import check_index
 from .segments import offsets_of
 
 # Key of the names of features in the metadata of a schema.
@@ -82,6 +83,7 @@ def read_nested(
         for field in table.schema:
             if field.name not in known:
                 (lists if _holds_lists(field.type) else plain)[field.name] = field.name
+        bag = "bag" if bag is None and "bag" in table.column_names else bag
         instance_data, bag_data = lists, plain if bag_data is None else bag_data
     of_bags, of_instances = bag_data or {}, instance_data or {}
     scalars = [name for name in (bag, label, *of_bags.values()) if name is not None]
@@ -134,6 +136,7 @@ def read_nested(
         "instances": _side_by_side(matrices),
         "offsets": offsets_of(sizes[0]),
         "feature_names": feature_names,
+        "names": None if bag is None else ids,
         "instance_data": {
             name: _side_by_side([_instances(table, column) for column in chosen])
             if isinstance(chosen, (list, tuple))
@@ -200,6 +203,7 @@ def _dense(bags: Any, what: str) -> np.ndarray:
 
 
 def _per_bag(bags: Any, values: Any, name: str) -> np.ndarray:
+    check_index(values, bags.names, name)
     array = np.asarray(values)
     if array.shape != (len(bags),):
         raise ValueError(f"{name} has shape {array.shape}: give one entry for {len(bags)} bags.")
@@ -256,7 +260,7 @@ class BagExports:
         bag : str, default="bag"
             Name of the first column, which contains the bag of each row.
         ids : array-like of shape (n_bags,), default=None
-            Identifiers of the bags; by default, 0, 1, ...
+            Identifiers of the bags; by default, their names, or else 0, 1, ...
         y : array-like of shape (n_bags,), default=None
             Labels of the bags, repeated for their rows in the column ``label``.
 
@@ -295,6 +299,7 @@ class BagExports:
         names = bags.feature_names
         if names is None:
             names = [f"x{column}" for column in range(bags.shape[1])]
+        ids = bags.names if ids is None else ids
         keys = _per_bag(bags, np.arange(len(bags)) if ids is None else ids, "ids")
         frames = [_frame(pandas, bag, keys[index], "ids")]
         if y is not None:
@@ -316,7 +321,7 @@ class BagExports:
         y : array-like of shape (n_bags,), default=None
             Labels of the bags, the column ``label``.
         ids : array-like of shape (n_bags,), default=None
-            Identifiers of the bags, the column ``bag``.
+            Identifiers of the bags, the column ``bag``; by default, their names if they have any.
 
         Returns
         -------

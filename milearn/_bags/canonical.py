@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -163,7 +163,7 @@ def canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
     return values
 
 
-def empty_bag(position: int) -> str:
+def empty_bag(position: Any) -> str:
     return f"Bag {position} is empty: every bag needs at least one instance; remove it."
 
 
@@ -202,7 +202,7 @@ def frame_names(X: Any) -> list[str] | None:
     return names if all(isinstance(name, str) for name in names) else None
 
 
-def canonical_block(block: Any, position: int) -> Any:
+def canonical_block(block: Any, position: Any) -> Any:
     what = f"Bag {position}"
     is_file = isinstance(block, str) and re.search(r"\w\.\w{2,5}$", block)
     if is_file or hasattr(block, "__fspath__"):
@@ -226,6 +226,18 @@ def canonical_block(block: Any, position: int) -> Any:
         f"{what} has {array.ndim} dimension(s): pass a block with one row per instance."
         + (_BATCH_OF_ONE if array.shape[:-2] == (1,) else _DIMENSION_ADVICE[min(array.ndim, 3)])
     )
+
+
+def keys_of(items: Any) -> list[Any] | None:
+    """The names of the bags of a mapping; None for other collections."""
+    return list(items) if isinstance(items, Mapping) else None
+
+
+def numbered(items: Any) -> Iterator[tuple[Any, Any]]:
+    """Position and item of a collection; of a mapping, the name as it is in messages."""
+    if isinstance(items, Mapping):
+        return ((repr(name), item) for name, item in items.items())
+    return enumerate(items)
 
 
 def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
@@ -357,39 +369,43 @@ def stack_matrices(matrices: Sequence[Any]) -> Any:
     return np.concatenate(matrices, axis=0)
 
 
-def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | None]:
+def stack_blocks(
+    blocks: Iterable[tuple[Any, Any]],
+) -> tuple[Any, np.ndarray, list[str] | None]:
     """The matrix of all blocks, the offsets of the bags, and the columns of data frames.
+
+    The blocks are those of :func:`numbered`.
 
     Raises
     ------
     ValueError
         See :meth:`milearn.Bags.from_list`.
     """
-    arrays = []
+    arrays: dict[Any, Any] = {}
     columns: list[str] | None = None
-    for position, block in enumerate(blocks):
-        arrays.append(canonical_block(block, position))
+    for position, block in blocks:
         names = frame_names(block)
-        if position == 0:
-            columns = names
+        if not arrays:
+            first, columns = position, names
         elif names is not None and names != columns:
             raise ValueError(
-                f"Bag {position} has other columns than bag 0: give all bags the same "
+                f"Bag {position} has other columns than bag {first}: give all bags the same "
                 "columns in the same order."
             )
+        arrays[position] = canonical_block(block, position)
     if not arrays:
         raise ValueError(
             "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, "
             "n_features)), [0]) for a container without bags."
         )
-    widths = [array.shape[1] for array in arrays]
-    for position, width in enumerate(widths):
-        if width != widths[0]:
+    stacked, width = [*arrays.values()], arrays[first].shape[1]
+    for position, array in arrays.items():
+        if array.shape[1] != width:
             raise ValueError(
-                f"Bag {position} has {width} features but bag 0 has {widths[0]}: every bag "
-                f"must have the same features.{_series_advice(arrays)}"
+                f"Bag {position} has {array.shape[1]} features but bag {first} has {width}: every "
+                f"bag must have the same features.{_series_advice(stacked)}"
             )
-    return stack_matrices(arrays), offsets_of([array.shape[0] for array in arrays]), columns
+    return stack_matrices(stacked), offsets_of([array.shape[0] for array in stacked]), columns
 
 
 def stack_features(matrices: Sequence[Any]) -> Any:

@@ -32,6 +32,8 @@ from .canonical import (
     frame_names,
     id_array,
     is_missing,
+    keys_of,
+    numbered,
     refuse_anndata,
     stack_blocks,
     stack_matrices,
@@ -106,14 +108,15 @@ class RawConstructors:
         """
         step = length if step is None else step
         check_positive(length=length, step=step)
-        series = [_channels_and_time(values, at, channels_last) for at, values in enumerate(X)]
-        if not series:
+        named = {at: _channels_and_time(each, at, channels_last) for at, each in numbered(X)}
+        if not named:
             raise ValueError("No series were given: pass at least one.")
+        series, first = [*named.values()], next(iter(named))
         channels = series[0].shape[0]
-        for position, values in enumerate(series):
+        for position, values in named.items():
             if values.shape[0] != channels:
                 raise ValueError(
-                    f"Series {position} has {values.shape[0]} channels but series 0 has "
+                    f"Series {position} has {values.shape[0]} channels but series {first} has "
                     f"{channels}: every series must have the same channels."
                 )
             if values.shape[1] < length:
@@ -131,7 +134,8 @@ class RawConstructors:
             cut = np.lib.stride_tricks.sliding_window_view(values, length, axis=1)[:, ::step]
             rows = windows[offsets[at] : offsets[at + 1]]
             rows.reshape(len(rows), channels, length)[...] = cut.transpose(1, 0, 2)
-        return cls(windows, offsets, instance_data={"start": np.concatenate(starts)})
+        data = {"start": np.concatenate(starts)}
+        return cls(windows, offsets, instance_data=data, names=keys_of(X))
 
     @classmethod
     def from_images(
@@ -197,15 +201,15 @@ class RawConstructors:
         height, width = patch_size if isinstance(patch_size, (list, tuple)) else [patch_size] * 2
         down, right = step if isinstance(step, (list, tuple)) else [step] * 2
         blocks, corners, first = [], [], None
-        for position, image in enumerate(images):
+        for position, image in numbered(images):
             pixels = _pixels(image, position, (height, width))
             channels = pixels.shape[2:]
             if first is None:
-                first = channels
-            elif channels != first:
+                first, its_channels = position, channels
+            elif channels != its_channels:
                 raise ValueError(
-                    f"Image {position} has {_named(channels)} but image 0 has {_named(first)}: "
-                    "convert all images to the same channels."
+                    f"Image {position} has {_named(channels)} but image {first} has "
+                    f"{_named(its_channels)}: convert all images to the same channels."
                 )
             windows = np.lib.stride_tricks.sliding_window_view(pixels, (height, width), axis=(0, 1))
             windows = windows[::down, ::right]
@@ -213,14 +217,14 @@ class RawConstructors:
             if channels:
                 windows = np.moveaxis(windows, 2, -1)
             patches = windows.reshape(rows * columns, height, width, *channels)
-            blocks.append(_features_of(patches, features, position))
+            blocks.append((position, _features_of(patches, features, position)))
             column, row = np.meshgrid(np.arange(columns) * right, np.arange(rows) * down)
             corners.append(np.column_stack([column.ravel(), row.ravel()]))
         if not blocks:
             raise ValueError("No images were given: pass at least one.")
         stacked, offsets, names = stack_blocks(blocks)
         data = {"coords": np.concatenate(corners)}
-        return cls(stacked, offsets, feature_names=names, instance_data=data)
+        return cls(stacked, offsets, feature_names=names, instance_data=data, names=keys_of(images))
 
     @classmethod
     def from_documents(
@@ -298,7 +302,7 @@ class RawConstructors:
         texts: list[str] = []
         starts: list[int] = []
         ends = [0]
-        for position, document in enumerate(documents):
+        for position, document in numbered(documents):
             for start, part in _parts(document, position, split):
                 texts.append(str(part.strip()))
                 starts.append(start + len(part) - len(part.lstrip()))
@@ -312,8 +316,8 @@ class RawConstructors:
         kept = np.array(texts, dtype=object) != ""
         offsets = offsets_of(np.add.reduceat(kept, ends[:-1], dtype=np.intp))
         texts, data = [text for text in texts if text], taken_rows(data, kept)
-        rows, names = np.zeros((len(texts), 1)), ["text"]
-        return bags_of_texts(cls(rows, offsets, feature_names=names, instance_data=data), texts)
+        parts = {"feature_names": ["text"], "instance_data": data, "names": keys_of(documents)}
+        return bags_of_texts(cls(np.zeros((len(texts), 1)), offsets, **parts), texts)
 
 
 # -- time series ---------------------------------------------------------------------------------
@@ -332,7 +336,7 @@ def _numbers_of(item: Any, what: str, dimensions: tuple[int, ...], shapes: str) 
     return array if array.dtype.kind in "biuf" else as_floats(array, what)
 
 
-def _channels_and_time(values: Any, position: int, channels_last: bool) -> np.ndarray:
+def _channels_and_time(values: Any, position: Any, channels_last: bool) -> np.ndarray:
     shapes = "(time,) or " + ("(time, channels)" if channels_last else "(channels, time)")
     array = _numbers_of(values, f"Series {position}", (1, 2), shapes)
     rows = array[np.newaxis] if array.ndim == 1 else array.T if channels_last else array
@@ -342,7 +346,7 @@ def _channels_and_time(values: Any, position: int, channels_last: bool) -> np.nd
 # -- images ----------------------------------------------------------------------------------------
 
 
-def _pixels(image: Any, position: int, patch: tuple[int, int]) -> np.ndarray:
+def _pixels(image: Any, position: Any, patch: tuple[int, int]) -> np.ndarray:
     shapes = "(height, width) or (height, width, channels); a single image is [image]"
     pixels = _numbers_of(image, f"Image {position}", (2, 3), shapes)
     if (np.array(pixels.shape[:2]) < patch).any():
@@ -355,7 +359,7 @@ def _pixels(image: Any, position: int, patch: tuple[int, int]) -> np.ndarray:
 
 
 def _features_of(
-    patches: np.ndarray, features: Callable[[np.ndarray], Any] | None, position: int
+    patches: np.ndarray, features: Callable[[np.ndarray], Any] | None, position: Any
 ) -> Any:
     if features is None:
         return as_floats(patches.reshape(len(patches), -1), f"Image {position}")
@@ -384,7 +388,7 @@ def bags_of_texts(bags: Any, texts: list[str]) -> Any:
     return bags._changed(instances=column)
 
 
-def _parts(document: Any, position: int, split: Any) -> Iterator[tuple[int, str]]:
+def _parts(document: Any, position: Any, split: Any) -> Iterator[tuple[int, str]]:
     """The parts of a document and their positions in it."""
     if split is not None and not isinstance(document, str):
         raise TypeError(
@@ -422,7 +426,7 @@ class BagConstructors(RawConstructors):
     @classmethod
     def from_list(
         cls,
-        blocks: Iterable[Any],
+        blocks: Iterable[Any] | Mapping[Any, Any],
         *,
         bag_graph: Any = None,
         instance_graph: Any = None,
@@ -434,9 +438,9 @@ class BagConstructors(RawConstructors):
 
         Parameters
         ----------
-        blocks : iterable of array-like of shape (bag size, n_features)
-            One block per bag. Data frames must agree in their columns, which become the
-            feature names.
+        blocks : iterable of array-like of shape (bag size, n_features), or mapping of them
+            One block per bag; the keys of a mapping are the names of the bags. Data frames must
+            agree in their columns, which become the feature names.
         bag_graph, instance_graph, feature_names : array-like or None
             As for :class:`Bags`.
         instance_data : mapping of str to sequence of n_bags array-like, default=None
@@ -458,13 +462,13 @@ class BagConstructors(RawConstructors):
             For a block that is a string, itself :class:`Bags`, or no array.
         """
         refuse_anndata(blocks, "The sequence of bags")
-        blocks = list(blocks)
-        for position, block in enumerate(blocks):
+        items = [*numbered(blocks)]
+        for position, block in items:
             if isinstance(block, BagConstructors):
                 raise TypeError(
                     f"Bag {position} is itself Bags: join containers by Bags.concatenate."
                 )
-        stacked, offsets, columns = stack_blocks(blocks)
+        stacked, offsets, columns = stack_blocks(items)
         return cls(
             stacked,
             offsets,
@@ -473,6 +477,7 @@ class BagConstructors(RawConstructors):
             feature_names=columns if feature_names is None else feature_names,
             instance_data=data_of_blocks(instance_data, offsets),
             bag_data=bag_data,
+            names=keys_of(blocks),
         )
 
     @classmethod
@@ -542,6 +547,7 @@ default=None
             feature_names=feature_names,
             instance_data=taken_rows(canonical_data(instance_data, len(codes)), rows),
             bag_data=entries_of_groups(columns, codes, order[offsets[:-1]], names),
+            names=id_array(names),
         )
         if stays_on_disk:
             bags = bags._changed(instances=LazyRows.of_groups(matrix, codes))

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .advice import no_array
 from .annotated import AnnotatedBags
-from .annotations import canonical_data, selected
+from .annotations import NO_ANNOTATIONS, canonical_data, selected
 from .arrow import BagExports, bags_html
 from .blocks import BLOCK_BYTES, ArraySource
 from .canonical import (
@@ -31,6 +31,7 @@ from .canonical import (
 )
 from .constructors import BagConstructors
 from .merge import BagMerging
+from .names import canonical_ids, check_indices
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
 
@@ -73,6 +74,10 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     bag_data : data frame, or mapping of str to array-like of shape (n_bags, ...), default=None
         Further columns with one entry per bag, such as age, stain or hospital. They hold numbers or
         strings and stay with the bags in the same operations. A missing number is NaN.
+    names : array-like of shape (n_bags,), default=None
+        Name or number of each bag, such as the patient, kept in the same operations. Messages and
+        plots call bags by their names. If ``y``, ``sample_weight`` or ``groups`` is a pandas Series
+        whose index holds names of bags, it must be in the order of ``names``.
 
     Attributes
     ----------
@@ -82,6 +87,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     feature_names : ndarray of str of shape (n_features,) or None, read-only
     instance_data : mapping of str to ndarray of shape (n_instances, ...), read-only
     bag_data : mapping of str to ndarray of shape (n_bags, ...), read-only
+    names : ndarray of shape (n_bags,) or None, read-only
     shape : (n_bags, n_features)
     sizes : ndarray of shape (n_bags,), instances in each bag
     bag_index : ndarray of shape (n_instances,), bag of each instance
@@ -145,15 +151,19 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         feature_names: Any = None,
         instance_data: Mapping[str, Any] | None = None,
         bag_data: Any = None,
+        names: Any = None,
     ) -> None:
         matrix = canonical_matrix(instances)
         n_instances, n_features = matrix.shape
         firsts = canonical_offsets(offsets, n_instances)
         n_bags = len(firsts) - 1
+        ids = canonical_ids(names, n_bags)
+        check_indices(bag_data, ids)
         self._keep(
             matrix,
             firsts,
             canonical_names(feature_names, n_features),
+            names=ids,
             bag_graph=canonical_graph(bag_graph, n_bags, "bag_graph", "bags"),
             instance_graph=canonical_graph(
                 instance_graph, n_instances, "instance_graph", "instances"
@@ -179,7 +189,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
             self._rows = LazyRows(self._instances, offsets[:-1], offsets)
         self._offsets = read_only(offsets)
         self._feature_names = read_only(feature_names)
-        self._annotations: dict[str, Any] = read_only(annotations)
+        # Pickles of older versions have no names.
+        self._annotations: dict[str, Any] = read_only(NO_ANNOTATIONS | annotations)
         self._bag_index: np.ndarray | None = None
 
     def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
@@ -260,6 +271,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         --------
         milearn.preprocessing.BagData : The columns as rows for estimators.
         """
+        check_indices(bag_data, self.names)
         return self._changed(bag_data=canonical_data(bag_data, len(self), "bag_data", "bag"))
 
     @property
@@ -352,6 +364,11 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     def bag_data(self) -> Mapping[str, np.ndarray]:
         """Further columns with one entry per bag, by name."""
         return MappingProxyType(self._annotations["bag_data"])
+
+    @property
+    def names(self) -> np.ndarray | None:
+        """Name of each bag, shape (n_bags,)."""
+        return self._annotations["names"]
 
     @property
     def shape(self) -> tuple[int, int]:

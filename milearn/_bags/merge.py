@@ -10,6 +10,7 @@ from scipy import sparse
 
 from .annotations import between, entries_of_groups, entry_of_groups, taken_rows
 from .canonical import canonical_csr, check_choice, first_text, id_array, is_missing
+from .names import check_index, ids_as_names
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
 # What group_by_id returns: names of the groups, group of each bag, bags by group, and its ends.
@@ -48,8 +49,8 @@ class BagMerging:
         sample_weight : array-like of shape (n_bags,), default=None
             Weights of the bags; if given, their sums over the groups are also returned.
         source : str or None, default="bag"
-            Name of the array of ``instance_data`` that gets the number of the bag from which each
-            instance comes, such as the slide; None leaves it out.
+            Name of the array of ``instance_data`` that gets the name or number of the bag from
+            which each instance comes, such as the slide; None leaves it out.
         return_groups : bool, default=False
             Also return the groups, one per merged bag.
 
@@ -86,6 +87,8 @@ class BagMerging:
         """
         bags: Any = self
         check_choice("how", how, LABEL_RULES)
+        for values, what in ((groups, "groups"), (y, "y"), (sample_weight, "sample_weight")):
+            check_index(values, bags.names, what)
         names, codes, order, ends = grouped(groups, len(bags))
         first = order[ends[:-1]]
         words = {"who": _TWO_BAGS, "advice": "leave the column out by with_bag_data"}
@@ -94,7 +97,9 @@ class BagMerging:
         if source in data:
             raise ValueError(f"instance_data[{source!r}] exists already: pass another source=.")
         if source is not None:
-            data[source] = bags.bag_index
+            own = np.arange(len(bags)) if bags.names is None else bags.names
+            own = own.astype(str) if own.dtype == object else own
+            data[source] = own[bags.bag_index]
         in_order = bool((np.diff(order) == 1).all())
         rows, offsets = gather_rows(bags.offsets, order)
         stored, graph, links = bags.instance_rows, bags.bag_graph, bags.instance_graph
@@ -118,6 +123,7 @@ class BagMerging:
             instance_graph=links,
             instance_data=data,
             bag_data=columns,
+            names=ids_as_names(id_array(names)),
         )
         parts = [merged]
         if y is not None:
@@ -154,7 +160,7 @@ def ordered_categories(y: Any) -> np.ndarray | None:
     """Categories of an ordered Categorical of pandas or an Enum of polars, lowest first."""
     if hasattr(y, "iloc") and y.ndim == 2 and y.shape[1] == 1:
         y = y.iloc[:, 0]
-    kind = getattr(y, "dtype", None)
+    kind: Any = getattr(y, "dtype", None)
     is_ordered = getattr(kind, "ordered", False) or type(kind).__name__ == "Enum"
     return np.asarray(kind.categories) if is_ordered else None
 

@@ -12,6 +12,7 @@ from joblib import delayed, effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
+from .._bags.names import bag_text
 from .._bags.threads import Parallel, working_threads
 from .._compat import FitTask
 from .warn import warn_user
@@ -159,8 +160,8 @@ def given_rows(init: Any, bags: Bags) -> np.ndarray:
     if outside.any():
         bag = int(np.argmax(outside))
         raise ValueError(
-            f"init[{bag}] = {rows[bag]} is not a row of bag {bag}: its rows are {offsets[bag]} to "
-            f"{offsets[bag + 1] - 1}."
+            f"init[{bag}] = {rows[bag]} is not a row of {bag_text(bags, bag)}: its rows are "
+            f"{offsets[bag]} to {offsets[bag + 1] - 1}."
         )
     return rows
 

@@ -13,15 +13,17 @@ from typing import Any
 
 from .. import _compat
 from .._bags.threads import inner_matrices, one_blas_thread
+from .validation import in_order
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
-    """scikit-learn's ``_fit_context``, with one thread of BLAS, and matrices inside of it."""
+    """scikit-learn's ``_fit_context`` for labels in the order of bags, with one thread of BLAS."""
     validated = _compat.fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
     def decorate(fit: Callable) -> Callable:
-        @wraps(fit)
+        @in_order
         @inner_matrices
+        @wraps(fit)
         def with_one_thread(estimator: Any, *args: Any, **kwargs: Any) -> Any:
             with one_blas_thread():
                 return fit(estimator, *args, **kwargs)

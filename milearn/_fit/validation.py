@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
 from numbers import Real
 from typing import Any
 from weakref import WeakSet
@@ -30,6 +32,7 @@ from .._bags.canonical import (
     frame_names,
     is_missing,
 )
+from .._bags.names import bag_text, check_index
 from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
 from .warn import warn_user
@@ -323,6 +326,29 @@ def validate_bags(
     return bags
 
 
+def check_order(bags: Any, **values: Any) -> None:
+    """Refuse a Series whose index names the bags in another order, see :func:`check_index`."""
+    for what, given in values.items():
+        doubt = check_index(given, bags.names, what)
+        if doubt is not None:
+            warn_user(doubt, UserWarning)
+
+
+def in_order(method: Callable) -> Callable:
+    """Decorator for ``method(X, y, ...)``: labels, weights and groups are in the order of bags."""
+    names = list(signature(method).parameters)[1:]
+
+    @wraps(method)
+    def with_check(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        X = given.pop("X", None)
+        if isinstance(X, Bags):
+            check_order(X, **given)
+        return method(estimator, *args, **kwargs)
+
+    return with_check
+
+
 def check_finite(bags: Bags, allow_nan: bool) -> None:
     """Raise a ValueError for infinity, and for NaN unless it is allowed; it names the bag."""
     if get_config()["assume_finite"]:
@@ -339,7 +365,9 @@ def check_finite(bags: Bags, allow_nan: bool) -> None:
                     "remove the instance"
                 ),
             )
-        raise ValueError(f"Bag {bag} contains {what} (instance row {row}): {remedy}.")
+        raise ValueError(
+            f"B{bag_text(bags, bag)[1:]} contains {what} (instance row {row}): {remedy}."
+        )
 
 
 def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
@@ -484,6 +512,7 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
+    check_order(bags, y=y)
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)
@@ -540,6 +569,7 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(len(bags))
+    check_order(bags, sample_weight=sample_weight)
     weights = check_array(
         np.full(len(bags), sample_weight) if np.isscalar(sample_weight) else sample_weight,
         ensure_2d=False,
@@ -553,8 +583,8 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
         )
     if (weights < 0).any():
         raise ValueError(
-            f"sample_weight is negative at bag {int(np.argmax(weights < 0))}: weights must not be "
-            "negative."
+            f"sample_weight is negative at {bag_text(bags, int(np.argmax(weights < 0)))}: weights "
+            "must not be negative."
         )
     if not weights.any():
         raise ValueError("sample_weight is zero for every bag: give some bag a positive weight.")

@@ -19,6 +19,7 @@ from .._bags.segments import segment_max, segment_mean
 from .._bags.threads import inner_matrices
 from .._fit.validation import (
     encode_classes,
+    in_order,
     validate_bags,
     validate_labels,
     warn_of_unnamed_positive,
@@ -135,6 +136,7 @@ class SingleInstance(BagEstimator):
         self.threshold = threshold
         self.pos_label = pos_label
 
+    @in_order
     @inner_matrices
     def fit(self, X: Any, y: Any, **params: Any) -> SingleInstance:
         """Fit the estimator on all instances.
@@ -270,6 +272,7 @@ class SingleInstance(BagEstimator):
         pooled = self._pool(probabilities, bags)
         return pooled / pooled.sum(axis=1, keepdims=True)
 
+    @in_order
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier or coefficient of determination of a regressor, over bags.
 

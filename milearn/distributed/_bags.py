@@ -24,6 +24,7 @@ from sklearn.utils import Bunch
 from .._bags import Bags
 from .._bags.annotations import NO_ANNOTATIONS
 from .._bags.blocks import BLOCK_BYTES, Block, PassSource, stacked
+from .._bags.names import canonical_ids
 from .._bags.remote import refusal
 from .._bags.rows_on_disk import LazyRows
 from .._bags.segments import bag_ranges, offsets_of
@@ -572,10 +573,12 @@ class DistributedBags(Bags):
         raise TypeError("Distributed bags are made by from_bags, scan_bags or scan_bag_folder.")
 
     @classmethod
-    def _of(cls, partitions: Partitions, description: dict[str, Any], bag_data: Any = ()) -> Self:
+    def _of(
+        cls, partitions: Partitions, description: dict[str, Any], names: Any = None, **data: Any
+    ) -> Self:
         rows, made = PartitionedRows(partitions, description), object.__new__(cls)
-        names = description["feature_names"]
-        made._keep(rows, rows.offsets, names, **NO_ANNOTATIONS | {"bag_data": dict(bag_data)})
+        ids = canonical_ids(names, len(rows.offsets) - 1)
+        made._keep(rows, rows.offsets, description["feature_names"], names=ids, **data)
         return made
 
     @classmethod
@@ -618,7 +621,8 @@ class DistributedBags(Bags):
         bags = check_bags(X, dtype=(np.float64, np.float32, np.float16))
         if not len(bags):
             raise ValueError("There are no bags to distribute.")
-        columns, bags = bags.bag_data, without_annotations(bags)
+        kept = {"names": bags.names, "bag_data": dict(bags.bag_data)}
+        bags = without_annotations(bags)
         row_bytes = max(1, bags.nbytes // bags.n_instances)
         ranges = list(bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)))
         if not in_files(bags):
@@ -627,7 +631,7 @@ class DistributedBags(Bags):
         place = round_robin(client)
         futures = [submit_value(client, bags[slice(*each)], **next(place)) for each in ranges]
         made = Partitions(client, futures, _bounds(ranges), bags.offsets, local_bytes)
-        return cls._of(made, described(bags), columns)
+        return cls._of(made, described(bags), **kept)
 
     @property
     def n_partitions(self) -> int:
@@ -734,7 +738,8 @@ class DistributedBags(Bags):
             The selected bags in their order.
         """
         found = self._rows.here if self._rows.is_small else self._rows.compute()
-        return found._changed(bag_data=dict(self.bag_data), feature_names=self._feature_names)
+        kept = {"names": self.names, "bag_data": dict(self.bag_data)}
+        return found._changed(feature_names=self._feature_names, **kept)
 
     def _block(self, position: int) -> Any:
         picked: Any = self._take_range(position, position + 1)
@@ -872,15 +877,13 @@ def scan_bags(
     targets = [head["target"] for head in heads]
     offsets = offsets_of(np.concatenate([head["sizes"] for head in heads]))
     made = Partitions(client, futures, offsets_of(n_bags), offsets, local_bytes)
-    bunch = Bunch(
-        data=DistributedBags._of(made, heads[0]),
-        target=None if any(part is None for part in targets) else np.concatenate(targets),
-    )
+    bunch = Bunch(target=None if any(part is None for part in targets) else np.concatenate(targets))
     if heads[0]["target_names"] is not None:
         bunch["target_names"] = np.asarray(heads[0]["target_names"])
     for name in _PER_BAG:
         if all(name in head["fields"] for head in heads):
             bunch[name] = np.concatenate([head["fields"][name] for head in heads])
+    bunch["data"] = DistributedBags._of(made, heads[0], bunch.get("bag_names"))
     return bunch
 
 
@@ -1017,8 +1020,8 @@ def scan_bag_folder(
         "feature_names": None,
     }
     made = Partitions(client, futures, _bounds(ranges), offsets, local_bytes)
-    bunch = Bunch(data=DistributedBags._of(made, description))
-    bunch.update(fields_of(bags))
+    bunch = Bunch(**fields_of(bags))
+    bunch["data"] = DistributedBags._of(made, description, bunch["bag_names"])
     bunch["dropped"] = dropped
     return bunch
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
+from .._bags.names import position_of
 from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below, local_bags, scored_instances
 
 _MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
@@ -147,8 +148,8 @@ class InstanceScoresDisplay(Display):
             An estimator that scores instances; it may be in a pipeline or a search.
         X : bags, see :class:`milearn.Bags`
             Bags, of which one is plotted.
-        bag : int, default=0
-            Position of the bag in ``X``.
+        bag : int or str, default=0
+            Position of the bag in ``X``, or its name if the names are texts.
         class_label : label, default=None
             Class of the scores, as for :func:`instance_scores`.
         coordinates : str or array-like of shape (n_instances of the bag, 2), default=None
@@ -176,12 +177,12 @@ class InstanceScoresDisplay(Display):
             The display with the plot.
         """
         bags = local_bags(X)
-        position = range(len(bags))[bag]
+        position = position_of(bags, bag)
         one = bags[[position]]
         found = scored_instances(estimator, one, class_label)
         if parts is None and "bag" in one.instance_data:
             parts = "bag"
-        return cls(
+        display = cls(
             scores=found.scores,
             witness=int(found.witnesses[0]),
             coordinates=_entry(one, "coordinates", coordinates),
@@ -190,6 +191,10 @@ class InstanceScoresDisplay(Display):
             threshold=found.threshold,
             score_name=found.name,
         ).plot(ax, kind=kind, cmap=cmap, limit=limit)
+        if bags.names is not None:
+            above = 18 if len(display.maps_) > 1 else None  # the names of panels
+            display.ax_.set_title(str(bags.names[position]), loc="left", pad=above)
+        return display
 
     def plot(
         self,

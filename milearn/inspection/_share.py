@@ -309,9 +309,9 @@ class ShareReport(Display):
         standard deviations of all instances ("effect"), the Kolmogorov-Smirnov statistic "ks"
         between selected and other instances, and its "p_value", adjusted by Benjamini and Hochberg.
     instances : pandas.DataFrame
-        One row per selected instance: the number of its "bag", its "position" in the bag, arrays of
-        ``instance_data`` with one dimension, its "score", and its features. A feature or an entry
-        of data with the name of another column, such as "score", is in the column "feature:score",
+        One row per selected instance: the name or number of its "bag", its "position" in the bag,
+        arrays of ``instance_data`` with one dimension, its "score", and its features. A feature or
+        an entry of data with the name of another column, such as "score", is in the column "feature:score",
         "instance_data:score" or "bag_data:score".
     display : ShareDisplay
         The scores of all instances, for further pictures.
@@ -504,13 +504,14 @@ def share_report(
             "compare. Pass bags of both classes, such as those of the fit."
         )
     owners = bags.bag_index[rows]
+    ids = np.arange(len(bags)) if bags.names is None else bags.names
     counts = np.bincount(owners, minlength=len(bags))
     low, high = _interval(counts, bags.sizes, confidence_level)
     of_bags = {} if groups is None else {"group": np.asarray(groups)}
     of_bags |= {"label": display.labels, "n_instances": bags.sizes, "n_selected": counts}
     of_bags |= {"share": display.selected, "low": low, "high": high}
     of_bags["score"] = _bag_scores(estimator, bags, display.valued, class_label)
-    of_rows = {"bag": owners, "position": rows - bags.offsets[owners]}
+    of_rows = {"bag": ids[owners], "position": rows - bags.offsets[owners]}
     of_rows["score"] = display.scores[rows]
     listed = _columns("instance_data", bags.instance_data, of_rows)
     listed = {name: values[rows] for name, values in listed.items()} | of_rows
@@ -523,7 +524,7 @@ def share_report(
     features = pandas.DataFrame(_features(bags, chosen), index=names)
     return ShareReport(
         bags=pandas.DataFrame(
-            _columns("bag_data", bags.bag_data, {"bag", *of_bags}) | of_bags
+            _columns("bag_data", bags.bag_data, {"bag", *of_bags}) | of_bags, index=ids
         ).rename_axis("bag"),
         features=features.rename_axis("feature"),
         instances=pandas.concat([pandas.DataFrame(listed), taken], axis=1),

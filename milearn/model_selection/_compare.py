@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory, has_fit_parameter
 
 from .._bags.arrow import need_module
-from .._fit.validation import as_bags
+from .._fit.validation import as_bags, check_order
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
 _EQUAL_SCORES = 1e-12  # scores that differ by less than this fraction of the largest are equal
@@ -559,7 +559,9 @@ def data_of(name: str, given: Any) -> Data:
         )
     X, y, groups = (*given, None)[:3]
     bags = as_bags(X)
-    X = X if bags is None else bags
+    if bags is not None:
+        check_order(bags, y=y, groups=groups)
+        X = bags
     return X, np.asarray(y), None if groups is None else np.asarray(groups)
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from .._fit.outcomes import events_and_times, has_outcomes
-from .._fit.validation import as_bags, missing_labels
+from .._fit.validation import as_bags, check_order, missing_labels
 from .._fit.warn import warn_user
 from .._solvers.model_selection.group_folds import exchanged
 
@@ -78,7 +78,7 @@ class BagSplitter(BaseCrossValidator):
         ValueError
             If there is no split in which both training and test bags contain every class.
         """
-        yield from self._split_sizes(_sizes(X), y, groups)
+        yield from self._split_sizes(_sizes(X, y=y, groups=groups), y, groups)
 
     def _split_sizes(
         self, sizes: np.ndarray, y: Any, groups: Any
@@ -209,9 +209,10 @@ def check_count(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def _sizes(X: Any) -> np.ndarray:
+def _sizes(X: Any, **of_bags: Any) -> np.ndarray:
     bags = as_bags(X)
     if bags is not None:
+        check_order(bags, **of_bags)
         return bags.sizes
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     return np.ones(n_rows, dtype=np.intp)

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import column_or_1d
 
-from .._fit.validation import as_bags, missing_labels, single_scorer
+from .._fit.validation import as_bags, check_order, missing_labels, single_scorer
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
 
@@ -182,6 +182,9 @@ def transductive_grid_search(
     >>> sorted(found.best_params)
     ['mu']
     """
+    bags = as_bags(X)
+    if bags is not None:
+        check_order(bags, y=y, groups=groups)
     params, labels = list(ParameterGrid(param_grid)), column_or_1d(np.asarray(y))
     if isinstance(cv, (int, np.integer)):
         cv = StratifiedBagKFold(int(cv), unlabeled=unlabeled)
@@ -194,7 +197,6 @@ def transductive_grid_search(
                 f"Split {number} tests bag {test[missing[test]][0]}, which has no label: use a "
                 "splitter of milearn.model_selection with the same unlabeled."
             )
-    bags = as_bags(X)
     data = X if bags is None else bags
     found = Parallel(n_jobs=n_jobs)(
         delayed(_score)(

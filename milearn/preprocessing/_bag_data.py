@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.arrow import need_module
+from .._bags.names import bag_text
 from .._bags.rows_on_disk import row_blocks
 from .._bags.threads import inner_matrices
 from .._compat import output_container
-from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
+from .._fit.validation import STORED_FLOATS, as_bags, in_order, validate_bags
 from .._version import VersionedEstimator
 
 
@@ -129,6 +130,7 @@ class BagData(TransformerMixin, _Columns):
     def __init__(self, columns: Sequence[str] | None = None) -> None:
         self.columns = columns
 
+    @in_order
     def fit(self, X: Any, y: Any = None) -> BagData:
         """Store the names and kinds of the columns.
 
@@ -267,6 +269,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
         self.columns = columns
         self.transformer = transformer
 
+    @in_order
     @inner_matrices
     def fit(self, X: Any, y: Any = None) -> AppendBagData:
         """Store the names and kinds of the columns, and fit the transformer.
@@ -315,7 +318,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
         if self.transformer_ is not None:
             table = self.transformer_.transform(table)
         rows = table.toarray() if sparse.issparse(table) else np.asarray(table)
-        rows = _finite_numbers(rows, self.columns_ if self.transformer_ is None else None)
+        rows = _finite_numbers(bags, rows, self.columns_ if self.transformer_ is None else None)
         rows = rows.astype(np.float64 if bags.dtype == np.float64 else np.float32)
         names = None
         if bags.feature_names is not None and self.transformer_ is None:
@@ -369,7 +372,7 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float64)
 
 
-def _finite_numbers(rows: np.ndarray, columns: Sequence[str] | None) -> np.ndarray:
+def _finite_numbers(bags: Bags, rows: np.ndarray, columns: Sequence[str] | None) -> np.ndarray:
     """The rows as numbers, or an error that names the bag and, if it is known, the column."""
     for at in range(rows.shape[1]):
         what = f"bag_data[{columns[at]!r}]" if columns is not None else f"column {at}"
@@ -382,6 +385,7 @@ def _finite_numbers(rows: np.ndarray, columns: Sequence[str] | None) -> np.ndarr
         gaps = np.flatnonzero(~np.isfinite(values))
         if len(gaps):
             raise ValueError(
-                f"AppendBagData: {what} of bag {gaps[0]} is not finite: impute it by transformer=."
+                f"AppendBagData: {what} of {bag_text(bags, gaps[0])} is not finite: impute it by "
+                "transformer=."
             )
     return rows.astype(np.float64)

@@ -23,7 +23,7 @@ from .._bags.segments import (
     segment_min,
     without_rounding,
 )
-from .._fit.validation import STORED_FLOATS, validate_bags
+from .._fit.validation import STORED_FLOATS, in_order, validate_bags
 from .._solvers.discriminant.superquantile import counts_of, means_of_highest
 from .._version import VersionedEstimator
 
@@ -106,6 +106,7 @@ class BagStatistics(TransformerMixin, VersionedEstimator):
         self.statistics = statistics
         self.sparse_output = sparse_output
 
+    @in_order
     def fit(self, X: Any, y: Any = None) -> BagStatistics:
         """Validate the statistics and store the number and names of features.
 

@@ -43,6 +43,7 @@ from .._fit.validation import (
     STORED_FLOATS,
     as_bags,
     check_n_labels,
+    in_order,
     validate_bags,
     validate_sample_weight,
 )
@@ -319,6 +320,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     def __init__(self, transformer: Any = "standard") -> None:
         self.transformer = transformer
 
+    @in_order
     @inner_matrices
     def fit(self, X: Any, y: Any = None, **params: Any) -> InstanceTransformer:
         """Fit the transformer on the instances.
@@ -649,6 +651,7 @@ class ClippedScaler(InstanceTransformer):
         self.subsample = subsample
         self.random_state = random_state
 
+    @in_order
     def fit(self, X: Any, y: Any = None) -> ClippedScaler:
         """Learn the scaling from the instances.
 

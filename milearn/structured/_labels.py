@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._bags import Bags
-from .._fit.validation import missing_labels, validate_labels
+from .._fit.validation import in_order, missing_labels, validate_labels
 
 
 def known_labels(
@@ -35,6 +35,7 @@ class LabelledScore:
     _unlabeled: Any
     predict: Callable[[Any], np.ndarray]
 
+    @in_order
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the labelled bags.
 

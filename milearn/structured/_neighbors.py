@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from .._bags import Bags
+from .._bags.names import bag_text
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
 from .._solvers.common.cccp import RELATIVE_TIE
@@ -267,7 +268,8 @@ def _positions(bags: Bags, name: str) -> np.ndarray:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"instance_data[{name!r}] of instance {row} in bag {bags.bag_index[row]} is not finite."
+            f"instance_data[{name!r}] of instance {row} in {bag_text(bags, bags.bag_index[row])} "
+            "is not finite."
         )
     return positions
 

@@ -25,7 +25,7 @@ from .._fit.multi_start import (
 )
 from .._fit.outcomes import validate_outcomes
 from .._fit.threads import fit_context
-from .._fit.validation import STORED_FLOATS, validate_sample_weight
+from .._fit.validation import STORED_FLOATS, in_order, validate_sample_weight
 from .._kernels.centring import centred
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import PassSolution, precision
@@ -331,6 +331,7 @@ class MICoxPH(CallbackSupport, BagValues):
         """
         return np.asarray(np.exp(-self.predict_cumulative_hazard_function(X)))
 
+    @in_order
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Concordance index of the risks, see :func:`milearn.metrics.concordance_index`.
 

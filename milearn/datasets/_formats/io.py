@@ -19,11 +19,13 @@ from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.rows_on_disk import LazyRows, converted, holds_text
 from ..._fit.outcomes import has_outcomes
+from ..._fit.validation import check_order
 from .._errors import ContentError, file_name_in_errors
 from .arff import read_arff, write_arff
 from .mat import read_mat
 from .npy_folder import check_parent, is_npy_folder, read_npy_folder, write_npy_folder
 from .record import (
+    BAG_FIELDS,
     FIELDS,
     GRAPHS,
     BagRecord,
@@ -447,6 +449,10 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
         bags = X["data"]
     if not isinstance(bags, Bags):
         bags = Bags.from_list(bags)
+    if given["bag_names"] is None:
+        given["bag_names"] = bags.names
+    of_bags = {name: given[name] for name in BAG_FIELDS if name != "bag_names"}
+    check_order(bags, y=y, **of_bags)
     if len(bags) == 0:
         raise ContentError("there are no bags to write; pass at least one.")
     target: Any = None if y is None else np.asarray(y)

@@ -16,6 +16,7 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.canonical import is_missing
 from ..._bags.constructors import bags_of_texts, label_of_bags
+from ..._bags.names import canonical_ids
 from ..._bags.rows_on_disk import holds_text
 from ..._bags.segments import offsets_of
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
@@ -49,7 +50,8 @@ class BagRecord:
     descr: str = ""
 
     def to_bunch(self, path: Path) -> Bunch:
-        bunch = Bunch(data=self.bags, target=self.target)
+        names = canonical_ids(self.fields.get("bag_names"), len(self.bags))
+        bunch = Bunch(data=self.bags._changed(names=names), target=self.target)
         if self.bags.feature_names is not None:
             bunch["feature_names"] = np.asarray(self.bags.feature_names, dtype=str)
         bunch.update({name: self.fields[name] for name in FIELDS if name in self.fields})

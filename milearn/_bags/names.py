@@ -1,0 +1,116 @@
+"""Names of bags: their form, the bag of a message, and what a Series says of its order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .canonical import as_array, id_array, is_missing
+
+
+def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
+    """One name per bag, Python strings where they are texts, or an error."""
+    if names is None:
+        return None
+    listed = as_array(names, "names").tolist()
+    if isinstance(names, (str, bytes)) or not isinstance(listed, list) or len(listed) != n_bags:
+        raise ValueError(f"names must hold one name per bag, for {n_bags} bags.")
+    missing = next((bag for bag, name in enumerate(listed) if is_missing(name)), None)
+    if missing is not None:
+        raise ValueError(f"names is missing for bag {missing}: give every bag a name.")
+    return ids_as_names(id_array(listed))
+
+
+def ids_as_names(ids: np.ndarray) -> np.ndarray:
+    # Python strings, which messages show as they are.
+    return ids.astype(object) if ids.dtype.kind in "US" else ids
+
+
+def bag_text(bags: Any, bag: Any) -> str:
+    """A bag in a message: by its name, or by its position if it has none."""
+    if bags.names is None:
+        return f"bag {bag}"
+    return f"bag {bags.names[bag : bag + 1].tolist()[0]!r}"
+
+
+def position_of(bags: Any, bag: Any) -> int:
+    """The position of a bag, given by its position or, if names are texts, by its name."""
+    if not isinstance(bag, str):
+        return range(len(bags))[bag]
+    found: Any = [] if bags.names is None else np.flatnonzero(bags.names == bag)
+    if len(found) != 1:
+        raise ValueError(f"bag={bag!r} is the name of {len(found)} bags: see X.names.")
+    return int(found[0])
+
+
+def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | None:
+    """Raise an error if the index of a Series names the bags in another order than the bags.
+
+    An index without names is a count, which scikit-learn slices like the bags.
+
+    Parameters
+    ----------
+    values : Series, data frame or any other array-like
+        Only the index of pandas is looked at.
+    bag_names : ndarray of shape (n_bags,) or None
+        Those of :attr:`milearn.Bags.names`.
+    what : str
+        The name of the values, such as "y".
+
+    Returns
+    -------
+    str or None
+        A warning if the index is a count, and the names are the same numbers in another order.
+    """
+    index: Any = getattr(values, "index", None)
+    if bag_names is None or not hasattr(index, "to_numpy"):
+        return None
+    keys, names = index.tolist(), bag_names.tolist()
+    if keys == names:
+        return None
+    of_text = isinstance(names[0], str) if names else False
+    plain_keys, plain_names = [*map(_plain, keys)], [*map(_plain, names)]
+    if plain_keys == plain_names:
+        return None
+    if not (of_text and all(isinstance(key, str) for key in keys)):
+        # Numbers are names only if they are the same ones.
+        if sorted(plain_keys) != sorted(plain_names):
+            return None
+        if not of_text and keys == list(range(len(keys))):
+            return (
+                f"The index of {what} counts from 0, and X.names are the same numbers in another "
+                f"order: {what} is taken in the order of the bags. Pass {what}.loc[X.names] if "
+                f"the index names bags, or {what}.to_numpy() if it does not."
+            )
+    unknown = next((name for name in names if _plain(name) not in set(plain_keys)), None)
+    remedy = f"pass {what}.loc[X.names]"
+    if unknown is not None:
+        remedy = (
+            f"it has no entry for bag {unknown!r}. Give {what} the names of the bags, or pass "
+            f"{what}.to_numpy() if its order is that of the bags"
+        )
+    elif keys and type(keys[0]) is not type(names[0]):
+        remedy = f"give it the type of X.names, and {remedy}"
+    raise ValueError(
+        f"The index of {what} ({_two(keys)}) differs from the names of the bags ({_two(names)}), "
+        f"X.names: {remedy}."
+    )
+
+
+def check_indices(columns: Any, bag_names: np.ndarray | None) -> None:
+    """:func:`check_index` of ``bag_data``, a frame or a mapping of Series."""
+    parts = columns.values() if isinstance(columns, Mapping) else [columns]
+    for part in parts:
+        check_index(part, bag_names, "bag_data")
+
+
+def _plain(name: Any) -> str:
+    """A name as text, without the zeros that a column of numbers loses."""
+    text = str(name)
+    return text.lstrip("0") or "0" if text.isdecimal() else text
+
+
+def _two(names: list[Any]) -> str:
+    return ", ".join(map(repr, names[:2])) + (", ..." if len(names) > 2 else "")
