@@ -311,8 +311,8 @@ class ShareReport(Display):
     instances : pandas.DataFrame
         One row per selected instance: the name or number of its "bag", its "position" in the bag,
         arrays of ``instance_data`` with one dimension, its "score", and its features. A feature or
-        an entry of data with the name of another column, such as "score", is in the column "feature:score",
-        "instance_data:score" or "bag_data:score".
+        an entry of data with the name of another column, such as "score", is in the column
+        "feature:score", "instance_data:score" or "bag_data:score".
     display : ShareDisplay
         The scores of all instances, for further pictures.
 
