@@ -1,4 +1,4 @@
-"""Properties that hold for all bags: of the container, the splitters, the kernels and the files.
+"""Properties that hold for all bags: of the container and the files.
 
 Hypothesis draws the bags: bags of one, repeated instances, zeros of both signs, values of huge and
 tiny scales, dense and CSR.
@@ -51,12 +51,6 @@ def test_blocks_of_a_source_hold_whole_bags_in_order(some, n_bytes):
     found = np.concatenate([dense(block.instances) for block in blocks])
     np.testing.assert_array_equal(found, dense(some.instances))
     assert all(block.rows.start in starts and block.rows.stop in starts for block in blocks)
-
-
-# -- splitters -------------------------------------------------------------------------------------
-
-
-# -- kernels and distances -------------------------------------------------------------------------
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ from tests.toys import LeastSquaresBags, two_level_bags
 
 CLASSIFIERS = {
     "toy": (LeastSquaresBags(), "alpha"),
-    "MISVC, linear": (MISVC(kernel="linear", tol=0.1), "C"),
+    "MISVC, linear": (MISVC(kernel="linear", init="mean", tol=0.1), "C"),
     "CoupledMISVC": (CoupledMISVC(gamma=0.5, C=10.0), "C"),
 }
 

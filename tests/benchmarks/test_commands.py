@@ -65,6 +65,7 @@ def made_up(args, datasets, methods, cv, repeats=1):
 def small(monkeypatch):
     """Less of what ``--fast`` leaves."""
     monkeypatch.setattr(links, "PAIRS", (300, 600))
+    monkeypatch.setattr(calibration, "CLASSES", calibration.CLASSES[:1])
     # The first model alone: tests/auto has the others.
     monkeypatch.setattr(calibration, "MIClassifier", partial(MIClassifier, time_limit=1e-9))
     for module in (calibration, quick):

@@ -273,7 +273,7 @@ _ONE_CLASS = PredefinedSplit([0, 0, 0, 0, -1, -1, -1, -1, 1, -1, 1, -1])
 def test_what_is_refused(given, message):
     X, y = draw(n_bags=12)
     with pytest.raises(ValueError, match=message):
-        label_permutation_test(MEANS, X, y, **({"cv": 2} | given))
+        label_permutation_test(MEANS, X, y, **({"cv": 2, "n_permutations": 3} | given))
 
 
 def test_an_undefined_score_of_permuted_labels_is_no_evidence():
