@@ -14,7 +14,7 @@ from milearn._solvers.common.descent import RowLimits
 from milearn._solvers.common.passes import SampleLimits, sampled_source
 from milearn._solvers.svm import starts
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.starts import screened_rows, solve_mi_svm_rows
+from milearn._solvers.svm.starts import solve_mi_svm_rows
 from milearn.datasets import make_bags
 
 FEW = SampleLimits(instances=300, per_feature=1, numbers=2**20, bags=12)
@@ -89,14 +89,3 @@ def test_fits_of_many_instances_do_not_depend_on_the_order(slack, means, monkeyp
         assert end.history[0] == pytest.approx(ends[0].history[0], rel=1e-8)
         assert end.objective == pytest.approx(ends[0].objective, rel=1e-8)
         np.testing.assert_allclose(end.w, ends[0].w, atol=1e-5)
-
-
-def test_the_screen_on_a_sample_does_not_depend_on_the_order():
-    bags, signs = data(3)
-    moved, moved_signs = permuted(bags, signs, 1)
-    found, other = (
-        each.instances[screened_rows(each.source(), own, np.ones(len(own)), FEW)]
-        for each, own in ((bags, signs), (moved, moved_signs))
-    )
-    order = np.lexsort(found.T), np.lexsort(other.T)
-    np.testing.assert_array_equal(found[order[0]], other[order[1]])
