@@ -253,7 +253,7 @@ def test_a_sample_without_a_rare_class_is_not_fitted():
 
 
 def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
-    bags, y = make_bags(n_bags=30, random_state=0)
+    bags, y = make_bags(n_bags=40, random_state=0)
     AllFolds(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
     numbers = [int(each) for line in lines for each in re.findall(r"scored on fold (\d)", line)]

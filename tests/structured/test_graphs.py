@@ -185,16 +185,3 @@ def test_given_distances_are_not_written_into():
     before = distances.copy()
     knn_bag_graph(distances, metric="precomputed")
     np.testing.assert_array_equal(distances, before)
-
-
-def test_webkb_co_citation_joins_pages_of_one_side(data_dir):
-    with np.load(data_dir / "webkb.npz") as file:
-        links, y, names = file["bag_links"], file["y"], file["class_names"].tolist()
-    sides = y == names.index("course")
-    direct = link_graph(links, len(y))
-    assert direct.nnz == 16027
-    rng = np.random.default_rng(0)
-    both = np.r_[np.flatnonzero(sides), rng.choice(np.flatnonzero(~sides), sides.sum(), False)]
-    cocited = link_graph(links, len(y), kind="cocitation")
-    assert homophily(cocited[both][:, both], sides[both]) > 0.9
-    assert homophily(direct[both][:, both], sides[both]) < 0.65

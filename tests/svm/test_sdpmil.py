@@ -10,12 +10,11 @@ from scipy import sparse
 from sklearn import clone, config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.preprocessing import normalize
 
 from milearn import SDPMIL, Bags
 from milearn._bags.segments import segment_sum
 from milearn._solvers.svm import selection as _selection
-from milearn.datasets import load_bags, make_bags
+from milearn.datasets import make_bags
 from milearn.svm import MISVC
 from tests.bags import labelled_bags
 from tests.common.objectives import stated_objective
@@ -168,17 +167,6 @@ def test_wide_sparse_bags_are_the_dense_ones():
     assert (one.selected_ == other.selected_).all()
     assert other.relaxation_value_ == pytest.approx(one.relaxation_value_, rel=1e-8)
     assert other.coef_ == pytest.approx(one.coef_, abs=1e-7)
-
-
-def test_trec9_goes_through_the_kernel(data_dir):
-    bunch = load_bags(data_dir / "trec9" / "tst1.npz")
-    some = np.r_[0:40, 200:240]
-    bags, y = bunch.data[some], bunch.target[some]
-    assert bags.shape[1] > 60_000
-    bags = bags.with_instances(normalize(bags.instances))
-    model = SDPMIL(kernel="linear", C=10.0).fit(bags, y)
-    assert model.score(bags, y) > 0.9
-    assert model.coef_.shape == (1, bags.shape[1])
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])

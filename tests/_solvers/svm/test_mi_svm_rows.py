@@ -193,3 +193,25 @@ def test_the_gap_in_the_dual_belongs_to_the_witnesses_of_the_solution(slack):
         rows = segment_argmax(found.scores, bags.offsets)[loss.signs > 0]
         best = maximum_step(bags, loss.signs > 0, loss.weights, slack, rows)
         assert found.objective - best <= found.dual_gap + 1e-6 * found.objective
+
+
+def test_the_working_set_of_a_bag_does_not_depend_on_the_other_bags_of_its_block():
+    """Bags of few and of many rows near the highest one, in blocks of one, of some and of all."""
+    rng = np.random.default_rng(0)
+    X, offsets = rng.normal(size=(600, 4)), np.arange(0, 601, 20)
+    X[:300] *= 0.1
+    loss = Hinge(np.where(np.arange(30) % 3 == 0, 1.0, -1.0), np.ones(30))
+    views = []
+    for size in (8 * 4 * 20, 8 * 4 * 140, 2**25):
+        problem = problem_of(ArraySource(X, offsets, block_bytes=size), loss)
+        views.append(_Model(problem, NEAR, 1e-3)._pass(np.ones(4), np.zeros(1)).working)
+    for view in views[1:]:
+        np.testing.assert_array_equal(view.numbers, views[0].numbers)
+    scores, counts = X @ np.ones(4), np.bincount(views[0].owners, minlength=30)
+    assert (counts[loss.signs > 0] == 0).all()
+    assert set(counts[loss.signs < 0]) >= {1, NEAR.per_bag}
+    for bag in np.flatnonzero(loss.signs < 0):
+        own = np.sort(scores[20 * bag : 20 * bag + 20])[::-1]
+        near = own[own > max(own[0], -1.0) - NEAR.band][: NEAR.per_bag]
+        kept = scores[views[0].numbers[views[0].owners == bag]]
+        np.testing.assert_array_equal(np.sort(kept)[::-1], near)

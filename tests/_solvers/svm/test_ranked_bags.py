@@ -11,7 +11,7 @@ import pytest
 from milearn import Bags
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.descent import RowLimits
-from milearn._solvers.svm.mi_svm_rows import MISVMProblem, solve_from
+from milearn._solvers.svm.mi_svm_rows import MISVMProblem, _Model, solve_from
 
 OPTIONS = SolverOptions(1e-9, 200)
 
@@ -101,3 +101,18 @@ def test_small_working_sets_end_at_the_same_objective(seed):
     np.testing.assert_allclose(small.objective, whole.objective, rtol=1e-5)
     np.testing.assert_allclose(small.v, whole.v, atol=0.02)
     assert small.n_passes > whole.n_passes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_intercepts_are_in_order_and_optimal(seed):
+    rng = np.random.default_rng(seed)
+    ranks = np.r_[np.arange(5), rng.integers(0, 5, size=20)]
+    X, costs = rng.normal(size=(25, 1)), rng.uniform(0.1, 1, size=25)
+    problem = MISVMProblem(Bags(X, np.arange(26)).source(), ranks, costs)
+    view = _Model(problem, RowLimits(), 1e-6).view(np.ones(1), np.zeros(4), None, None)
+    assert (np.diff(view.v) <= 0).all()
+    for t, threshold in enumerate(-view.v):
+        side = np.where(ranks > t, 1.0, -1.0)
+        grid = np.concatenate([X[:, 0] - 1, X[:, 0] + 1, [threshold]])
+        losses = np.maximum(0, 1 - side * (X[:, 0] - grid[:, None])) @ costs
+        assert losses[-1] <= losses.min() + 1e-9
