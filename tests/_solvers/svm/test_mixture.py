@@ -11,6 +11,7 @@ import pytest
 from sklearn.svm import SVC
 
 from milearn._solvers.svm.mixture import (
+    MergedSelection,
     MixtureProblem,
     best_along,
     largest_norm,
@@ -169,3 +170,47 @@ def test_an_indefinite_kernel_is_named():
 
 
 # -- equal bags ------------------------------------------------------------------------------------
+
+
+def merged_bags(seed, order=None, repeated=0):
+    """Bags of a few points; some are there twice, the first rows of which are in other places."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(8, 2))
+    bags = [np.sort(rng.integers(0, 8, size=size)) for size in (2, 3, 1, 2, 2, 3)]
+    signs, weights = np.array([1.0, -1, 1, 1, -1, -1]), np.arange(1.0, 7.0)
+    bags += [bags[i][::-1] for i in range(repeated)]
+    signs, weights = np.r_[signs, signs[:repeated]], np.r_[weights, np.ones(repeated)]
+    order = np.arange(len(bags)) if order is None else order
+    point_of = np.concatenate([bags[i] for i in order])
+    offsets = np.r_[0, np.cumsum([len(bags[i]) for i in order])]
+    return points @ points.T, point_of, offsets, signs[order], weights[order]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_merged_bags_do_not_depend_on_order(seed):
+    one = MergedSelection.of(*merged_bags(seed, repeated=3))
+    order = np.random.default_rng(seed).permutation(9)
+    other = MergedSelection.of(*merged_bags(seed, order, repeated=3))
+    for name in ("gram", "offsets", "bag_costs", "costs"):
+        assert np.array_equal(getattr(one.problem, name), getattr(other.problem, name))
+    weights = merged_bags(seed)[4]
+    weights[:3] += 1.0
+    alone = MergedSelection.of(*merged_bags(seed)[:4], weights)
+    assert np.array_equal(alone.problem.bag_costs, one.problem.bag_costs)
+    assert np.array_equal(alone.problem.costs, one.problem.costs)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_selections_of_merged_bags_are_those_of_the_bags(seed):
+    gram, point_of, offsets, signs, weights = merged_bags(seed, repeated=4)
+    merged = MergedSelection.of(gram, point_of, offsets, signs, weights)
+    chosen = offsets[:-1][signs > 0]
+    rows = merged.rows(merged.start(chosen))
+    bag = np.repeat(np.arange(len(signs)), np.diff(offsets))
+    assert np.array_equal(bag[rows], np.flatnonzero(signs > 0))
+    # Of equal bags the first one's choice is taken, and each has the row of that point.
+    assert np.array_equal(point_of[rows[:3]], point_of[chosen[:3]])
+    values = np.arange(merged.problem.n_positive)
+    positive = np.flatnonzero(signs[bag] > 0)
+    spread = merged.spread(values)
+    assert np.array_equal(merged.points[spread], point_of[positive])
