@@ -101,6 +101,15 @@ def test_an_ill_conditioned_problem_is_solved_without_libsvm(monkeypatch):
     assert solution.objective == pytest.approx(by_cvxpy(vectors, patterns, 1.0), rel=1e-6)
 
 
+def test_the_working_set_keeps_a_pattern_of_each_sign():
+    signs = np.array([1.0, 1.0, -1.0, -1.0, -1.0])
+    working = WorkingSet.from_patterns(np.arange(4), signs, 5)
+    working.status[:] = [1, 0, 0, 0, -1]
+    working.margins = np.array([1.0, 5.0, 3.0, 2.0, 0.0])
+    working.drop(working.margins > 1.2)
+    np.testing.assert_array_equal(working.status, [1, -1, -1, 0, -1])
+
+
 def test_one_extreme_instance_is_solved_or_refused_by_the_backend():
     solved = 0
     for seed in (3, 4):
