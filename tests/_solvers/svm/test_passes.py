@@ -7,7 +7,6 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.metrics.pairwise import linear_kernel
 
 from milearn._bags.blocks import ArraySource
@@ -26,8 +25,8 @@ from milearn._solvers.svm.maximum.labels import (
 )
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_affinity, make_bags
+from tests._solvers.svm.test_coupled_dual import oracle
 from tests.bags import bag_gram
-from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
 NEAR = replace(LABEL_LIMITS, whole=0), replace(TIED_LIMITS, whole=0)
@@ -224,7 +223,10 @@ def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind):
             source(bags), loss, coupling, kind[1], first, replace(once, tol=gap_tol), limits=NEAR[1]
         )
         held = step_value(bags, loss, coupling, scales, first, found.w)
-        best = step_optimum(bags, loss, coupling, scales, first)
+        sums = np.add.reduceat(bags.instances, first, axis=0) * scales[0][:, None]
+        rows, subgradient = bags.instances * scales[1][:, None], np.zeros(bags.n_instances)
+        subgradient[first] = 1.0
+        best = oracle(sums, rows, bags.offsets, subgradient, loss, coupling)
         assert held - best <= found.dual_gap + 1e-6 * abs(held)
 
 
@@ -237,31 +239,6 @@ def step_value(bags, loss, coupling, scales, first, w):
     own = scales[0] * np.add.reduceat(bags.instances @ w, first)
     excess = np.maximum(np.abs(own - scores[first]), top - own)
     return 0.5 * w @ w + loss.value(own, loss.free(own)[0]) + coupling.value(excess)
-
-
-def step_optimum(bags, loss, coupling, scales, first):
-    w, b, eps = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
-    rows = bags.instances * scales[1][:, None]
-    sums = np.add.reduceat(bags.instances, first, axis=0) * scales[0][:, None]
-    value = 0.5 * cp.sum_squares(w)
-    if loss.tube_limit is not None:
-        value += loss.nu * loss.weights.sum() * eps
-    own, held = sums @ w, rows[first] @ w
-    top = highest_of(rows @ w, bags.offsets)
-    if coupling.hard:
-        upper, lower = top, held
-    else:
-        upper = lower = own
-        excess = cp.pos(cp.maximum(cp.abs(own - held), top - own) - coupling.margin)
-        value += coupling.weights @ (cp.square(excess) if coupling.squared else excess)
-    if loss.tube_limit is None:
-        value += loss.weights @ cp.pos(1 - cp.multiply(loss.signs, own + b))
-    else:
-        above, below = upper + b - loss.targets, loss.targets - lower - b
-        value += loss.weights @ (cp.pos(above - eps) + cp.pos(below - eps))
-    program = cp.Problem(cp.Minimize(value))
-    program.solve(solver="CLARABEL")
-    return program.value
 
 
 @pytest.mark.parametrize("kind", [TIED[0], TIED[2]], ids=",".join)
@@ -277,36 +254,6 @@ def test_few_rows_of_each_bag_are_enough(kind):
 
 
 # -- both ----------------------------------------------------------------------------------------
-
-
-def solvers(bags, signs, weights, limits):
-    loss, coupling, _ = tied(bags, signs, weights, TIED[0])
-    labels = np.repeat(signs, np.diff(bags.offsets))
-    l2, rows = Coupling("l2", weights), bags.offsets[:-1]
-    return [
-        lambda data, options: solve_instance_labels_rows(
-            data, Hinge(signs, weights), labels, options, limits=limits[0]
-        ),
-        lambda data, options: solve_coupled_rows(
-            data, loss, coupling, "set", rows, options, limits=limits[1]
-        ),
-        lambda data, options: solve_coupled_rows(
-            data, Hinge(signs, weights), l2, "normalized_set", "mean", options, limits=limits[1]
-        ),
-    ]
-
-
-def test_blocks_types_and_maps_do_not_matter(tmp_path):
-    bags, signs, weights = data(3, n_bags=60, d=8)
-    np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
-    mapped = np.load(tmp_path / "instances.npy", mmap_mode="r")
-    for solve in solvers(bags, signs, weights, NEAR):
-        whole = solve(ArraySource(bags.instances, bags.offsets), replace(OPTIONS, tol=1e-4))
-        for instances in (bags.instances, sparse.csr_array(bags.instances), mapped):
-            blocks = ArraySource(instances, bags.offsets, block_bytes=8 * 16 * 30)
-            other = solve(blocks, replace(OPTIONS, tol=1e-4))
-            assert other.objective == pytest.approx(whole.objective, rel=5e-4)
-            assert other.converged
 
 
 def test_passes_run_out_before_the_first_step_is_solved():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,7 @@ from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum import dual
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
 from milearn._solvers.svm.problem import BinaryProblem
-from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
+from milearn._solvers.svm.starts import screened_witnesses
 from milearn.datasets import make_bags
 
 
@@ -43,17 +41,3 @@ def test_a_run_that_was_rough_ends_precisely(seed, monkeypatch):
     assert found.n_iter == len(found.history)
     assert np.all(np.diff(found.history) <= 1e-9 * found.objective)
     assert found.history[-1] == pytest.approx(found.objective, rel=1e-9)
-
-
-@pytest.mark.parametrize("seed", [1, 3])
-def test_the_end_is_not_above_that_of_the_means(seed):
-    bags, y = make_bags(
-        600, 12, bag_size=(5, 12), concept_distance=3.0, flip_y=0.1, random_state=seed
-    )
-    source = ArraySource(bags.instances, bags.offsets)
-    loss, options = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(len(y))), SolverOptions(1e-6, 100)
-    means, found = (
-        solve_mi_svm_rows(source, loss, "bag", start, replace(options, tol=1e-8))
-        for start in ("mean", "auto")
-    )
-    assert found.objective <= means.objective * (1.0 + 1e-9)
