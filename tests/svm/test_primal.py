@@ -264,7 +264,7 @@ def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
         assert model.objective_ == pytest.approx(value, rel=1e-9)
 
     stopped("stopped at max_iter=1 before convergence", max_iter=1)
-    solve = functools.partial(starts.solve_mi_svm_rows, limits=RowLimits(whole=0))
+    solve = functools.partial(starts.solve_mi_svm_rows, limits=RowLimits(all_rows=0))
 
     def with_callback(source, loss, slack, start, options):
         asked = options.watched_by(lambda iteration, objective: iteration == 2)

@@ -27,7 +27,7 @@ from tests.oracles import cox_optimum, cox_step, partial_likelihood
 
 OPTIONS = SolverOptions(1e-6, 100)
 # The smallest working sets: a step goes through many rounds.
-NARROW = RowLimits(band=0.01, whole=0, numbers=0, per_bag=1)
+NARROW = RowLimits(band=0.01, all_rows=0, numbers=0, per_bag=1)
 
 
 def random_outcomes(seed, bags, ties):
@@ -171,7 +171,7 @@ def test_few_passes_over_large_bags():
         solve_cox_maximum(
             problem_of(bags, outcomes, 0.1), CoxStart(), replace(OPTIONS, tol=1e-6), limits=each
         )
-        for each in (RowLimits(whole=2**20), RowLimits(whole=0))
+        for each in (RowLimits(all_rows=2**20), RowLimits(all_rows=0))
     )
     assert part.objective == pytest.approx(everything.objective, rel=1e-5)
     assert part.n_passes <= 3 * everything.n_passes

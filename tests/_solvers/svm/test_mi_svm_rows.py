@@ -14,7 +14,7 @@ from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.descent import RowLimits, Witnesses
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.maximum.dual import solve_mi_svm
+from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
 from milearn._solvers.svm.mi_svm_rows import MISVMProblem, _Model
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
@@ -41,7 +41,7 @@ def objective(bags, loss, slack, w, b):
 
 
 # Small data are held as a whole, unless the limits say otherwise.
-NEAR = RowLimits(whole=0)
+NEAR = RowLimits(all_rows=0)
 ROWS_HELD = pytest.mark.parametrize(
     "limits", [None, NEAR], ids=["all rows", "rows near the margin"]
 )
@@ -163,7 +163,7 @@ def test_a_small_working_set_gives_the_same(slack):
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
     start = bags.offsets[:-1][loss.signs > 0]
     free = solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=1e-3))
-    limits = RowLimits(whole=0, numbers=4 * 60)
+    limits = RowLimits(all_rows=0, numbers=4 * 60)
     small = solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=1e-3), limits=limits)
     assert small.dual_gap <= 1e-3 * small.objective
     assert small.objective == pytest.approx(free.objective, rel=2e-3)
@@ -296,7 +296,7 @@ def test_the_working_set_of_a_bag_does_not_depend_on_the_other_bags_of_its_block
 def test_rows_near_the_top_are_within_their_number():
     bags, loss = data(0, n_bags=200)
     n_negative = int((loss.signs < 0).sum())
-    limits = RowLimits(whole=0, numbers=5 * n_negative)
+    limits = RowLimits(all_rows=0, numbers=5 * n_negative)
     problem = problem_of(ArraySource(bags.instances, bags.offsets), loss)
     # All instances are near the highest one of their bag.
     found = _Model(problem, limits, 1e-3)._pass(np.zeros(5), np.zeros(1)).working

@@ -18,7 +18,7 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
 from milearn._solvers.svm.coupled.rows import TIED_LIMITS, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.maximum.labels import (
+from milearn._solvers.svm.mi_svm_labels import (
     LABEL_LIMITS,
     best_labels,
     solve_instance_labels,
@@ -30,7 +30,7 @@ from tests.bags import bag_gram
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
-NEAR = replace(LABEL_LIMITS, whole=0), replace(TIED_LIMITS, whole=0)
+NEAR = replace(LABEL_LIMITS, all_rows=0), replace(TIED_LIMITS, all_rows=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -139,7 +139,7 @@ def test_rows_that_cross_the_margin_join_the_working_set():
         Hinge(signs, weights),
         start,
         replace(OPTIONS, tol=1e-4),
-        limits=replace(LABEL_LIMITS, whole=0, band=0.0),
+        limits=replace(LABEL_LIMITS, all_rows=0, band=0.0),
     )
     assert found.converged
     assert found.dual_gap <= 1e-4 * found.objective
@@ -270,7 +270,7 @@ def test_few_rows_of_each_bag_are_enough(kind):
     loss, coupling, _ = tied(bags, signs, weights, kind)
     arguments = loss, coupling, kind[1], bags.offsets[:-1], replace(OPTIONS, tol=1e-5)
     free = solve_coupled_rows(source(bags), *arguments)
-    limits = replace(TIED_LIMITS, whole=0, numbers=1)
+    limits = replace(TIED_LIMITS, all_rows=0, numbers=1)
     few = solve_coupled_rows(source(bags), *arguments, limits=limits)
     assert few.dual_gap <= 1e-5 * few.objective
     assert few.objective == pytest.approx(free.objective, rel=3e-5)
