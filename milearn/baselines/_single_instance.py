@@ -130,7 +130,7 @@ class SingleInstance(BagEstimator):
         self.threshold = threshold
         self.pos_label = pos_label
 
-    @inner_matrices
+    @inner_matrices()
     def fit(self, X: Any, y: Any, **params: Any) -> SingleInstance:
         """Fit the estimator on all instances.
 

@@ -266,7 +266,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
         self.columns = columns
         self.transformer = transformer
 
-    @inner_matrices
+    @inner_matrices()
     def fit(self, X: Any, y: Any = None) -> AppendBagData:
         """Store the names and kinds of the columns, and fit the transformer.
 
@@ -289,7 +289,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
             self.transformer_ = clone(self.transformer).fit(self._table(bags), y)
         return self
 
-    @inner_matrices
+    @inner_matrices()
     def transform(self, X: Any) -> Any:
         """Append the columns.
 

@@ -307,7 +307,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     def __init__(self, transformer: Any = None) -> None:
         self.transformer = transformer
 
-    @inner_matrices
+    @inner_matrices()
     def fit(self, X: Any, y: Any = None, **params: Any) -> InstanceTransformer:
         """Fit the transformer on the instances.
 
@@ -455,7 +455,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     def _finite(self) -> bool | str:
         return finite_of(self._inner())
 
-    @inner_matrices
+    @inner_matrices()
     def _apply(self, matrix: Any) -> Any:
         return self.transformer_.transform(_input_of(self.transformer_, matrix))
 
@@ -738,7 +738,7 @@ def _fitted(inner: Any, bags: Bags, subsample: int | None, random_state: Any) ->
     return scaler.fit(bags.source().gather(np.arange(n)))
 
 
-@inner_matrices
+@inner_matrices()
 def _by_quantiles(model: QuantileTransformer, matrix: np.ndarray) -> np.ndarray:
     """The transformed matrix.
 
