@@ -30,6 +30,12 @@ from tests.bags import bag_gram
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
+
+
+def to(tol):
+    return SolverOptions(tol, 100)
+
+
 NEAR = replace(LABEL_LIMITS, all_rows=0), replace(TIED_LIMITS, all_rows=0)
 # Loss, bag kernel, task.
 TIED = [
@@ -88,7 +94,7 @@ def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
     bags, signs, weights = data(seed, cost)
     start = np.repeat(signs, np.diff(bags.offsets))
     found = solve_instance_labels_rows(
-        source(bags), Hinge(signs, weights), start, replace(OPTIONS, tol=1e-6), limits=near_rows[0]
+        source(bags), Hinge(signs, weights), start, to(1e-6), limits=near_rows[0]
     )
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
     dual = solve_instance_labels(problem, start, OPTIONS)
@@ -108,13 +114,9 @@ def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, n
     for seed in range(3):
         bags, signs, weights = data(seed)
         start = np.repeat(signs, np.diff(bags.offsets))
-        once = SolverOptions(1e-6, 1)
+        once = SolverOptions(gap_tol, 1)
         found = solve_instance_labels_rows(
-            source(bags),
-            Hinge(signs, weights),
-            start,
-            replace(once, tol=gap_tol),
-            limits=near_rows[0],
+            source(bags), Hinge(signs, weights), start, once, limits=near_rows[0]
         )
         w, b = cp.Variable(bags.shape[1]), cp.Variable()
         hinges = cp.pos(1 - cp.multiply(start, bags.instances @ w + b))
@@ -138,7 +140,7 @@ def test_rows_that_cross_the_margin_join_the_working_set():
         source(bags),
         Hinge(signs, weights),
         start,
-        replace(OPTIONS, tol=1e-4),
+        to(1e-4),
         limits=replace(LABEL_LIMITS, all_rows=0, band=0.0),
     )
     assert found.converged
@@ -156,13 +158,7 @@ def test_tied_bags_by_passes_are_those_of_the_dual(seed, cost, kind, near_rows):
     gram = bag_gram(LinearGram(bags.instances), bags.offsets, *scales)
     first = bags.offsets[:-1]
     found = solve_coupled_rows(
-        source(bags),
-        loss,
-        coupling,
-        kind[1],
-        first,
-        replace(OPTIONS, tol=1e-6),
-        limits=near_rows[1],
+        source(bags), loss, coupling, kind[1], first, to(1e-6), limits=near_rows[1]
     )
     dual = solve_coupled(gram, loss, coupling, first, OPTIONS)
     assert found.converged
@@ -192,9 +188,7 @@ def test_a_hard_maximum_ends_in_the_minimum_of_the_dual_from_every_start(seed):
     for start in ("auto", drawn):
         dual = solve_coupled(gram, loss, coupling, start, OPTIONS)
         for tol in (1e-5, 1e-8):
-            found = solve_coupled_rows(
-                source(bags), loss, coupling, "set", start, replace(OPTIONS, tol=tol)
-            )
+            found = solve_coupled_rows(source(bags), loss, coupling, "set", start, to(tol))
             assert found.objective == pytest.approx(dual.objective, rel=2 * tol)
             assert found.dual_gap <= tol * found.objective
 
@@ -204,12 +198,12 @@ def test_rough_first_steps_end_at_a_precise_minimum(seed):
     bags, targets = make_affinity(60, 6, n_relevant=4, bag_size=(2, 6), random_state=seed)
     ones = np.ones(len(bags))
     given = source(bags), Tube(targets, 0.3 * ones, 0.5), Coupling("max", ones), "set"
-    exact = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7))
-    rough = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7), exact_instances=0)
+    exact = solve_coupled_rows(*given, "auto", to(1e-7))
+    rough = solve_coupled_rows(*given, "auto", to(1e-7), exact_instances=0)
     assert rough.history[0] != exact.history[0]
     assert rough.converged
     assert rough.dual_gap <= 1e-7 * rough.objective
-    again = solve_coupled_rows(*given, rough.witnesses, replace(OPTIONS, tol=1e-7))
+    again = solve_coupled_rows(*given, rough.witnesses, to(1e-7))
     assert again.objective == pytest.approx(rough.objective, rel=1e-6)
 
 
@@ -219,9 +213,9 @@ def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind):
         bags, signs, weights = data(seed)
         loss, coupling, scales = tied(bags, signs, weights, kind)
         first = bags.offsets[:-1]
-        once = SolverOptions(1e-6, 1)
+        once = SolverOptions(gap_tol, 1)
         found = solve_coupled_rows(
-            source(bags), loss, coupling, kind[1], first, replace(once, tol=gap_tol), limits=NEAR[1]
+            source(bags), loss, coupling, kind[1], first, once, limits=NEAR[1]
         )
         held = step_value(bags, loss, coupling, scales, first, found.w)
         best = step_optimum(bags, loss, coupling, scales, first)
@@ -268,7 +262,7 @@ def step_optimum(bags, loss, coupling, scales, first):
 def test_few_rows_of_each_bag_are_enough(kind):
     bags, signs, weights = data(1, n_bags=60)
     loss, coupling, _ = tied(bags, signs, weights, kind)
-    arguments = loss, coupling, kind[1], bags.offsets[:-1], replace(OPTIONS, tol=1e-5)
+    arguments = loss, coupling, kind[1], bags.offsets[:-1], to(1e-5)
     free = solve_coupled_rows(source(bags), *arguments)
     limits = replace(TIED_LIMITS, all_rows=0, numbers=1)
     few = solve_coupled_rows(source(bags), *arguments, limits=limits)
@@ -301,10 +295,10 @@ def test_blocks_types_and_maps_do_not_matter(tmp_path):
     np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
     mapped = np.load(tmp_path / "instances.npy", mmap_mode="r")
     for solve in solvers(bags, signs, weights, NEAR):
-        whole = solve(ArraySource(bags.instances, bags.offsets), replace(OPTIONS, tol=1e-4))
+        whole = solve(ArraySource(bags.instances, bags.offsets), to(1e-4))
         for instances in (bags.instances, sparse.csr_array(bags.instances), mapped):
             blocks = ArraySource(instances, bags.offsets, block_bytes=8 * 16 * 30)
-            other = solve(blocks, replace(OPTIONS, tol=1e-4))
+            other = solve(blocks, to(1e-4))
             assert other.objective == pytest.approx(whole.objective, rel=5e-4)
             assert other.converged
 
@@ -312,7 +306,7 @@ def test_blocks_types_and_maps_do_not_matter(tmp_path):
 def test_passes_run_out_before_the_first_step_is_solved():
     bags, signs, weights = data(4)
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
-    arguments = loss, coupling, "set", bags.offsets[:-1], replace(OPTIONS, tol=1e-12)
+    arguments = loss, coupling, "set", bags.offsets[:-1], to(1e-12)
     found = solve_coupled_rows(source(bags), *arguments, max_passes=3)
     assert found.stopped == "max_passes"
     assert np.isfinite([found.objective, found.dual_gap]).all()
