@@ -118,10 +118,8 @@ def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol, limi
         bags, loss = data(seed)
         start = bags.offsets[:-1][loss.signs > 0]
         source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 5 * 20)
-        one = SolverOptions(1e-6, 1)
-        found = solve_mi_svm_rows(
-            source, loss, slack, start, replace(one, tol=gap_tol), limits=limits
-        )
+        one = SolverOptions(gap_tol, 1)
+        found = solve_mi_svm_rows(source, loss, slack, start, one, limits=limits)
         held = objective(bags, loss, slack, found.w, found.intercept)
         positive = np.flatnonzero(loss.signs > 0)
         tops = segment_max(bags.instances @ found.w, bags.offsets)[positive]
@@ -138,13 +136,11 @@ def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol, limi
 @ROWS_HELD
 def test_blocks_types_and_maps_do_not_matter(slack, limits, tmp_path):
     bags, loss = data(3, n_bags=80, d=8)
-    options = SolverOptions(1e-6, 100)
+    options = SolverOptions(1e-4, 100)
 
     def solve(instances, **blocks):
         source = ArraySource(instances, bags.offsets, **blocks)
-        return solve_mi_svm_rows(
-            source, loss, slack, "mean", replace(options, tol=1e-4), limits=limits
-        )
+        return solve_mi_svm_rows(source, loss, slack, "mean", options, limits=limits)
 
     whole = solve(bags.instances)
     np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
@@ -231,7 +227,7 @@ def test_the_gap_belongs_to_the_witnesses_of_the_solution(cost, slack):
         start, positive = bags.offsets[:-1][loss.signs > 0], loss.signs > 0
         source = ArraySource(bags.instances, bags.offsets)
         options = SolverOptions(1e-3, 100)
-        found = solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=1e-3))
+        found = solve_mi_svm_rows(source, loss, slack, start, options)
         assert found.converged
         witnesses = _highest(bags, found)[positive]
         best = maximum_step(bags, positive, loss.weights, slack, witnesses)
