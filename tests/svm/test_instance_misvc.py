@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn._bags.segments import segment_argmax
-from milearn._solvers.svm.maximum.labels import best_labels
+from milearn._solvers.svm.mi_svm_labels import best_labels
 from milearn.datasets import make_bags
 from milearn.svm import InstanceMISVC
 from tests.bags import false_frequency

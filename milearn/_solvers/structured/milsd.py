@@ -39,8 +39,6 @@ class LinkedSolution(CCCPSolution):
     w: np.ndarray
     intercept: float
     risks: np.ndarray
-    # Whether the last convex step was solved to its precision.
-    step_converged: bool
     n_passes: int = 0
 
 
@@ -147,11 +145,12 @@ def solve_milsd(
     if last is not run.point:
         # The last step found no better point, and its bound belongs to the witnesses of the point.
         outcome["dual_gap"] = max(0.0, run.point.objective - last.solution.lower_bound)
+    if not (run.stopped or last.converged):
+        outcome["stopped"] = "gap"
     return LinkedSolution(
         w=run.point.w,
         intercept=run.point.intercept,
         risks=run.point.risks,
-        step_converged=last.converged,
         objective_scale=problem.scale,
         **outcome,
     )

@@ -66,7 +66,7 @@ def test_fits_of_many_instances_do_not_depend_on_the_order(slack, means, monkeyp
             slack,
             "auto",
             SolverOptions(1e-9, 100),
-            limits=RowLimits(whole=0),
+            limits=RowLimits(all_rows=0),
             sample=FEW,
         )
         for each, own in cases

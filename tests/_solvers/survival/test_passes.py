@@ -25,8 +25,14 @@ from tests.bags import random_bags
 from tests.oracles import cox_optimum, cox_step, partial_likelihood
 
 OPTIONS = SolverOptions(1e-6, 100)
+
+
+def to(tol):
+    return SolverOptions(tol, 100)
+
+
 # The smallest working sets: a step goes through many rounds.
-NARROW = RowLimits(band=0.01, whole=0, numbers=0, per_bag=1)
+NARROW = RowLimits(band=0.01, all_rows=0, numbers=0, per_bag=1)
 
 
 def random_outcomes(seed, bags, ties):
@@ -68,7 +74,7 @@ def test_problems_without_a_rising_history(limits):
     for seed in range(20):
         C = (0.1, 10.0)[seed % 2]
         bags, outcomes, problem = random_problem(seed, C)
-        found = solve_cox_maximum(problem, CoxStart(), replace(OPTIONS, tol=1e-8), limits=limits)
+        found = solve_cox_maximum(problem, CoxStart(), to(1e-8), limits=limits)
         assert found.converged
         history = np.array(found.history)
         assert (np.diff(history) <= 1e-12 * np.abs(history[1:])).all()
@@ -83,7 +89,7 @@ def test_problems_without_a_rising_history(limits):
 def test_the_gap_belongs_to_the_highest_instances_of_the_solution(limits):
     for seed in range(4):
         bags, outcomes, problem = random_problem(seed, 3.0)
-        found = solve_cox_maximum(problem, CoxStart(), replace(OPTIONS, tol=1e-6), limits=limits)
+        found = solve_cox_maximum(problem, CoxStart(), to(1e-6), limits=limits)
         value, top = objective_at(bags, outcomes, 3.0, found.w)
         least, _ = cox_step(bags, outcomes, 3.0, top)
         assert value - least <= found.dual_gap + 1e-6
@@ -98,10 +104,7 @@ def test_enumeration_of_witnesses():
         rng = np.random.default_rng(seed)
         rows = [bags.offsets[:-1] + rng.integers(0, bags.sizes) for _ in range(5)]
         starts = [CoxStart(), *(CoxStart(each) for each in rows)]
-        found = min(
-            solve_cox_maximum(problem, start, replace(OPTIONS, tol=1e-8)).objective
-            for start in starts
-        )
+        found = min(solve_cox_maximum(problem, start, to(1e-8)).objective for start in starts)
         assert found >= best - 1e-5
         attained += found <= best + 1e-5
     assert attained >= 4
@@ -129,13 +132,13 @@ def test_sparse_rows_and_threads_change_nothing(limits, d):
     bags = random_bags(3, 20, d, 8, zeros=0.5)
     outcomes = random_outcomes(3, bags, "breslow")
     expected = solve_cox_maximum(
-        problem_of(bags, outcomes, 1.0), CoxStart(), replace(OPTIONS, tol=1e-9), limits=limits
+        problem_of(bags, outcomes, 1.0), CoxStart(), to(1e-9), limits=limits
     )
     csr = Bags(sparse.csr_array(bags.instances), bags.offsets)
     given = PartialLikelihood(*outcomes)
     threads = ArraySource(bags.instances, bags.offsets, 2000, n_jobs=2)
     for problem in (problem_of(csr, outcomes, 1.0), CoxProblem(threads, given, 1.0)):
-        found = solve_cox_maximum(problem, CoxStart(), replace(OPTIONS, tol=1e-9), limits=limits)
+        found = solve_cox_maximum(problem, CoxStart(), to(1e-9), limits=limits)
         np.testing.assert_allclose(found.w, expected.w, atol=1e-6)
 
 
@@ -144,10 +147,8 @@ def test_few_passes_over_large_bags():
     bags = random_bags(0, 60, 5, 300)
     outcomes = random_outcomes(1, bags, "breslow")
     everything, part = (
-        solve_cox_maximum(
-            problem_of(bags, outcomes, 0.1), CoxStart(), replace(OPTIONS, tol=1e-6), limits=each
-        )
-        for each in (RowLimits(whole=2**20), RowLimits(whole=0))
+        solve_cox_maximum(problem_of(bags, outcomes, 0.1), CoxStart(), to(1e-6), limits=each)
+        for each in (RowLimits(all_rows=2**20), RowLimits(all_rows=0))
     )
     assert part.objective == pytest.approx(everything.objective, rel=1e-5)
     assert part.n_passes <= 3 * everything.n_passes
@@ -159,7 +160,7 @@ def test_few_passes_over_large_bags():
 def test_means_are_a_convex_problem():
     for seed in range(6):
         bags, outcomes, problem = random_problem(seed, 2.0)
-        found = solve_cox_mean(problem, replace(OPTIONS, tol=1e-9))
+        found = solve_cox_mean(problem, to(1e-9))
         means = np.add.reduceat(bags.instances, bags.offsets[:-1]) / bags.sizes[:, None]
         alone = Bags.singletons(means)
         value, w = cox_step(alone, outcomes, 2.0, np.arange(len(bags)))
@@ -173,7 +174,7 @@ def test_bags_of_one_instance_are_a_convex_problem():
     bags = Bags.singletons(random_bags(1, 30, 4, 1).instances)
     outcomes = random_outcomes(1, bags, "breslow")
     problem = problem_of(bags, outcomes, 1.0)
-    found = solve_cox_maximum(problem, CoxStart(), replace(OPTIONS, tol=1e-6))
+    found = solve_cox_maximum(problem, CoxStart(), to(1e-6))
     slopes = problem.likelihood.slopes(bags.instances @ found.w) - problem.likelihood.event_weights
     np.testing.assert_allclose(found.w, -bags.instances.T @ slopes, atol=1e-6)
     assert found.n_iter == 1
@@ -184,14 +185,10 @@ def test_bags_that_are_censored_before_any_event_do_not_count():
     events = np.arange(10) >= 3
     times = np.arange(10, dtype=float)
     given = events, times, np.ones(10), "breslow"
-    expected = solve_cox_maximum(
-        problem_of(bags, given, 1.0), CoxStart(), replace(OPTIONS, tol=1e-9)
-    )
+    expected = solve_cox_maximum(problem_of(bags, given, 1.0), CoxStart(), to(1e-9))
     rest = slice(3, None)
     later = events[rest], times[rest], np.ones(7), "breslow"
-    found = solve_cox_maximum(
-        problem_of(bags[rest], later, 1.0), CoxStart(), replace(OPTIONS, tol=1e-9)
-    )
+    found = solve_cox_maximum(problem_of(bags[rest], later, 1.0), CoxStart(), to(1e-9))
     np.testing.assert_allclose(found.w, expected.w, atol=1e-8)
 
 
@@ -199,7 +196,7 @@ def test_nothing_to_learn_is_the_zero_solution():
     """An event at which nobody else is at risk has no loss."""
     bags = random_bags(0, 4, 3, 4)
     given = np.array([False, False, False, True]), np.arange(4.0), np.ones(4), "breslow"
-    found = solve_cox_maximum(problem_of(bags, given, 1.0), CoxStart(), replace(OPTIONS, tol=1e-6))
+    found = solve_cox_maximum(problem_of(bags, given, 1.0), CoxStart(), to(1e-6))
     assert found.converged
     np.testing.assert_allclose(found.w, 0.0, atol=1e-6)
     assert found.objective == pytest.approx(0.0, abs=1e-9)
@@ -219,4 +216,4 @@ def test_the_procedure_leaves_zero_where_all_instances_tie():
     drawn = CoxStart(bags.offsets[:-1] + rng.integers(0, bags.sizes), held=True)
     once = solve_cox_maximum(problem, drawn, replace(OPTIONS, max_iter=1, tol=1e-8))
     assert once.objective == pytest.approx(at_zero, rel=1e-6)
-    assert solve_cox_maximum(problem, drawn, replace(OPTIONS, tol=1e-8)).objective < 0.9 * at_zero
+    assert solve_cox_maximum(problem, drawn, to(1e-8)).objective < 0.9 * at_zero

@@ -8,8 +8,8 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from milearn._solvers.common.gram import KernelGram, LinearGram
-from milearn._solvers.svm.maximum import grouped_hinge
-from milearn._solvers.svm.maximum.grouped_hinge import Patterns, WorkingSet, solve_grouped_svm
+from milearn._solvers.svm import grouped_hinge
+from milearn._solvers.svm.grouped_hinge import Patterns, WorkingSet, solve_grouped_svm
 from milearn.exceptions import SolverError
 
 

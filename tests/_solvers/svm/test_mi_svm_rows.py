@@ -13,7 +13,7 @@ from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.descent import RowLimits, Witnesses
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.maximum.dual import solve_mi_svm
+from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
 from milearn._solvers.svm.mi_svm_rows import MISVMProblem, _Model
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
@@ -40,7 +40,7 @@ def objective(bags, loss, slack, w, b):
 
 
 # Small data are held as a whole, unless the limits say otherwise.
-NEAR = RowLimits(whole=0)
+NEAR = RowLimits(all_rows=0)
 ROWS_HELD = pytest.mark.parametrize(
     "limits", [None, NEAR], ids=["all rows", "rows near the margin"]
 )
@@ -119,10 +119,8 @@ def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol, limi
         bags, loss = data(seed)
         start = bags.offsets[:-1][loss.signs > 0]
         source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 5 * 20)
-        one = SolverOptions(1e-6, 1)
-        found = solve_mi_svm_rows(
-            source, loss, slack, start, replace(one, tol=gap_tol), limits=limits
-        )
+        one = SolverOptions(gap_tol, 1)
+        found = solve_mi_svm_rows(source, loss, slack, start, one, limits=limits)
         held = objective(bags, loss, slack, found.w, found.intercept)
         positive = np.flatnonzero(loss.signs > 0)
         tops = segment_max(bags.instances @ found.w, bags.offsets)[positive]
@@ -141,7 +139,7 @@ def test_a_small_working_set_gives_the_same(slack):
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
     start = bags.offsets[:-1][loss.signs > 0]
     free = solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=1e-3))
-    limits = RowLimits(whole=0, numbers=4 * 60)
+    limits = RowLimits(all_rows=0, numbers=4 * 60)
     small = solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=1e-3), limits=limits)
     assert small.dual_gap <= 1e-3 * small.objective
     assert small.objective == pytest.approx(free.objective, rel=2e-3)
@@ -164,7 +162,7 @@ def test_the_gap_belongs_to_the_witnesses_of_the_solution(cost, slack):
         start, positive = bags.offsets[:-1][loss.signs > 0], loss.signs > 0
         source = ArraySource(bags.instances, bags.offsets)
         options = SolverOptions(1e-3, 100)
-        found = solve_mi_svm_rows(source, loss, slack, start, replace(options, tol=1e-3))
+        found = solve_mi_svm_rows(source, loss, slack, start, options)
         assert found.converged
         witnesses = _highest(bags, found)[positive]
         best = maximum_step(bags, positive, loss.weights, slack, witnesses)

@@ -17,7 +17,7 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
 from milearn._solvers.svm.coupled.rows import TIED_LIMITS, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.maximum.labels import (
+from milearn._solvers.svm.mi_svm_labels import (
     LABEL_LIMITS,
     best_labels,
     solve_instance_labels,
@@ -29,7 +29,13 @@ from tests._solvers.svm.test_coupled_dual import oracle
 from tests.bags import bag_gram
 
 OPTIONS = SolverOptions(1e-7, 100)
-NEAR = replace(LABEL_LIMITS, whole=0), replace(TIED_LIMITS, whole=0)
+
+
+def to(tol):
+    return SolverOptions(tol, 100)
+
+
+NEAR = replace(LABEL_LIMITS, all_rows=0), replace(TIED_LIMITS, all_rows=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -87,7 +93,7 @@ def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
     bags, signs, weights = data(seed, cost)
     start = np.repeat(signs, np.diff(bags.offsets))
     found = solve_instance_labels_rows(
-        source(bags), Hinge(signs, weights), start, replace(OPTIONS, tol=1e-6), limits=near_rows[0]
+        source(bags), Hinge(signs, weights), start, to(1e-6), limits=near_rows[0]
     )
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
     dual = solve_instance_labels(problem, start, OPTIONS)
@@ -107,13 +113,9 @@ def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, n
     for seed in range(3):
         bags, signs, weights = data(seed)
         start = np.repeat(signs, np.diff(bags.offsets))
-        once = SolverOptions(1e-6, 1)
+        once = SolverOptions(gap_tol, 1)
         found = solve_instance_labels_rows(
-            source(bags),
-            Hinge(signs, weights),
-            start,
-            replace(once, tol=gap_tol),
-            limits=near_rows[0],
+            source(bags), Hinge(signs, weights), start, once, limits=near_rows[0]
         )
         w, b = cp.Variable(bags.shape[1]), cp.Variable()
         hinges = cp.pos(1 - cp.multiply(start, bags.instances @ w + b))
@@ -137,8 +139,8 @@ def test_rows_that_cross_the_margin_join_the_working_set():
         source(bags),
         Hinge(signs, weights),
         start,
-        replace(OPTIONS, tol=1e-4),
-        limits=replace(LABEL_LIMITS, whole=0, band=0.0),
+        to(1e-4),
+        limits=replace(LABEL_LIMITS, all_rows=0, band=0.0),
     )
     assert found.converged
     assert found.dual_gap <= 1e-4 * found.objective
@@ -155,13 +157,7 @@ def test_tied_bags_by_passes_are_those_of_the_dual(seed, cost, kind, near_rows):
     gram = bag_gram(LinearGram(bags.instances), bags.offsets, *scales)
     first = bags.offsets[:-1]
     found = solve_coupled_rows(
-        source(bags),
-        loss,
-        coupling,
-        kind[1],
-        first,
-        replace(OPTIONS, tol=1e-6),
-        limits=near_rows[1],
+        source(bags), loss, coupling, kind[1], first, to(1e-6), limits=near_rows[1]
     )
     dual = solve_coupled(gram, loss, coupling, first, OPTIONS)
     assert found.converged
@@ -191,9 +187,7 @@ def test_a_hard_maximum_ends_in_the_minimum_of_the_dual_from_every_start(seed):
     for start in ("auto", drawn):
         dual = solve_coupled(gram, loss, coupling, start, OPTIONS)
         for tol in (1e-5, 1e-8):
-            found = solve_coupled_rows(
-                source(bags), loss, coupling, "set", start, replace(OPTIONS, tol=tol)
-            )
+            found = solve_coupled_rows(source(bags), loss, coupling, "set", start, to(tol))
             assert found.objective == pytest.approx(dual.objective, rel=2 * tol)
             assert found.dual_gap <= tol * found.objective
 
@@ -203,12 +197,12 @@ def test_rough_first_steps_end_at_a_precise_minimum(seed):
     bags, targets = make_affinity(60, 6, n_relevant=4, bag_size=(2, 6), random_state=seed)
     ones = np.ones(len(bags))
     given = source(bags), Tube(targets, 0.3 * ones, 0.5), Coupling("max", ones), "set"
-    exact = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7))
-    rough = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7), exact_instances=0)
+    exact = solve_coupled_rows(*given, "auto", to(1e-7))
+    rough = solve_coupled_rows(*given, "auto", to(1e-7), exact_instances=0)
     assert rough.history[0] != exact.history[0]
     assert rough.converged
     assert rough.dual_gap <= 1e-7 * rough.objective
-    again = solve_coupled_rows(*given, rough.witnesses, replace(OPTIONS, tol=1e-7))
+    again = solve_coupled_rows(*given, rough.witnesses, to(1e-7))
     assert again.objective == pytest.approx(rough.objective, rel=1e-6)
 
 
@@ -218,9 +212,9 @@ def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind):
         bags, signs, weights = data(seed)
         loss, coupling, scales = tied(bags, signs, weights, kind)
         first = bags.offsets[:-1]
-        once = SolverOptions(1e-6, 1)
+        once = SolverOptions(gap_tol, 1)
         found = solve_coupled_rows(
-            source(bags), loss, coupling, kind[1], first, replace(once, tol=gap_tol), limits=NEAR[1]
+            source(bags), loss, coupling, kind[1], first, once, limits=NEAR[1]
         )
         held = step_value(bags, loss, coupling, scales, first, found.w)
         sums = np.add.reduceat(bags.instances, first, axis=0) * scales[0][:, None]
@@ -245,9 +239,9 @@ def step_value(bags, loss, coupling, scales, first, w):
 def test_few_rows_of_each_bag_are_enough(kind):
     bags, signs, weights = data(1, n_bags=60)
     loss, coupling, _ = tied(bags, signs, weights, kind)
-    arguments = loss, coupling, kind[1], bags.offsets[:-1], replace(OPTIONS, tol=1e-5)
+    arguments = loss, coupling, kind[1], bags.offsets[:-1], to(1e-5)
     free = solve_coupled_rows(source(bags), *arguments)
-    limits = replace(TIED_LIMITS, whole=0, numbers=1)
+    limits = replace(TIED_LIMITS, all_rows=0, numbers=1)
     few = solve_coupled_rows(source(bags), *arguments, limits=limits)
     assert few.dual_gap <= 1e-5 * few.objective
     assert few.objective == pytest.approx(free.objective, rel=3e-5)
@@ -259,7 +253,7 @@ def test_few_rows_of_each_bag_are_enough(kind):
 def test_passes_run_out_before_the_first_step_is_solved():
     bags, signs, weights = data(4)
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
-    arguments = loss, coupling, "set", bags.offsets[:-1], replace(OPTIONS, tol=1e-12)
+    arguments = loss, coupling, "set", bags.offsets[:-1], to(1e-12)
     found = solve_coupled_rows(source(bags), *arguments, max_passes=3)
     assert found.stopped == "max_passes"
     assert np.isfinite([found.objective, found.dual_gap]).all()

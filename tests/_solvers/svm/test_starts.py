@@ -9,9 +9,9 @@ from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.screen import ScreenLimits
+from milearn._solvers.svm import mi_svm_kernel
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.maximum import dual
-from milearn._solvers.svm.maximum.dual import solve_mi_svm
+from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.starts import screened_witnesses
 from milearn.datasets import make_bags
@@ -33,9 +33,9 @@ def by_dual(bags, loss):
 def test_a_run_that_was_rough_ends_precisely(seed, monkeypatch):
     bags, loss = overlapping(seed)
     found = by_dual(bags, loss)
-    monkeypatch.setattr(dual, "ROUGH_TOL", 0.0)
+    monkeypatch.setattr(mi_svm_kernel, "ROUGH_TOL", 0.0)
     precise = by_dual(bags, loss)
-    assert found.objective <= precise.objective * (1.0 + dual._NEAR_OBJECTIVE)
+    assert found.objective <= precise.objective * (1.0 + mi_svm_kernel._NEAR_OBJECTIVE)
     assert found.converged
     assert found.dual_gap <= 1e-6 * found.objective
     assert found.n_iter == len(found.history)
