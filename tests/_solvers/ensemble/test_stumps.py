@@ -19,6 +19,11 @@ from milearn._solvers.ensemble.stumps import BinnedFeatures, best_cuts, stump_sc
 from tests._solvers.ensemble.oracles import all_columns
 
 
+def scores_of(bins, prices, sign):
+    prices = prices.without_rounding()
+    return stump_scores(bins, prices, sign, bins.weight_per_bin(prices.linear))
+
+
 def random_prices(rng, n):
     bags = []
     for _ in range(3):
@@ -57,7 +62,7 @@ def test_stump_scores_equal_the_naive_ones(seed):
     for matrix in (X, sparse.csr_array(X)):
         bins = BinnedFeatures(matrix)
         for sign in (1, -1):
-            scores, constant = stump_scores(bins, prices, sign)
+            scores, constant = scores_of(bins, prices, sign)
             H = np.stack([bins.column(cut, sign) for cut in range(bins.n_bins)])
             np.testing.assert_allclose(scores, [naive_score(prices, h) for h in H], atol=1e-10)
             np.testing.assert_allclose(scores, score_columns(prices, H), atol=1e-10)
@@ -149,7 +154,7 @@ def test_bags_that_are_whole_score_as_one_by_one(sparse_input):
     alone = DualPrices(linear, bags=list(whole.each()))
     bins = BinnedFeatures(sparse.csr_array(X) if sparse_input else X)
     for sign in (1, -1):
-        one, other = (stump_scores(bins, each, sign) for each in (together, alone))
+        one, other = (scores_of(bins, each, sign) for each in (together, alone))
         np.testing.assert_allclose(one[0], other[0], atol=1e-12)
         assert one[1] == pytest.approx(other[1])
     H = np.stack([bins.column(cut, 1) for cut in range(bins.n_bins)])
