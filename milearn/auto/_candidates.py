@@ -82,10 +82,8 @@ class FitData:
     C: float
 
 
-def in_parts(
-    scores: Callable[[Bags], np.ndarray], bags: Bags, *, at_once: int = BLOCK_BYTES // 8
-) -> np.ndarray:
-    """Scores of bags in float64, for as many at once as have ``at_once`` numbers."""
+def in_parts(scores: Callable[[Bags], np.ndarray], bags: Bags) -> np.ndarray:
+    """Scores of bags in float64, for as many at once as fit into a block."""
 
     def of(part: Bags) -> np.ndarray:
         return scores(part if part.dtype == np.float64 else converted(part, np.float64))
@@ -94,7 +92,7 @@ def in_parts(
     if bags.is_sparse:
         # Rows with more entries than those of texts become dense.
         width = min(width, 1 + 10 * bags.instance_rows.nnz // bags.n_instances)
-    limit = max(1, min(_MOST_INSTANCES, at_once // width))
+    limit = max(1, min(_MOST_INSTANCES, BLOCK_BYTES // 8 // width))
     if bags.n_instances <= limit:
         return of(bags)
     ranges = bag_ranges(bags.offsets, limit)

@@ -335,11 +335,10 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         )
 
     def _starts(self, problem: LinkedProblem, rng: Any) -> list[np.ndarray | None]:
-        starts: list[np.ndarray | None] = [None]
-        if self.n_init > 1:
-            bags = problem.linearised
-            starts += [drawn_rows(problem.offsets, rng, bags) for _ in range(self.n_init - 1)]
-        return starts
+        drawn = [
+            drawn_rows(problem.offsets, rng, problem.linearised) for _ in range(self.n_init - 1)
+        ]
+        return [None, *drawn]
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         scores = np.asarray(bags.instances @ self.coef_.T) + self.intercept_

@@ -149,8 +149,8 @@ def test_warnings_say_what_was_missed(monkeypatch):
     X, _ = concept_bags(distance=1.0)
     with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before convergence"):
         M3IC(3, C=100.0, tol=0.0, max_iter=1, random_state=0, init="random").fit(X)
-    limited = partial(_m3ic.max_margin_clusters, max_cuts=2)
-    monkeypatch.setattr(_m3ic, "max_margin_clusters", limited)
+    limited = partial(_max_margin.cutting_plane, max_iter=2)
+    monkeypatch.setattr(_max_margin, "cutting_plane", limited)
     with pytest.warns(ConvergenceWarning, match="was solved to a relative duality gap of"):
         model = M3IC(3, C=100.0, random_state=0).fit(X)
     assert not model.converged_

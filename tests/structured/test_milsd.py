@@ -190,7 +190,7 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled):
             terms = LinkedTerms(stored)
             found = solve(
                 LinkedStep(terms, terms.linear(given, problem.linearised)),
-                *(np.zeros(3), np.zeros(1), terms.first_proportions()),
+                *(np.zeros(3), np.zeros(1), terms.first),
                 lambda solution: solution.gap <= 1e-9 * solution.objective,
             )
             assert found.objective == pytest.approx(expected, rel=1e-6), storage

@@ -36,17 +36,16 @@ def screen(X, offsets, y, weights=None, **limits):
     return screened(ArraySource(X, offsets), targets, weights, ScreenLimits(**limits))
 
 
-def test_values_are_correlations_with_ranks_and_order_as_the_area_under_the_curve():
+def test_directions_are_in_the_order_of_the_area_under_the_curve():
     X, offsets, y, _ = needles(0)
     # Rounded scores tie.
     X = np.round(X)
     found = screen(X, offsets, y)
     areas = []
-    for w, rows, value in zip(found.directions, found.rows, found.values, strict=True):
+    for w, rows in zip(found.directions, found.rows, strict=True):
         scores = X @ w
         highest = segment_max(scores, offsets)
         np.testing.assert_allclose(scores[rows], highest, rtol=1e-5, atol=1e-6)
-        assert value == pytest.approx(np.corrcoef(y, rankdata(highest))[0, 1], abs=1e-5)
         areas.append(roc_auc_score(y, highest))
     refined = areas[:-1]
     assert refined == sorted(refined, reverse=True)
@@ -92,13 +91,12 @@ def test_a_weight_of_two_is_a_bag_twice_where_scores_tie(model):
     assert model.fit(bags, y, sample_weight=weights).objective_ == pytest.approx(expected, rel=1e-4)
 
 
-def test_values_of_targets_that_are_numbers():
+def test_targets_can_be_numbers():
     X, offsets, y, _ = needles(1)
     values = y * np.random.RandomState(0).uniform(1.0, 2.0, len(y))
     found = screened(ArraySource(X, offsets), targets_of(values, np.ones(len(y))), np.ones(len(y)))
     highest = segment_max(X @ found.directions[0], offsets)
     expected = np.corrcoef(values, rankdata(highest))[0, 1]
-    assert found.values[0] == pytest.approx(expected, abs=1e-6)
     assert expected > 0.8
 
 
@@ -137,7 +135,6 @@ def test_landmarks_take_the_place_of_many_features():
 def test_bags_that_do_not_differ():
     X, offsets = np.ones((12, 3)), np.array([0, 4, 8, 12])
     found = screen(X, offsets, np.array([1, 0, 1]))
-    np.testing.assert_array_equal(found.values, 0.0)
     assert np.isfinite(found.directions).all()
 
 

@@ -141,8 +141,8 @@ def test_conjugate_gradients_give_the_same(kind, monkeypatch):
     expected = problem.solve(start, 1e-6).objective
     thin = dataclasses.replace(problem, Z=sparse.csr_array(problem.Z))
     assert thin.solve(start, 1e-6).objective == pytest.approx(expected, rel=2e-6)
-    limits = direction.Limits(few_rows=0, dense_columns=1)
-    monkeypatch.setattr(direction, "Limits", lambda: limits)
+    monkeypatch.setattr(direction, "_FEW_ROWS", 0)
+    monkeypatch.setattr(direction, "_DENSE_COLUMNS", 1)
     found = thin.solve(start, 1e-4)
     assert found.objective == pytest.approx(expected, rel=2e-4)
     assert found.lower_bound <= expected * (1 + 1e-9)
