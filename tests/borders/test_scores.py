@@ -154,11 +154,10 @@ def test_folds_score_the_same_class(cells):
     both, of_both = Bags.concatenate([X, other]), np.concatenate([y, labels])
     folds = [(np.arange(40), np.arange(40, 80)), (np.arange(40, 80), np.arange(40))]
     found = cross_val_instance_scores(ShareDiscriminant(share=0.1), both, of_both, cv=folds)
-    one = ShareDiscriminant(share=0.1).fit(both[:40], of_both[:40])
-    assert (
-        one.orientation_ == -ShareDiscriminant(share=0.1).fit(both[40:], of_both[40:]).orientation_
-    )
-    np.testing.assert_allclose(found[both.offsets[40] :], one.instance_decision_function(both[40:]))
+    one, two = (ShareDiscriminant(share=0.1).fit(both[part], of_both[part]) for part, _ in folds)
+    assert one.orientation_ == -two.orientation_
+    expected = one.instance_decision_function(both[40:])
+    np.testing.assert_allclose(found[both.offsets[40] :], expected)
 
 
 def test_pipelines_searches_and_calibration_keep_the_class(cells):
