@@ -164,7 +164,7 @@ def ordered_categories(y: Any) -> np.ndarray | None:
     """Categories of an ordered Categorical of pandas or an Enum of polars, lowest first."""
     if hasattr(y, "iloc") and y.ndim == 2 and y.shape[1] == 1:
         y = y.iloc[:, 0]
-    kind = getattr(y, "dtype", None)
+    kind: Any = getattr(y, "dtype", None)
     is_ordered = getattr(kind, "ordered", False) or type(kind).__name__ == "Enum"
     return np.asarray(kind.categories) if is_ordered else None
 

@@ -1,4 +1,4 @@
-"""Ordered classes have the order that a person told, never that of the alphabet."""
+"""Ordered classes have an order of their own, never that of the alphabet."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def data():
 
 def ordered(names, categories=GRADES):
     """The ways in which a table tells an order."""
-    told = pd.Categorical(names, categories=categories, ordered=True)
+    column = pd.Categorical(names, categories=categories, ordered=True)
     return {
-        "Categorical": told,
-        "Series": pd.Series(told),
-        "Series by patient": pd.Series(told, index=[f"p{n}" for n in range(len(told))]),
-        "CategoricalIndex": pd.CategoricalIndex(told),
-        "column": pd.DataFrame({"grade": told}),
+        "Categorical": column,
+        "Series": pd.Series(column),
+        "Series by patient": pd.Series(column, index=[f"p{n}" for n in range(len(column))]),
+        "CategoricalIndex": pd.CategoricalIndex(column),
+        "column": pd.DataFrame({"grade": column}),
         "polars": pl.Series(names, dtype=pl.Enum(categories)),
     }
 
@@ -104,9 +104,9 @@ def test_text_without_an_order_is_refused(kind, data):
     with pytest.raises(ValueError, match=r"are text, which has no order: pass them by categories="):
         OrdinalMISVC().fit(X, y)
     categories = ["9", "10", "11"] if kind == "numerals" else GRADES
-    told = OrdinalMISVC(categories=categories).fit(X, y)
-    assert told.score(X, y) > 0.9
-    assert told.categories_.tolist() == [each for each in categories if each in list(y)]
+    model = OrdinalMISVC(categories=categories).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.categories_.tolist() == [each for each in categories if each in list(y)]
 
 
 @pytest.mark.parametrize("dtype", ["int64", "Int64", "float64", "category", "object"])

@@ -1,4 +1,4 @@
-"""Scores of instances belong to a class that is told, whatever was fitted."""
+"""Scores of instances belong to one class, whatever was fitted, and axes name it."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ def test_the_automatic_model_tells_which_class_decides(automatic, cells, capsys)
     assert roc_auc_score(needles, of_deciding) > 0.95
     np.testing.assert_array_equal(of_deciding, -instance_scores(automatic, X))
     names = np.array(["tumour", "without"])[y]
-    told = MIClassifier(verbose=True, random_state=0).fit(X, names)
+    named = MIClassifier(verbose=True, random_state=0).fit(X, names)
     assert "one instance of class tumour decides" in capsys.readouterr().out
-    assert told.deciding_class_ == "tumour"
-    np.testing.assert_array_equal(told.decision_function(X), automatic.decision_function(X))
-    np.testing.assert_array_equal(told.predict_proba(X), automatic.predict_proba(X))
-    assert (told.predict(X) == names).all()
+    assert named.deciding_class_ == "tumour"
+    np.testing.assert_array_equal(named.decision_function(X), automatic.decision_function(X))
+    np.testing.assert_array_equal(named.predict_proba(X), automatic.predict_proba(X))
+    assert (named.predict(X) == names).all()
 
 
 @pytest.mark.parametrize("given", [{"pos_label": 0}, {"neg_label": 1}])
@@ -226,13 +226,17 @@ def test_several_classes_and_clusters_are_named(cells):
     X, y, _ = cells
     y = np.arange(40) % 3
     model = MISVC(kernel="linear").fit(X, y)
-    assert labels_of_displays(model, X, y) == {"score of the predicted class"}
+    first = f"score of class {model.predict(X)[0]}, the predicted class"
+    assert labels_of_displays(model, X, y) == {first, "score of the predicted class"}
     assert labels_of_displays(model, X, y, class_label=2) == {"score of class 2"}
     grades = OrdinalMISVC().fit(X, y)
     assert labels_of_displays(grades, X, y) == {"score from class 0 to class 2"}
     assert labels_of_displays(grades, X, y, class_label=0) == {"score of class 0"}
     clusters = M3IC(n_clusters=2, n_init=1, random_state=0).fit(X)
-    assert labels_of_displays(clusters, X, None) == {"score of the predicted cluster"}
+    first = f"score of cluster {clusters.predict(X)[0]}, the predicted cluster"
+    assert labels_of_displays(clusters, X, None) == {first, "score of the predicted cluster"}
+    one_by_one = cross_val_instance_scores(MISVC(kernel="linear"), X, y, cv=2)
+    assert one_by_one.shape == (X.n_instances,)
 
 
 def test_shares_belong_to_the_class_of_the_user(cells, monkeypatch):
@@ -292,7 +296,7 @@ def test_it_warns_before_workers_start(name):
     assert_warns_of_its_numbers(name, NAMES, 2)
 
 
-def test_a_class_that_was_told_and_numbers_need_no_warning():
+def test_a_given_class_and_numbers_need_no_warning():
     X, y, _ = world(1, n_bags=24)
     with warnings.catch_warnings(action="error"):
         for model, labels in (
