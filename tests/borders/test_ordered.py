@@ -12,6 +12,7 @@ import pytest
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.metrics import cohen_kappa_score, make_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -168,6 +169,8 @@ def test_who_numbers_the_classes_needs_the_numbers_in_order(data):
         model = meta([("a", OrdinalMISVC(categories=by_alphabet))]).fit(X, y)
         assert model.score(X, y) > 0.85
     VotingClassifier([("a", OrdinalMISVC())]).fit(X, grade)
+    # Each grade against the others has no order.
+    assert OneVsRestClassifier(OrdinalMISVC()).fit(X, y).classes_.tolist() == sorted(GRADES)
 
 
 def test_kappa_is_that_of_the_order(data):
