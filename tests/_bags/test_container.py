@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.decomposition import PCA
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor
-from sklearn.feature_selection import SequentialFeatureSelector
-from sklearn.inspection import permutation_importance
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import _num_features, _num_samples
 
-from milearn import MISVC, MISVR, Bags
+from milearn import MISVC, Bags
 from tests._bags.kinds import KINDS, SIZES, dense, matrix_of_bags
 
 _ADVICE = (
@@ -90,26 +87,6 @@ def test_never_an_array(bags, convert):
     [
         (lambda X, y: make_pipeline(StandardScaler(), MISVC()).fit(X, y), _ADVICE),
         (lambda X, y: PCA(2).fit(X), _ADVICE),
-        (
-            lambda X, y: permutation_importance(MISVC().fit(X, y), X, y),
-            "scikit-learn's permutation_importance needs rows of a matrix: use "
-            "milearn.inspection.permutation_importance, which permutes features of instances.",
-        ),
-        (
-            lambda X, y: SequentialFeatureSelector(MISVC()).fit(X, y),
-            "scikit-learn's SequentialFeatureSelector needs rows of a matrix: rank "
-            "features by milearn.inspection.permutation_importance, and pass X[:, features].",
-        ),
-        (
-            lambda X, y: BaggingClassifier(MISVC()).fit(X, y),
-            "scikit-learn's BaggingClassifier needs rows of a matrix: draw bags by "
-            "sklearn.utils.resample(X, y), and average the scores of the fits.",
-        ),
-        (
-            lambda X, y: BaggingRegressor(MISVR()).fit(X, y),
-            "scikit-learn's BaggingRegressor needs rows of a matrix: draw bags by "
-            "sklearn.utils.resample(X, y), and average the scores of the fits.",
-        ),
     ],
 )
 def test_scikit_learn_gets_the_advice_for_its_caller(function, message):
