@@ -35,12 +35,15 @@ from .._solvers.common.features import FeatureMap
 from .._solvers.common.passes import instance_scores
 from .._solvers.discriminant.search import ShareSearch, ShareSolution, best_cut, worth
 from .._solvers.discriminant.superquantile import pooled_scores
+from .._version import refuse_old
 from ..discriminant_analysis._share import stacked_columns
 from ..model_selection._inner import Folds
 from ..preprocessing import BagStatistics
 from ..preprocessing._instance_transformer import ScaledInPlace
 from ..svm._data import kernel_features
 from ..svm._kernel_average import as_kind
+
+__getattr__ = refuse_old(__name__, "_StatisticsFunction")
 
 # Most instances that are scored at once.
 _MOST_INSTANCES = 2**16

@@ -389,8 +389,8 @@ def test_labels_of_python_numbers(bags):
             [0, 1, 1],
             "musk",
             "pos_label='musk' is not a label in y: the labels are [0, 1]. StackingClassifier, "
-            "VotingClassifier, OneVsRestClassifier and cross_val_predict of scores replace labels by "
-            "their numbers in sorted order: name the class by its number there.",
+            "VotingClassifier, OneVsRestClassifier and cross_val_predict of scores replace labels "
+            "by their numbers in sorted order: name the class by its number there.",
         ),
         ([0, 1, 2], 1, "pos_label=1 was given but y has 3 classes: it names the positive one of"),
     ],
