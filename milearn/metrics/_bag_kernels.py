@@ -17,6 +17,7 @@ from .._bags.segments import (
     offsets_of,
     pooling_matrix,
     segment_max,
+    segment_mean,
     segment_min,
     segment_sum,
 )
@@ -35,11 +36,7 @@ from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory
 from .._kernels.pairs import (
     BLOCKS_HELD,
-    Needs,
-    PairBlock,
     PreparedRows,
-    copy_upper,
-    each_block,
     earth_movers,
     pair_reductions,
     require_pot,
@@ -276,8 +273,9 @@ def _require_room(what: str, left: Bags, right: Bags, further: float, remedy: st
     )
 
 
-_HAUSDORFF = ("min", "max", "mean")
-BAG_METRICS = (*_HAUSDORFF, "mind", "emd")
+# How the distances of the instances of a bag to the nearest ones of another bag are pooled.
+_POOLS = {"min": segment_min, "max": segment_max, "mean": segment_sum, "mind": segment_mean}
+BAG_METRICS = (*_POOLS, "emd")
 
 
 def bag_distances(
@@ -411,24 +409,41 @@ def bag_distances(
         right = left if symmetric else _drawn(right, max_instances, generator)
     # The instances whose copies fit into ``working_memory``.
     at_once = rows_per_block(max(1, int(_bytes_per_instance(left))))
-    # The result is in memory twice: while it is made symmetric, or put together from blocks.
-    further = 8.0 * len(left) * len(right) + _bytes_per_instance(right) * right.n_instances
+    # The result is in memory twice: while it is made symmetric, or put together from blocks. Of
+    # other bags, there are also the distances in the other direction.
+    further = (8.0 if symmetric else 16.0) * len(left) * len(right)
+    further += _bytes_per_instance(right) * right.n_instances
     if not symmetric:
         n_copied = min(left.n_instances, max(at_once, int(left.sizes.max(initial=0))))
         further += _bytes_per_instance(left) * n_copied
     remedy = "; a clusterer can be fitted on a sample of the bags and predict the others"
     _require_room("matrix of distances between", left, right, further, remedy)
 
+    def pool(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        if metric in ("min", "max"):
+            return np.sqrt(_POOLS[metric](values, offsets))
+        return _POOLS[metric](values if squared else np.sqrt(values), offsets)
+
     def computed(part: Bags) -> np.ndarray:
         rows, columns = _sides(part, right, symmetric)
         if metric == "emd":
             return earth_movers(rows, columns, symmetric=symmetric, n_jobs=n_jobs)
-        if metric != "mind":
-            return _hausdorff(rows, columns, metric, symmetric, n_jobs)
-        options: Any = {"symmetric": symmetric, "root": not squared, "n_jobs": n_jobs}
-        values_of = partial(squares, rows, columns)
-        found = pair_reductions(values_of, rows.offsets, columns.offsets, means=True, **options)
-        return found.to_columns if directed else 0.5 * (found.to_columns + found.to_rows)
+        found = pair_reductions(
+            partial(squares, rows, columns),
+            rows.offsets,
+            columns.offsets,
+            pool=pool,
+            both=metric != "min" and (symmetric or not directed),
+            symmetric=symmetric,
+            n_jobs=n_jobs,
+        )
+        values = np.asarray(found.to_columns)
+        if metric == "max":
+            np.maximum(values, found.to_rows, out=values)
+        elif metric != "min" and not directed:
+            values += found.to_rows
+            values /= 2.0 if metric == "mind" else part.sizes[:, None] + right.sizes
+        return values
 
     if symmetric or left.n_instances <= at_once:
         return computed(left)
@@ -446,37 +461,6 @@ def both_sides(X: Any, Y: Any) -> tuple[Bags, Bags]:
             "the same features."
         )
     return left, right
-
-
-def _hausdorff(
-    rows: PreparedRows, columns: PreparedRows, metric: str, symmetric: bool, n_jobs: int | None
-) -> np.ndarray:
-    left, right = rows.offsets, columns.offsets
-    distances = np.empty((len(left) - 1, len(right) - 1))
-    needs = Needs(to_columns=True, to_rows=metric != "min")
-
-    def fill(group: tuple[int, int], other: tuple[int, int]) -> None:
-        block = PairBlock.of(partial(squares, rows, columns), (left, right), group, other, needs)
-        distances[slice(*group), slice(*other)] = _block_distances(block, metric)
-
-    each_block(left, right, fill, symmetric=symmetric, n_jobs=n_jobs)
-    if symmetric:
-        copy_upper(distances, distances)
-    return distances
-
-
-def _block_distances(block: PairBlock, metric: str) -> np.ndarray:
-    if metric == "min":
-        return np.sqrt(segment_min(block.to_columns, block.row_offsets))
-    starts = block.column_offsets[:-1]
-    if metric == "max":
-        there = segment_max(block.to_columns, block.row_offsets)
-        back = np.maximum.reduceat(block.to_rows, starts, axis=1)
-        return np.sqrt(np.maximum(there, back))
-    there = segment_sum(np.sqrt(block.to_columns), block.row_offsets)
-    back = np.add.reduceat(np.sqrt(block.to_rows), starts, axis=1)
-    sizes = np.diff(block.row_offsets)[:, None] + np.diff(block.column_offsets)
-    return (there + back) / sizes
 
 
 def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
