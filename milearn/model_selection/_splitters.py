@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, check_scalar
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
@@ -201,14 +202,6 @@ def _known_classes(name: str, y: Any, unlabeled: Any) -> tuple[np.ndarray, np.nd
     return labelled, known
 
 
-def check_count(name: str, value: Any, least: int) -> int:
-    """An integer number of splits or repeats, or scikit-learn's error."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-    return int(value)
-
-
 def _sizes(X: Any, **of_bags: Any) -> np.ndarray:
     bags = as_bags(X)
     if bags is not None:
@@ -389,7 +382,7 @@ class StratifiedBagKFold(BagSplitter):
         random_state: Any = None,
         unlabeled: Any = None,
     ) -> None:
-        self.n_splits = check_count("n_splits", n_splits, 2)
+        self.n_splits = check_scalar(n_splits, "n_splits", Integral, min_val=2)
         if not isinstance(shuffle, (bool, np.bool_)):
             raise TypeError(f"shuffle must be True or False, got {shuffle!r}.")
         if not shuffle and random_state is not None:
@@ -625,7 +618,7 @@ class BagShuffleSplit(BagSplitter):
         random_state: Any = None,
         unlabeled: Any = None,
     ) -> None:
-        self.n_splits = check_count("n_splits", n_splits, 1)
+        self.n_splits = check_scalar(n_splits, "n_splits", Integral, min_val=1)
         _check_share("test_size", test_size)
         _check_share("train_size", train_size)
         if _is_share(test_size) and _is_share(train_size) and test_size + train_size > 1:
