@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.canonical import check_choice, check_positive
-from .._bags.distinct import rows_per_block
+from .._bags.distinct import drawn_bags, most_bags, rows_per_block
+from .._bags.rows_on_disk import in_memory
 from .._bags.segments import (
     bag_ranges,
     offsets_of,
@@ -29,7 +30,6 @@ from .._kernels.bag import (
     minmax_bytes,
     minmax_vectors,
     normalising_scales,
-    pair_sums,
 )
 from .._kernels.instance import KERNELS, instance_kernel, takes_sparse
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
@@ -236,8 +236,14 @@ def bag_kernel(
         product = sums[0] @ sums[-1].T
         values = np.asarray(product.toarray() if sparse.issparse(product) else product)
     else:
-        arrays = [each for bags in sides for each in (bags.instances, bags.offsets)]
-        values = pair_sums(*arrays, kernel=function, n_jobs=n_jobs)
+        values = pair_reductions(
+            lambda of, to: function(left.instances[of], training.instances[to]),
+            left.offsets,
+            training.offsets,
+            symmetric=Y is None,
+            similarity=np.asarray,
+            n_jobs=n_jobs,
+        ).sums
     scale = _scales(name, left, function, values if Y is None else None)
     values *= scale[:, None]
     values *= scale if Y is None else _scales(name, training, function, None)
@@ -500,6 +506,20 @@ def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[PreparedRows, Prep
         side_of(one, left.offsets, centre),
         side_of(other, right.offsets, centre, right=True),
     )
+
+
+def prototype_bags(
+    bags: Bags, n_prototypes: int | str | None, most: int, random_state: Any
+) -> tuple[Bags, np.ndarray]:
+    """Bags with which others are compared, in memory, and their positions, ascending.
+
+    "auto" draws at most ``most`` bags, and None takes all.
+    """
+    n_bags = len(bags) if n_prototypes is None else n_prototypes
+    if n_bags == "auto":
+        n_bags = most_bags(bags, most)
+    drawn = drawn_bags(bags, int(n_bags), check_random_state(random_state))
+    return in_memory(bags if len(drawn) == len(bags) else bags[drawn]), drawn
 
 
 def largest_similarities(bags: Bags, prototypes: Any, gamma: float) -> np.ndarray:
