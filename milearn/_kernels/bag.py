@@ -29,19 +29,11 @@ from sklearn.preprocessing import normalize
 from .._bags.blocks import BLOCK_BYTES
 from .._bags.canonical import canonical_csr
 from .._bags.distinct import row_ranks
-from .._bags.segments import (
-    StoredRuns,
-    bag_ranges,
-    pooling_matrix,
-    segment_index,
-    segment_max,
-    segment_mean,
-    segment_min,
-    without_rounding,
-)
+from .._bags.segments import bag_ranges, pooling_matrix
 from .._bags.threads import Parallel
 from .memory import block_bytes as cached_bytes
 from .pairs import block_shape, own_sums, side_of, squares
+from .statistics import DenseRuns, SparseRuns, statistic_of
 
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
@@ -117,14 +109,11 @@ def minmax_vectors(instances: Any, offsets: np.ndarray, *, keep_sparse: bool = F
     -------
     ndarray, or CSR with ``keep_sparse`` for CSR instances
     """
-    if sparse.issparse(instances):
-        runs = StoredRuns(instances, offsets)
-        parts = [runs.matrix(runs.extreme(name)) for name in ("min", "max")]
-        # Some of scikit-learn's kernels only accept 32-bit indices.
-        extremes = canonical_csr(sparse.hstack(parts, format="csr", dtype=np.float64))
-        return extremes if keep_sparse else extremes.toarray()
-    lowest, highest = segment_min(instances, offsets), segment_max(instances, offsets)
-    return np.concatenate([lowest, highest], axis=1).astype(np.float64, copy=False)
+    extremes = bag_vectors("minmax", instances, offsets)
+    if not sparse.issparse(extremes):
+        return extremes
+    # Some of scikit-learn's kernels only accept 32-bit indices.
+    return canonical_csr(extremes) if keep_sparse else extremes.toarray()
 
 
 def minmax_bytes(n_bags: int, n_features: int) -> int:
@@ -133,6 +122,12 @@ def minmax_bytes(n_bags: int, n_features: int) -> int:
 
 
 # -- one vector for each bag -----------------------------------------------------------------------
+
+_STATISTICS = {
+    "mean": ("mean",),
+    "minmax": ("min", "max"),
+    "statistics": ("min", "max", "mean", "std"),
+}
 
 
 def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
@@ -163,31 +158,16 @@ def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
             for first, last in bag_ranges(offsets, at_once)
         ]
         return np.concatenate(parts)
-    if name == "minmax":
-        return minmax_vectors(instances, offsets, keep_sparse=True)
     if sparse.issparse(instances):
-        means = _pooled(instances, offsets)
-        if name == "mean":
-            return means
-        # For sparse rows, the mean of squares minus the squared mean does not lose digits.
-        variance = _pooled(instances.power(2), offsets) - means.power(2)
-        variance.data = np.maximum(variance.data, 0.0)
-        # The difference of both is no rounding error only where values differ.
-        extremes = minmax_vectors(instances, offsets, keep_sparse=True)
-        low, high = extremes[:, : means.shape[1]], extremes[:, means.shape[1] :]
-        variance = variance.multiply(low != high).tocsr()
-        return sparse.hstack([extremes, means, variance.sqrt()], format="csr")
-    means = segment_mean(instances.astype(np.float64, copy=False), offsets)
-    if name == "mean":
-        return means
-    deviations = instances - means[segment_index(offsets)]
-    deviations *= deviations
-    spread = without_rounding(np.sqrt(segment_mean(deviations, offsets)), means)
-    return np.concatenate([minmax_vectors(instances, offsets), means, spread], axis=1)
-
-
-def _pooled(instances: Any, offsets: np.ndarray) -> Any:
-    return sparse.csr_array(pooling_matrix(offsets) @ sparse.csr_array(instances, dtype=np.float64))
+        rows = sparse.csr_array(instances, dtype=np.float64)
+        if name == "mean":  # a product takes a tenth of the time
+            return sparse.csr_array(pooling_matrix(offsets) @ rows)
+        stored = SparseRuns(rows, offsets)
+        columns = [stored.matrix(statistic_of(stored, each)) for each in _STATISTICS[name]]
+        return sparse.hstack(columns, format="csr")
+    runs = DenseRuns(instances, offsets)
+    dense = [statistic_of(runs, each) for each in _STATISTICS[name]]
+    return np.concatenate(dense, axis=1, dtype=np.float64)
 
 
 def unit_rows(matrix: Any) -> Any:

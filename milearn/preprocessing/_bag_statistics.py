@@ -16,14 +16,9 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import canonical_csr
 from .._bags.rows_on_disk import compute_dtype, is_read_in_blocks
-from .._bags.segments import (
-    StoredRuns,
-    gather_rows,
-    segment_max,
-    segment_min,
-    without_rounding,
-)
+from .._bags.segments import gather_rows
 from .._fit.validation import STORED_FLOATS, in_order, validate_bags
+from .._kernels.statistics import DenseRuns, SparseRuns, statistic_of, sums_of
 from .._solvers.discriminant.superquantile import counts_of, means_of_highest
 from .._version import VersionedEstimator
 
@@ -226,7 +221,7 @@ def _rows_of(bags: Bags, statistics: tuple[Any, ...]) -> Any:
         stored = _Stored(bags.instances, bags.offsets)
         columns = [stored.statistic(name) for name in statistics]
         return sparse.hstack(columns, format="csr", dtype=bags.dtype)
-    runs = _Dense(bags)
+    runs = _Dense(bags.instances, bags.offsets)
     dense = [
         runs.sizes.astype(bags.dtype) if name == "count" else _statistic(runs, name)
         for name in statistics
@@ -236,70 +231,39 @@ def _rows_of(bags: Bags, statistics: tuple[Any, ...]) -> Any:
 
 def _statistic(runs: _Dense | _Stored, name: Any) -> np.ndarray:
     """A statistic of runs of values, by their sums, extremes and quantiles."""
-    if name in ("min", "max"):
-        return runs.extreme(name)
-    if isinstance(name, str) and (tail := _tail(name)):
-        return runs.tail(*tail)
-    sums: Any = _sums(runs, runs.values) if name in ("sum", "mean", "std") else 0.0
-    if name == "sum":
-        return sums
-    means = sums / runs.sizes
-    if name == "mean":
-        return means
-    if name == "std":
-        # Use two passes: the mean of squares minus the squared mean loses all digits of a feature
-        # that varies little around a large value.
-        return without_rounding(np.sqrt(runs.squares(means) / runs.sizes), means)
-    return runs.quantile(0.5 if name == "median" else name)
+    if not isinstance(name, str) or name == "median":
+        return runs.quantile(0.5 if name == "median" else name)
+    tail = _tail(name)
+    return runs.tail(*tail) if tail else statistic_of(runs, name)
 
 
-def _sums(runs: _Dense | _Stored, values: np.ndarray) -> Any:
-    return np.add.reduceat(values, runs.starts, axis=0, dtype=np.float64)
-
-
-class _Dense:
-    """The dense instances of bags."""
-
-    def __init__(self, bags: Bags) -> None:
-        self.bags, self.values = bags, bags.instances
-        self.sizes, self.starts = bags.sizes[:, np.newaxis], bags.offsets[:-1]
-
-    def extreme(self, name: str) -> np.ndarray:
-        return (segment_min if name == "min" else segment_max)(self.values, self.bags.offsets)
-
-    def squares(self, means: np.ndarray) -> np.ndarray:
-        return _sums(self, (self.values - means[self.bags.bag_index]) ** 2)
+class _Dense(DenseRuns):
+    """With quantiles and means of tails."""
 
     def quantile(self, quantile: float) -> np.ndarray:
         # Bags of equal size form a 3-D array, so loop over sizes instead of bags.
-        out = np.empty(self.bags.shape, dtype=self.bags.dtype)
+        out = np.empty((len(self.sizes), self.values.shape[1]), dtype=self.values.dtype)
         for size in np.unique(self.sizes):
-            same = np.flatnonzero(self.bags.sizes == size)
-            rows, _ = gather_rows(self.bags.offsets, same)
+            same = np.flatnonzero(self.sizes == size)
+            rows, _ = gather_rows(self.offsets, same)
             blocks = self.values[rows].reshape(len(same), size, -1)
             out[same] = np.quantile(blocks, quantile, axis=1)
         return out
 
     def tail(self, highest: bool, share: float) -> np.ndarray:
         sign = 1.0 if highest else -1.0
-        means = means_of_highest(sign * self.values.T, self.bags.offsets, [share])[0]
-        return (sign * means).astype(self.bags.dtype, copy=False)
+        means = means_of_highest(sign * self.values.T, self.offsets, [share])[0]
+        return (sign * means).astype(self.values.dtype, copy=False)
 
 
-class _Stored(StoredRuns):
-    """Statistics of the stored entries of CSR instances."""
+class _Stored(SparseRuns):
+    """With quantiles and means of tails."""
 
     def statistic(self, statistic: Any) -> sparse.csr_array:
         """The statistic as CSR of shape (n_bags, n_features), or (n_bags, 1) for "count"."""
         if statistic == "count":
             return sparse.csr_array(self.bag_sizes[:, np.newaxis].astype(self.dtype))
-        if len(self.starts) == 0:
-            return sparse.csr_array(self.shape, dtype=self.dtype)
         return self.matrix(_statistic(self, statistic))
-
-    def squares(self, means: np.ndarray) -> np.ndarray:
-        deviations = self.values - means[self.run]
-        return _sums(self, deviations * deviations) + self.zeros * means * means
 
     def tail(self, highest: bool, share: float) -> np.ndarray:
         ranked = self.values[np.lexsort((self.values, self.run))]
@@ -309,7 +273,7 @@ class _Stored(StoredRuns):
         # Stored entries among the lowest values: the implicit zeros follow the negative ones.
         place = np.where(lowest < below, lowest, np.maximum(below, lowest - self.zeros))
         is_low = np.arange(len(ranked)) - self.starts[self.run] < place[self.run]
-        return _sums(self, np.where(is_low != highest, ranked, 0.0)) / counts
+        return sums_of(self, np.where(is_low != highest, ranked, 0.0)) / counts
 
     def quantile(self, quantile: float) -> np.ndarray:
         ranked = self.values[np.lexsort((self.values, self.run))]
