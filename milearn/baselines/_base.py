@@ -10,6 +10,7 @@ import numpy as np
 
 from .._bags import Bags
 from .._bags.distinct import PointBags
+from .._bags.segments import gather_rows
 from .._fit.validation import TrainingLabels
 from ..base import BagClassifier
 
@@ -62,10 +63,6 @@ class BaselineClassifier(BagClassifier):
         """Validate the parameters and the arguments of ``fit``, without storing anything."""
         bags, noted = self._validate_fit(X, **options)
         labels = TrainingLabels.of(self, y, bags, sample_weight)
-        if len(labels.used) == len(bags):
-            rows, part = np.arange(bags.n_instances), bags
-        else:
-            taking_part = np.zeros(len(bags), dtype=bool)
-            taking_part[labels.used] = True
-            rows, part = np.flatnonzero(taking_part[bags.bag_index]), bags[labels.used]
+        rows, _ = gather_rows(bags.offsets, labels.used)
+        part = bags if len(labels.used) == len(bags) else bags[labels.used]
         return Training(part, rows, labels, noted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,19 +97,14 @@ class _ConceptClassifier(BaselineClassifier):
             )
             distances = squared_distances(instances, result.concept, result.scales)
             nearest = np.minimum.reduceat(distances, merged.offsets[:-1])
-            results.append(result)
+            results.append(replace(result, concept=result.concept + centre))
             thresholds.append(_threshold(nearest, problem.positive, problem.costs))
-        several = len(results) > 1
-        concepts = np.stack([each.concept + centre for each in results])
-        all_scales = np.stack([each.scales for each in results])
         self._replace_fitted(
             {
                 **training.fitted(),
-                "concept_": concepts if several else concepts[0],
-                "scales_": all_scales if several else all_scales[0],
-                "threshold_": np.array(thresholds) if several else thresholds[0],
+                "threshold_": np.array(thresholds) if len(results) > 1 else thresholds[0],
                 "gamma_": gamma,
-                **attributes_of(results, "objective", "n_iter", "converged"),
+                **attributes_of(results, "concept", "scales", "objective", "n_iter", "converged"),
             }
         )
         warn_of_limit(self, sum(not each.converged for each in results), len(results))

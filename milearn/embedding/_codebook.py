@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.mixture import GaussianMixture
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 
 from .._bags import Bags
 from .._bags.blocks import Block
@@ -60,19 +60,16 @@ class _Codebook(BagEmbedding):
         self
             The fitted transformer.
         """
-        bags, noted = self._validate_fit(X, accept_sparse=self._takes_sparse)
+        bags, noted = self._validate_fit(X, accept_sparse=get_tags(self).input_tags.sparse)
         rng = check_random_state(self.random_state)
         sample = _sampled(bags, self.max_instances, rng)
         learned = self._learn(sample, int(rng.randint(np.iinfo(np.int32).max)))
         self._replace_fitted({**noted, **learned})
         return self
 
-    _takes_sparse = True
-
     def _validated(self, X: Any) -> Bags:
-        if self._takes_sparse:
-            return super()._validated(X)
-        return validate_bags(self, X, reset=False, dtype=self._dtypes, accept_sparse=False)
+        takes_sparse = get_tags(self).input_tags.sparse
+        return validate_bags(self, X, reset=False, dtype=self._dtypes, accept_sparse=takes_sparse)
 
     def _takes_remote_bags(self) -> bool:
         return True
@@ -369,7 +366,6 @@ class FisherVector(_Codebook):
 
     _parameter_constraints = Constraints(n_components=[AT_LEAST_ONE], reg_covar=[NOT_NEGATIVE])
 
-    _takes_sparse = False
     mixture_: GaussianMixture
     # The mixture of the instances less a point, which is None for instances near zero.
     _centred_mixture: GaussianMixture

@@ -311,10 +311,8 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
         """
         check_is_fitted(self)
         bags = validate_bags(self, X, reset=False, dtype=STORED_FLOATS)
-        if as_bags(X) is None and not self.columns_:
-            return bags.instances
         if not self.columns_:
-            return bags
+            return bags.instances if as_bags(X) is None else bags
         table: Any = self._table(bags)
         if self.transformer_ is not None:
             table = self.transformer_.transform(table)

@@ -180,15 +180,12 @@ class _MatrixTransformer(TransformerMixin, VersionedEstimator):
     # plain matrices are in this class, and those for bags in a class that is not wrapped. So a
     # matrix can become a data frame, but Bags stay Bags.
 
+    _finite: Callable[[], bool | str]
+    _apply: Callable[[Any], Any]
+
     def transform(self, X: Any) -> Any:
         bags = validate_bags(self, X, reset=False, ensure_all_finite=self._finite())
         return self._apply(bags.instances)
-
-    def _finite(self) -> bool | str:
-        raise NotImplementedError
-
-    def _apply(self, matrix: Any) -> Any:
-        raise NotImplementedError
 
 
 class _ByKind:

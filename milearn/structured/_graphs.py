@@ -77,11 +77,8 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
         A = (_divided(A.sum(axis=1)) @ A).T @ A
     elif kind == "coupling":
         A = A @ _divided(A.sum(axis=0)) @ A.T
-    joined = sparse.coo_array(A)
-    keep = joined.row != joined.col
-    graph = sparse.csr_array(
-        (joined.data[keep], (joined.row[keep], joined.col[keep])), shape=(n, n)
-    )
+    graph = sparse.csr_array(A - sparse.diags_array(A.diagonal()))
+    graph.eliminate_zeros()
     graph.sort_indices()
     return graph
 
