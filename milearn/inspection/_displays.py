@@ -14,9 +14,9 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags import Bags
 from .._bags.canonical import check_choice, check_positive, column_key
-from .._fit.validation import single_scorer, validate_bags
+from .._fit.validation import check_n_labels, single_scorer, validate_bags
 from ..model_selection import Ranks
-from ._scores import COLORS, LINE, Display, _last_step, class_column, default_column, label_text
+from ._scores import COLORS, LINE, Display, class_column, label_text
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -166,8 +166,7 @@ class BagScoresDisplay(Display):
                 f"{type(estimator).__name__} has no classes_: draw the scores of a classifier."
             )
         classes = estimator.classes_
-        default = default_column(_last_step(estimator)[0])
-        column = default if class_label is None else class_column(estimator, class_label)
+        column = class_column(estimator, class_label)
         if len(classes) > 2 and class_label is None:
             raise ValueError(
                 f"The model has {len(classes)} classes: name one by class_label=, its scores are "
@@ -458,11 +457,8 @@ def permutation_importance(
     check_positive(n_repeats=n_repeats)
     # Values that are missing are the matter of the estimator, which may impute them.
     bags = validate_bags(None, X, ensure_all_finite="allow-nan")
-    labels = np.asarray(y)
-    if labels.ndim == 0 or len(labels) != len(bags):
-        raise ValueError(
-            f"y has shape {labels.shape} for {len(bags)} bags: pass one label per bag."
-        )
+    labels = np.atleast_1d(np.asarray(y))
+    check_n_labels(labels, bags)
     names, columns = _groups(bags, features)
     scorer = single_scorer(estimator, scoring)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}

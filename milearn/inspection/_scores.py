@@ -354,7 +354,9 @@ def _classes_of(model: Any) -> np.ndarray:
 
 
 def class_column(model: Any, class_label: Any) -> int:
-    """Position of a class or cluster."""
+    """Position of a class or cluster; None is that of :func:`default_column`."""
+    if class_label is None:
+        return default_column(_last_step(model)[0])
     classes = _classes_of(model)
     found = np.flatnonzero(classes == class_label)
     if len(found) == 0:

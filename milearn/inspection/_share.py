@@ -22,9 +22,7 @@ from ._scores import (
     LINE,
     NEUTRAL,
     Display,
-    _last_step,
     class_column,
-    default_column,
     final_step,
     label_text,
     local_bags,
@@ -203,8 +201,7 @@ class ShareDisplay(Display):
                     f"The model solved {n} binary problems, one per class: name one by "
                     "class_label=."
                 )
-            default = default_column(model)
-            column = default if class_label is None else class_column(model, class_label)
+            column = class_column(model, class_label)
             score_name = f"score of {label_text(model.classes_[column])}"
             if n > 2:
                 found = {name: values[column] for name, values in found.items()}
@@ -559,8 +556,7 @@ def _bag_scores(estimator: Any, bags: Bags, valued: bool, class_label: Any) -> n
     if valued:
         return np.asarray(estimator.predict(bags))
     scores = np.asarray(estimator.decision_function(bags))
-    default = default_column(_last_step(estimator)[0])
-    column = default if class_label is None else class_column(estimator, class_label)
+    column = class_column(estimator, class_label)
     return (2 * column - 1) * scores if scores.ndim == 1 else scores[:, column]
 
 
