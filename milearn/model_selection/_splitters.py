@@ -180,13 +180,19 @@ def _read_problem(name: str, sizes: np.ndarray, y: Any, groups: Any, unlabeled: 
     )
 
 
-def _known_classes(name: str, y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the labelled bags, and their classes."""
-    y = column_or_1d(np.asarray(y), warn=True)
+def labelled_bags(y: np.ndarray, unlabeled: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the labelled bags, and their labels."""
     labelled = np.flatnonzero(~missing_labels(y, unlabeled))
     if len(labelled) == 0:
         raise ValueError("y contains no labels: every bag is unlabelled.")
-    known = np.array(y[labelled].tolist())
+    known = y[labelled]
+    # Back to the type of the labels: the array has dtype object because of None.
+    return labelled, np.array(known.tolist()) if known.dtype == object else known
+
+
+def _known_classes(name: str, y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the labelled bags, and their classes."""
+    labelled, known = labelled_bags(column_or_1d(np.asarray(y), warn=True), unlabeled)
     kind = type_of_target(known)
     if kind not in ("binary", "multiclass"):
         raise ValueError(

@@ -9,24 +9,8 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._bags import Bags
-from .._fit.validation import in_order, missing_labels, validate_labels
-
-
-def known_labels(
-    estimator: Any, y: Any, bags: Bags, unlabeled: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the labelled bags, and their labels."""
-    labels = validate_labels(estimator, y, bags)
-    labelled = np.flatnonzero(~missing_labels(labels, unlabeled))
-    if len(labelled) == 0:
-        raise ValueError("y contains no labels: every bag is unlabelled.")
-    return labelled, _plain(labels[labelled])
-
-
-def _plain(labels: np.ndarray) -> np.ndarray:
-    # Convert back to the type of the labels: the array has dtype object because of None.
-    return np.array(labels.tolist()) if labels.dtype == object else labels
+from .._fit.validation import in_order
+from ..model_selection._splitters import labelled_bags
 
 
 class LabelledScore:
@@ -59,10 +43,7 @@ class LabelledScore:
             If no bag has a label.
         """
         check_is_fitted(self)
-        labels = column_or_1d(y)
-        labelled = np.flatnonzero(~missing_labels(labels, self._unlabeled))
-        if len(labelled) == 0:
-            raise ValueError("y contains no labels: there is nothing to score.")
+        labelled, known = labelled_bags(column_or_1d(y), self._unlabeled)
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         found = self.predict(X)[labelled]
-        return float(accuracy_score(_plain(labels[labelled]), found, sample_weight=weight))
+        return float(accuracy_score(known, found, sample_weight=weight))

@@ -14,12 +14,13 @@ from .._bags.segments import pooling_matrix
 from .._compat import LIBSVM_STEPS
 from .._constraints import AT_LEAST_ONE, POSITIVE, Constraints
 from .._fit.threads import fit_context
-from .._fit.validation import bag_weights, encode_classes
+from .._fit.validation import bag_weights, encode_classes, validate_labels
 from .._fit.warn import warn_user
 from .._solvers.structured.factorisation import FactorOptions, fit_link_content
 from ..base import BagEstimator, decided
+from ..model_selection._splitters import labelled_bags
 from ._graphs import links_of
-from ._labels import LabelledScore, known_labels
+from ._labels import LabelledScore
 
 
 class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
@@ -180,7 +181,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
             The fitted estimator.
         """
         bags, noted = self._validate_fit(X)
-        labelled, known = known_labels(self, y, bags, self.unlabeled)
+        labelled, known = labelled_bags(validate_labels(self, y, bags), self.unlabeled)
         classes, codes, positive = encode_classes(known)
         weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
         options = FactorOptions(

@@ -19,7 +19,7 @@ from .._compat import CallbackSupport, StrOptions, with_callbacks
 from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, judge_gaps, warn_of_stops
 from .._fit.threads import fit_context
-from .._fit.validation import bag_weights, encode_classes, warn_of_unnamed_positive
+from .._fit.validation import bag_weights, encode_classes, validate_labels, warn_of_unnamed_positive
 from .._solvers.common.cccp import SolverOptions
 from .._solvers.common.descent import precision
 from .._solvers.structured.edges import Edges, edges_of
@@ -28,9 +28,10 @@ from .._solvers.structured.problem import LinkedProblem
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.starts import solve_mi_svm_rows
 from ..base import BagClassifier
+from ..model_selection._splitters import labelled_bags
 from ._active import ActiveBags
 from ._graphs import links_of
-from ._labels import LabelledScore, known_labels
+from ._labels import LabelledScore
 from ._neighbors import knn_bag_graph, spatial_graph
 
 
@@ -235,7 +236,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             The fitted estimator.
         """
         bags, noted = self._validate_fit(X)
-        labelled, known = known_labels(self, y, bags, self.unlabeled)
+        labelled, known = labelled_bags(validate_labels(self, y, bags), self.unlabeled)
         classes, codes, positive = encode_classes(known, self.pos_label)
         warn_of_unnamed_positive(self, classes)
         weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
