@@ -288,7 +288,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
         made = object.__new__(type(self))
         made._keep(**(self._parts | parts))
         if "instances" not in parts:
-            made._instances = self._instances
+            made._rows, made._instances = self._rows, self._instances
         return made
 
     # -- content --------------------------------------------------------------------------
