@@ -39,6 +39,7 @@ from .canonical import (
     stack_matrices,
     to_list,
 )
+from .columns import frame_without_index, warn_of_constants, without_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import group_by_id, offsets_of
 
@@ -469,16 +470,22 @@ class BagConstructors(RawConstructors):
                     f"Bag {position} is itself Bags: join containers by Bags.concatenate."
                 )
         stacked, offsets, columns = stack_blocks(items)
-        return cls(
+        if columns is not None and feature_names is None:
+            kept = without_index(columns, lambda name: stacked[:, columns.index(name)])
+            if len(kept) < len(columns):
+                stacked = stacked[:, [columns.index(name) for name in kept]]
+            feature_names = kept
+        bags = cls(
             stacked,
             offsets,
             bag_graph=bag_graph,
             instance_graph=instance_graph,
-            feature_names=columns if feature_names is None else feature_names,
+            feature_names=feature_names,
             instance_data=data_of_blocks(instance_data, offsets),
             bag_data=bag_data,
             names=keys_of(blocks),
         )
+        return bags if columns is None else warn_of_constants(bags)
 
     @classmethod
     def from_ids(
@@ -521,7 +528,9 @@ default=None
             a column of ``bag_data`` that changes within a bag, or instances that are not a 2-D
             matrix of real numbers.
         """
-        if feature_names is None:
+        framed = feature_names is None and hasattr(instances, "columns")
+        if framed:
+            instances = frame_without_index(instances)
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
         names, codes, order, offsets = group_by_id(bag_ids)
@@ -551,6 +560,8 @@ default=None
         )
         if stays_on_disk:
             bags = bags._changed(instances=LazyRows.of_groups(matrix, codes))
+        if framed:
+            warn_of_constants(bags)
         return (bags, id_array(names)) if return_ids else bags
 
     @classmethod
@@ -624,6 +635,8 @@ default=None
         taken = map(to_list, [*(instance_data or {}).values(), *columns.values()])
         reserved = [bag, label, *chain.from_iterable(taken)]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
+        if features is None:
+            chosen = without_index(chosen, df.__getitem__)
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:
             raise ValueError("The frame has no feature columns: bags need at least one.")
@@ -636,6 +649,8 @@ default=None
             instance_data=data,
             bag_data=frame_data(df, columns, "bag_data"),
         )
+        if features is None:
+            warn_of_constants(bags)
         labels = None if label is None else label_of_bags(df[label].to_numpy(), keys)
         return with_extras(bags, label is not None, labels, return_ids, ids)
 
@@ -746,6 +761,7 @@ default=None
             For an ``X`` that is not a 2-D matrix of real numbers.
         """
         if feature_names is None:
+            X = frame_without_index(X)
             feature_names = frame_names(X)
         matrix = canonical_matrix(X)
         return cls(

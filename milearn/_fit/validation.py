@@ -32,6 +32,7 @@ from .._bags.canonical import (
     frame_names,
     is_missing,
 )
+from .._bags.columns import bag_ids_in, frame_without_index
 from .._bags.names import bag_text, check_index
 from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
@@ -283,6 +284,7 @@ def validate_bags(
             "ensure_min_samples": min_bags,
             "order": "C",
         }
+        X = frame_without_index(X)
         with _advice_on_text(X):
             if estimator is None:
                 matrix = check_array(X, **options)
@@ -520,15 +522,24 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     check_n_labels(y, bags)
     if numeric:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    if (name := bag_ids_in(bags, y)) is not None:
+        warn_user(
+            f"Each row of X is a bag, and {name!r} is a feature. y is the same in all rows with "
+            f"one value of it: if it names the bag of each row, pass Bags.from_frame(X, {name!r}).",
+            UserWarning,
+        )
     return y
 
 
 def check_n_labels(y: np.ndarray, bags: Bags) -> None:
     """Raise a ValueError if there is not one label per bag."""
     if len(y) != len(bags):
+        framed = bags.feature_names is not None and len(bags) == bags.n_instances
         raise ValueError(
             f"y has {len(y)} labels for {len(bags)} bags: pass one label per bag (inconsistent "
             "numbers of samples)."
+            + " Each row of X is a bag: if a column names the bag of each row, pass "
+            "Bags.from_frame(X, column)." * framed
         )
 
 
