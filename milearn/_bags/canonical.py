@@ -389,7 +389,7 @@ def stack_blocks(
             first, columns = position, names
         elif names is not None and names != columns:
             raise ValueError(
-                f"Bag {position} has other columns than bag {first}: give all bags the same "
+                f"Bag {position} has {unlike(names, columns)} bag {first}: give all bags the same "
                 "columns in the same order."
             )
         arrays[position] = canonical_block(block, position)
@@ -406,6 +406,15 @@ def stack_blocks(
                 f"bag must have the same features.{_series_advice(stacked)}"
             )
     return stack_matrices(stacked), offsets_of([array.shape[0] for array in stacked]), columns
+
+
+def unlike(names: Sequence[str], others: Sequence[str] | None) -> str:
+    """In what the names of features differ from others: a part of a message."""
+    if sorted(names) != sorted(others or ()):
+        alone = [n for n in (*names, *(others or ())) if (n in names) != (n in (others or ()))]
+        return f"other columns ({', '.join(map(repr, alone[:4]))}) than"
+    two = next(pair for pair in zip(names, others or (), strict=True) if pair[0] != pair[1])
+    return f"its columns in another order ({two[0]!r} for {two[1]!r}) than"
 
 
 def stack_features(matrices: Sequence[Any]) -> Any:

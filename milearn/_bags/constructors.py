@@ -38,6 +38,7 @@ from .canonical import (
     stack_blocks,
     stack_matrices,
     to_list,
+    unlike,
 )
 from .columns import frame_without_index, warn_of_constants, without_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
@@ -779,8 +780,8 @@ default=None
         Parameters
         ----------
         parts : iterable of Bags
-            Feature names are kept when every part has the same; of ``instance_data`` and
-            ``bag_data`` the arrays that every part has.
+            Names of features, which must be the same in the same order, are kept if every part has
+            them; of ``instance_data`` and ``bag_data`` the arrays that every part has.
 
         Returns
         -------
@@ -789,7 +790,7 @@ default=None
         Raises
         ------
         ValueError
-            If there are no parts, or for parts that differ in their number of features, or whose
+            If there are no parts, or for parts that differ in their features, or whose
             ``instance_data`` or ``bag_data`` of one name differ in shape or hold text in one part
             only.
         TypeError
@@ -811,11 +812,18 @@ default=None
                 f"The parts have {widths} features: every part must have the same features."
             )
         names = [None if p.feature_names is None else p.feature_names.tolist() for p in parts]
+        known = [at for at, each in enumerate(names) if each is not None]
+        for at in known[1:]:
+            if names[at] != names[known[0]]:
+                raise ValueError(
+                    f"Part {at} has {unlike(names[at], names[known[0]])} part {known[0]}: pass "
+                    f"part[:, names] with the columns of part {known[0]}."
+                )
         matrix = stack_matrices([part.instances for part in parts])
         return parts[0]._changed(
             instances=canonical_csr(matrix) if sparse.issparse(matrix) else matrix,
             offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
-            feature_names=parts[0].feature_names if names.count(names[0]) == len(names) else None,
+            feature_names=parts[0].feature_names if len(known) == len(parts) else None,
             **joined(parts),
         )
 

@@ -24,6 +24,7 @@ from sklearn.utils import Bunch
 from .._bags import Bags
 from .._bags.annotations import NO_ANNOTATIONS
 from .._bags.blocks import BLOCK_BYTES, Block, PassSource, stacked
+from .._bags.canonical import unlike
 from .._bags.names import canonical_ids
 from .._bags.remote import refusal
 from .._bags.rows_on_disk import LazyRows
@@ -917,6 +918,12 @@ def _check_alike(files: Sequence[str], heads: Sequence[dict[str, Any]]) -> None:
                     f"{file}: {name} is {head[name]} but {heads[0][name]} in {files[0]}; save the "
                     "files in one form, or pass dtype= and as_sparse=."
                 )
+        names, first = (each["feature_names"] for each in (head, heads[0]))
+        if names is not None and first is not None and list(names) != list(first):
+            raise BagFileError(
+                f"{file} has {unlike(list(names), list(first))} {files[0]}: save the files with "
+                "the same features."
+            )
 
 
 def scan_bag_folder(

@@ -92,8 +92,7 @@ def test_frames_passed_to_fit(noise):
     with pytest.warns(UserWarning, match=NUMBERS):
         listed = Bags.from_list([part for _, part in rows.groupby(noise["bag"])])
     assert listed.feature_names.tolist() == ["CD3", "CD4", "CD8"]
-    assert listed.equals(Bags.from_list([*noise[["CD3", "CD4", "CD8"]].to_numpy().reshape(40, 5, 3)],
-                                        feature_names=["CD3", "CD4", "CD8"]))  # fmt: skip
+    assert np.array_equal(listed.instances, noise[["CD3", "CD4", "CD8"]])
     with pytest.warns(UserWarning, match=NUMBERS):
         assert Bags.from_ids(rows, noise["bag"]).shape == (40, 3)
     with pytest.warns(UserWarning, match=NUMBERS):
@@ -164,3 +163,32 @@ def test_a_frame_with_whole_numbers_as_ids_passed_to_fit(noise):
         MISVC().fit(frame.assign(bag=labels), labels)  # one that decides the classes
     y = Bags.from_frame(frame.assign(label=labels), "bag", label="label")[1]
     assert cross_val_score(MISVC(), Bags.from_frame(frame, "bag"), y).mean() < 0.8
+
+
+# -- parts with the same features -----------------------------------------------------------------
+
+
+def test_batches_with_their_markers_in_another_order():
+    """Batches of a cytometer: the marker CD16 decides."""
+    rng, y = np.random.default_rng(0), np.arange(40) % 2
+    values = rng.normal(size=(40, 6, 3)) + 3.0 * y[:, None, None] * np.array([0, 1, 0])
+    first = Bags.from_list([*values[:20]], feature_names=["CD3", "CD16", "CD56"])
+    second = Bags.from_list([*values[20:, :, [0, 2, 1]]], feature_names=["CD3", "CD56", "CD16"])
+    with pytest.raises(ValueError, match=r"Part 1 has its columns in another order \('CD56' for"):
+        Bags.concatenate([first, second])
+    joined = Bags.concatenate([first, second[:, first.feature_names]])
+    assert joined.feature_names.tolist() == ["CD3", "CD16", "CD56"]
+    assert np.array_equal(joined.instances, values.reshape(-1, 3))
+    model = MISVC(kernel="linear").fit(joined, y)
+    assert np.argmax(np.abs(model.coef_)) == 1
+    assert model.score(joined, y) == 1.0
+    other = second[:, ["CD3", "CD56"]]
+    with pytest.raises(
+        ValueError, match=r"Part 2 has other columns \('CD56', 'CD16'\) than part 1"
+    ):
+        Bags.concatenate([Bags.from_list([np.ones((2, 2))]), first[:, [0, 1]], other])
+    unnamed = Bags(second.instances, second.offsets)
+    assert Bags.concatenate([first, unnamed]).feature_names is None
+    frames = [pd.DataFrame(b, columns=p.feature_names) for p in (first, second) for b in p]
+    with pytest.raises(ValueError, match=r"Bag 20 has its columns in another order .* than bag 0"):
+        Bags.from_list(frames)
