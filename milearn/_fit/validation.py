@@ -360,13 +360,14 @@ def check_finite(bags: Bags, allow_nan: bool) -> None:
         bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
         what, remedy = "infinity", "remove or clip it"
         if np.isnan(value):
-            what, remedy = (
-                "NaN",
-                (
-                    "impute it with milearn.preprocessing.InstanceTransformer(SimpleImputer()) or "
-                    "remove the instance"
-                ),
-            )
+            what, remedy = "NaN", "impute it with milearn.preprocessing.InstanceTransformer("
+            remedy += "SimpleImputer()) or remove the instance"
+            if not bags.is_sparse and np.isnan(bags.instance_rows[row : row + 1]).all():
+                remedy = (
+                    "all its features are NaN. If it is padding, leave it out, of a padded array "
+                    "by Bags.from_padded(X, mask=~np.isnan(X).all(axis=2)), of Bags by "
+                    f"X.select_instances(~np.isnan(X.instances).all(axis=1)). Otherwise {remedy}"
+                )
         raise ValueError(
             f"B{bag_text(bags, bag)[1:]} contains {what} (instance row {row}): {remedy}."
         )

@@ -432,6 +432,10 @@ class PartitionedRows:
         """Not supported, because the instances are not in this process."""
         raise TypeError(refusal("merge"))
 
+    def of_rows(self, rows: np.ndarray, offsets: np.ndarray) -> NoReturn:
+        """Not supported, because the instances are not in this process."""
+        raise TypeError(refusal("A choice of instances"))
+
     def __getitem__(self, key: Any) -> NoReturn:
         raise TypeError(refusal("This"))
 
@@ -745,6 +749,10 @@ class DistributedBags(Bags):
     def _block(self, position: int) -> Any:
         picked: Any = self._take_range(position, position + 1)
         return picked.compute().instances
+
+    def with_instance_data(self, **arrays: Any) -> NoReturn:
+        """Not supported, because the instances are not in this process."""
+        raise TypeError(refusal("with_instance_data"))
 
     def __iter__(self) -> NoReturn:
         raise TypeError(refusal("A loop over bags"))
