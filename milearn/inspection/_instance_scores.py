@@ -190,11 +190,8 @@ class InstanceScoresDisplay(Display):
         if parts is None and "bag" in one.instance_data:
             parts = "bag"
         known = one.instance_data.get(PATCH_SIZE, np.nan)
-        if isinstance(coordinates, str) and np.isfinite(known).all():
-            if patch_size is None:
-                patch_size = known
-            elif not (known == patch_size).all():
-                _warn_of_size(patch_size, f"X.instance_data[{PATCH_SIZE!r}] is {known[0]:g}")
+        if patch_size is None and isinstance(coordinates, str) and np.isfinite(known).all():
+            patch_size = known
         display = cls(
             scores=found.scores,
             witness=int(found.witnesses[0]),
@@ -346,7 +343,12 @@ def _map(
         values, extent = grid
         step = (extent[1] - extent[0]) / values.shape[1]
         if size is not None and _is_other_size(size, step, ~np.ma.getmaskarray(values)):
-            _warn_of_size(size, f"neighbours are {step:g} apart")
+            warn_user(
+                f"patch_size={size:g}, but neighbours are {step:g} apart: the map may be shifted "
+                "by half of the difference. Pass the side of the patches in the unit of the "
+                "coordinates.",
+                UserWarning,
+            )
         return ax.imshow(values, extent=extent, interpolation="nearest", **style)
     share = min(1.0, _MAX_POINTS / len(centres))
     line = {"edgecolors": LINE, "linewidths": 0.4 * share}
@@ -359,19 +361,11 @@ def _map(
 def _is_other_size(size: float, step: float, filled: np.ndarray) -> bool:
     """Whether patches of this size would neither touch nor overlap by whole steps.
 
-    It is unknown if fewer than half of the instances have a neighbour.
+    It is unknown if few instances are neighbours.
     """
     pairs = (filled[1:] & filled[:-1]).sum() + (filled[:, 1:] & filled[:, :-1]).sum()
     shares = size / step
-    return bool(2 * pairs >= filled.sum() and (shares < 1 - 1e-6 or abs(shares % 1) > 1e-6))
-
-
-def _warn_of_size(size: Any, seen: str) -> None:
-    warn_user(
-        f"patch_size={np.ravel(size)[0]:g}, but {seen}: the map is shifted by half of the "
-        "difference. Pass the side of the patches in the unit of the coordinates.",
-        UserWarning,
-    )
+    return bool(pairs >= filled.sum() and (shares < 1 - 1e-6 or abs(shares % 1) > 1e-6))
 
 
 def _entry(bags: Bags, what: str, given: Any) -> Any:
