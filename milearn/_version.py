@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from typing import Any
+from collections.abc import Callable
+from importlib.abc import MetaPathFinder
+from pickle import UnpicklingError
+from typing import Any, NoReturn
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
@@ -33,3 +37,36 @@ class VersionedEstimator(BaseEstimator):
                 stacklevel=2,
             )
         super().__setstate__(state)
+
+
+# -- what models of older versions refer to --------------------------------------------------------
+
+
+def _advice(what: str) -> str:
+    return (
+        f"There is no {what} in milearn {__version__}. If a saved model refers to it, another "
+        "version of milearn has saved the model: load it with that version, or fit it again."
+    )
+
+
+class _MissingModules(MetaPathFinder):
+    """Finds nothing: it explains why a module of the package is missing."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name.startswith("milearn."):
+            raise ModuleNotFoundError(_advice(f"module {name}"), name=name)
+
+
+sys.meta_path.append(_MissingModules())
+
+
+def refuse_old(module: str, *names: str) -> Callable[[str], NoReturn]:
+    """``__getattr__`` of a module that explains why classes of older versions are missing."""
+
+    def of_module(name: str) -> NoReturn:
+        if name in names:
+            # Pickle replaces an AttributeError by one without the reason.
+            raise UnpicklingError(_advice(f"{module}.{name}"))
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return of_module

@@ -8,7 +8,6 @@ import cvxpy as cp
 import numpy as np
 import qpsolvers
 from scipy.special import logsumexp
-from sklearn.metrics.pairwise import rbf_kernel
 
 # -- parts -----------------------------------------------------------------------------------------
 
@@ -129,17 +128,6 @@ def noisy_or_loss(blocks, positive, costs):
             none *= 1.0 - probability
         total -= cost * np.log(1.0 - none if label else none)
     return total
-
-
-def norm_and_scores(model, bags):
-    """|w|^2 and the scores of all instances, from fitted attributes and data alone."""
-    X = bags.instances
-    if model.kernel == "linear":
-        return float(model.coef_[0] @ model.coef_[0]), X @ model.coef_[0] + model.intercept_[0]
-    gram = rbf_kernel(X, gamma=model.gamma_)
-    dual = np.zeros(bags.n_instances)
-    dual[model.support_] = model.dual_coef_[0]
-    return float(dual @ gram @ dual), gram @ dual + model.intercept_[0]
 
 
 # -- proportional hazards --------------------------------------------------------------------------

@@ -91,10 +91,10 @@ axes[0].get_legend().remove()
 # %%
 # The sign
 # --------
-# Positive scores indicate ``classes_[1]``, the second of the sorted labels, and the witness is an instance of the
-# *positive* class. Names are sorted alphabetically: of "normal" and "benign" the positive class is "normal". Set
-# ``pos_label`` to the class of which one instance is enough. With ``pos_label=classes_[0]`` the witness is the instance
-# with the *lowest* score.
+# ``instance_decision_function`` is positive for ``classes_[1]``, the second of the sorted labels. Names are sorted
+# alphabetically: of "normal" and "benign" it is "normal". Set ``pos_label`` to the class of which one instance is enough.
+# ``instance_scores``, displays and witnesses then belong to this class. If it is ``classes_[0]``, the witness is the
+# instance with the *lowest* ``instance_decision_function``.
 named = np.where(y == 1, "benign growth", "normal")
 model = make_pipeline(scaler, MISVC(pos_label="benign growth")).fit(X_train, named[train])
 last, inner = final_step(model, X_test[[0]])

@@ -1,4 +1,4 @@
-"""What to do instead where an array is needed, by the function or class that asks for one."""
+"""Advice where bags cannot be an array, by the function or class that asks for one."""
 
 from __future__ import annotations
 

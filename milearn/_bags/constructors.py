@@ -455,11 +455,11 @@ class BagConstructors(RawConstructors):
         Raises
         ------
         ValueError
-            For an empty block, a block that is not two-dimensional, blocks that differ in
-            their number of features, or blocks of ``instance_data`` that do not fit; the message
+            For an empty block, a block that is a string or not two-dimensional, blocks that differ
+            in their number of features, or blocks of ``instance_data`` that do not fit; the message
             names the bags.
         TypeError
-            For a block that is a string, itself :class:`Bags`, or no array.
+            For a block that is a path, itself :class:`Bags`, or no array.
         """
         refuse_anndata(blocks, "The sequence of bags")
         items = [*numbered(blocks)]
@@ -573,7 +573,7 @@ default=None
             Its rows are the instances, in any order. A frame with one row per bag and lists in its
             cells is read by :meth:`from_arrow`.
         bag : column name
-            The column that names the bag of each row.
+            The column, or the level of the index, that names the bag of each row.
         label : column name, default=None
             A column that is constant within each bag; if given, the labels are also returned. A bag
             without a label has a missing value in all its rows.

@@ -287,8 +287,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     def _changed(self, **parts: Any) -> Self:
         made = object.__new__(type(self))
         made._keep(**(self._parts | parts))
-        if "instances" not in parts:
-            made._instances = self._instances
+        if "instances" not in parts and made._instances is None:
+            made._instances = self._instances  # what was read of them
         return made
 
     # -- content --------------------------------------------------------------------------

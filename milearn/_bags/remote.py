@@ -72,7 +72,7 @@ def over_blocks(*, gives_rows: bool = False) -> Callable[[Method], Method]:
     """Decorator for methods with one result per bag or instance, which then support remote bags."""
 
     def decorated(method: Method) -> Method:
-        local = inner_matrices(method)
+        local = inner_matrices()(method)
 
         @wraps(method)
         def of_any(self: Any, X: Any, **others: Any) -> Any:

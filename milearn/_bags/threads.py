@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -61,18 +61,12 @@ def one_blas_thread() -> Iterator[None]:
 # -- configuration of scikit-learn -----------------------------------------------------------------
 
 
-def inner_matrices(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: inner transformers return matrices.
+def inner_matrices() -> Any:
+    """Context, and decorator of functions, in which inner transformers return matrices.
 
     The container that scikit-learn's configuration names is for transformers of the user.
     """
-
-    @wraps(function)
-    def with_matrices(*args: Any, **kwargs: Any) -> Any:
-        with config_context(transform_output="default"):
-            return function(*args, **kwargs)
-
-    return with_matrices
+    return config_context(transform_output="default")
 
 
 # -- threads of a fit ------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from typing import Any
 
 import numpy as np
@@ -84,10 +84,15 @@ class MultiStart:
         parallel, n_threads = self.n_workers(len(runs)) > 1, self.n_threads(len(runs))
         task = self.estimator._start_task(len(runs), parallel=parallel, **data)
         # In sequence, the part of a run begins after the run before it.
-        results = Parallel(n_jobs=self.n_jobs if parallel else 1, pre_dispatch="all")(
-            delayed(_run)(solve, run, self._report(task, number, len(runs), parallel), n_threads)
+        given = (
+            (solve, run, self._report(task, number, len(runs), parallel), n_threads)
             for number, run in enumerate(runs)
         )
+        if parallel:
+            loop = Parallel(n_jobs=self.n_jobs, pre_dispatch="all")
+            results = loop(delayed(_run)(*each) for each in given)
+        else:
+            results = starmap(_run, given)
         remaining, best, objectives = iter(results), [], []
         for starts in problems:
             group = list(islice(remaining, len(starts)))

@@ -8,8 +8,6 @@ fits took up to 3.4 times the CPU time. ``n_jobs`` shares the work instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any
 
 from .. import _compat
 from .._bags.threads import inner_matrices, one_blas_thread
@@ -19,15 +17,4 @@ from .validation import in_order
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
     """scikit-learn's ``_fit_context`` for labels in the order of bags, with one thread of BLAS."""
     validated = _compat.fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
-
-    def decorate(fit: Callable) -> Callable:
-        @in_order
-        @inner_matrices
-        @wraps(fit)
-        def with_one_thread(estimator: Any, *args: Any, **kwargs: Any) -> Any:
-            with one_blas_thread():
-                return fit(estimator, *args, **kwargs)
-
-        return validated(with_one_thread)
-
-    return decorate
+    return lambda fit: validated(in_order(inner_matrices()(one_blas_thread()(fit))))

@@ -842,10 +842,11 @@ def encoded_classes() -> tuple[str, list[Any]]:
             model = frame.f_locals.get("self")
             held = frame.f_locals if model is None else vars(model)
             for key in _ENCODERS:
-                names = getattr(held.get(key), "classes_", np.empty(0))
+                names = list(getattr(held.get(key), "classes_", ()))
                 # Three or more binarized classes are problems of two that have no order.
-                if names.dtype.kind in "OSU" and (len(names) == 2 or key != "label_binarizer_"):
-                    return name if model is None else type(model).__name__, names.tolist()
+                of_two = key == "label_binarizer_" and len(names) > 2
+                if any(isinstance(label, str) for label in names) and not of_two:
+                    return name if model is None else type(model).__name__, list(map(str, names))
         frame = frame.f_back
     return "", []
 

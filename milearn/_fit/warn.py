@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from pathlib import Path
@@ -11,13 +12,13 @@ import joblib
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
-# Packages whose frames are between the user's line and the warning: decorators of scikit-learn,
-# meta-estimators and pipelines, joblib's loops.
+# Files whose frames are between the user's line and the warning: decorators of scikit-learn and of
+# contexts, meta-estimators and pipelines, joblib's loops.
 _INSIDE = tuple(
     f"{Path(path).parent}{sep}"
     for path in (sklearn.__file__, joblib.__file__, Path(__file__).parents[1] / "__init__.py")
     for sep in ("/", "\\")
-)
+) + (contextlib.__file__,)
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

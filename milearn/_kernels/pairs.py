@@ -24,7 +24,10 @@ from sklearn.utils import gen_batches
 
 from .._bags.segments import bag_ranges, segment_mean
 from .._bags.threads import Parallel
+from .._version import refuse_old
 from .memory import block_bytes, require_memory
+
+__getattr__ = refuse_old(__name__, "Side")
 
 # Ratio of rows to columns of a block of pairs of instances.
 _COLUMNS_PER_ROW = 4

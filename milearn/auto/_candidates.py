@@ -35,12 +35,15 @@ from .._solvers.common.features import FeatureMap
 from .._solvers.common.passes import instance_scores
 from .._solvers.discriminant.search import ShareSearch, ShareSolution, best_cut, worth
 from .._solvers.discriminant.superquantile import pooled_scores
+from .._version import refuse_old
 from ..discriminant_analysis._share import stacked_columns
 from ..model_selection._inner import Folds
 from ..preprocessing import BagStatistics
 from ..preprocessing._instance_transformer import ScaledInPlace
 from ..svm._data import kernel_features
 from ..svm._kernel_average import as_kind
+
+__getattr__ = refuse_old(__name__, "_StatisticsFunction")
 
 # Most instances that are scored at once.
 _MOST_INSTANCES = 2**16
@@ -82,10 +85,8 @@ class FitData:
     C: float
 
 
-def in_parts(
-    scores: Callable[[Bags], np.ndarray], bags: Bags, *, at_once: int = BLOCK_BYTES // 8
-) -> np.ndarray:
-    """Scores of bags in float64, for as many at once as have ``at_once`` numbers."""
+def in_parts(scores: Callable[[Bags], np.ndarray], bags: Bags) -> np.ndarray:
+    """Scores of bags in float64, for as many at once as fit into a block."""
 
     def of(part: Bags) -> np.ndarray:
         return scores(part if part.dtype == np.float64 else converted(part, np.float64))
@@ -94,7 +95,7 @@ def in_parts(
     if bags.is_sparse:
         # Rows with more entries than those of texts become dense.
         width = min(width, 1 + 10 * bags.instance_rows.nnz // bags.n_instances)
-    limit = max(1, min(_MOST_INSTANCES, at_once // width))
+    limit = max(1, min(_MOST_INSTANCES, BLOCK_BYTES // 8 // width))
     if bags.n_instances <= limit:
         return of(bags)
     ranges = bag_ranges(bags.offsets, limit)

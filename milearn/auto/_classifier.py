@@ -57,12 +57,12 @@ class MIClassifier(Automatic, BagClassifier):
         Time in seconds that the fit should take. Steps that would take longer are skipped and
         listed in ``skipped_``; the first model is always fitted.
     pos_label : label, default=None
-        The class of which one instance makes a bag positive in "instance" and "linear", and the
-        class of ``witness`` and of :func:`~milearn.inspection.instance_scores`. By default, both of
-        two classes are tried, and scores are those of ``classes_[1]``.
+        The class of which one instance decides in "instance" and "linear", and the class of
+        ``witness``. By default, both of two classes are tried, and ``witness`` is of
+        ``classes_[1]``.
     neg_label : label, default=None
-        The class without deciding instances, such as "normal"; the other one of two is
-        ``pos_label``. By default, each of three or more classes is tried.
+        The class without deciding instances, such as "normal". By default, each of three or more
+        classes is tried.
     random_state : int, RandomState instance or None, default=None
         Determines the inner folds, and the landmarks if there are many bags.
     n_jobs : int, default=None
@@ -78,8 +78,8 @@ class MIClassifier(Automatic, BagClassifier):
     paradigm_ : str
         Name of the selected model, or "combined".
     deciding_class_ : label or None
-        The class of which one instance decides in "linear" and "instance": ``pos_label``, or the
-        one that was chosen. None if they were not compared, or with three or more classes.
+        The class of which one instance decides: ``pos_label``, or the better one of two. None if
+        "linear" and "instance" were not compared.
     neg_label_ : label or None
         The class without deciding instances, or None.
     scores_ : dict of dict

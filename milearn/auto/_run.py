@@ -75,7 +75,7 @@ INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
 LOGISTIC, SHARE = "logistic", "share"
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
 _LINEAR_COST = 10.0
-_LOGISTIC_COST = 10.0
+_LOGISTIC = LogisticRegression(C=10.0, tol=1e-6, max_iter=1000)
 _STATISTICS = ("mean", "min", "max", "std")
 _SMALLEST_LEAF = 2
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
@@ -359,10 +359,6 @@ class Search:
         C = _LINEAR_COST / norm if norm > 0 else _LINEAR_COST
         return self.instance_candidate(name, kernel="linear", C=C)
 
-    def share_candidate(self, _: CandidateName) -> ShareCandidate:
-        """The means of the highest scores of a share of the scaled instances."""
-        return ShareCandidate(*self._scaled, self.data, self.folds)
-
     def trees_candidate(self, _: CandidateName) -> RowCandidate:
         """Trees on statistics of the scaled bags."""
         settings: dict[str, Any] = {
@@ -383,15 +379,6 @@ class Search:
             settings["max_features"] = min(n_allowed, n_columns)
         kind = ExtraTreesRegressor if self.data.regression else ExtraTreesClassifier
         return self._statistics(kind(**settings), _STATISTICS)
-
-    def logistic_candidate(self, _: CandidateName) -> RowCandidate:
-        """Logistic regression on the directions of the means of bags."""
-        model = LogisticRegression(C=_LOGISTIC_COST, tol=1e-6, max_iter=1000)
-        return self._statistics(model, ("mean",))
-
-    def ridge_candidate(self, _: CandidateName) -> RowCandidate:
-        """Ridge regression on the means of the scaled bags."""
-        return self._statistics(RidgeCV(_PENALTIES), ("mean",))
 
     def _statistics(self, model: Any, names: tuple[str, ...]) -> RowCandidate:
         scale, bags = self._scaled
@@ -414,9 +401,9 @@ class Search:
                 INSTANCE: self.instance_candidate,
                 LINEAR: self.linear_candidate,
                 TREES: self.trees_candidate,
-                RIDGE: self.ridge_candidate,
-                LOGISTIC: self.logistic_candidate,
-                SHARE: self.share_candidate,
+                RIDGE: lambda _: self._statistics(RidgeCV(_PENALTIES), ("mean",)),
+                LOGISTIC: lambda _: self._statistics(_LOGISTIC, ("mean",)),
+                SHARE: lambda _: ShareCandidate(*self._scaled, self.data, self.folds),
             }
             self._prepared[name] = makers.get(name.name, self.bag_candidate)(name)
         return self._prepared[name]

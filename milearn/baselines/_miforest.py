@@ -17,8 +17,11 @@ from .._compat import Interval
 from .._constraints import AT_LEAST_ONE, POSITIVE, Constraints
 from .._fit.threads import fit_context
 from .._solvers.baselines.annealed_forest import ForestProblem, anneal_forest, positive_votes
+from .._version import refuse_old
 from ..base import class_scores
 from ._base import BaselineClassifier
+
+__getattr__ = refuse_old(__name__, "_Units")
 
 # Instances up to which max_samples="auto" draws as many bags as there are, and how many are drawn
 # above.

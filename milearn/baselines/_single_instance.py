@@ -137,7 +137,7 @@ class SingleInstance(BagEstimator):
         self.pos_label = pos_label
 
     @in_order
-    @inner_matrices
+    @inner_matrices()
     def fit(self, X: Any, y: Any, **params: Any) -> SingleInstance:
         """Fit the estimator on all instances.
 

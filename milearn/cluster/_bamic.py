@@ -15,7 +15,7 @@ from .._compat import StrOptions
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import warn_of_stops
 from .._fit.threads import fit_context
-from .._solvers.cluster.k_medoids import assigned, k_medoids, spread_medoids
+from .._solvers.cluster.k_medoids import k_medoids, nearest, spread_medoids
 from ..base import BagClusterer
 from ..metrics import bag_distances
 
@@ -192,13 +192,13 @@ class BAMIC(BagClusterer):
         labels, objective = result.labels, result.objective
         if not whole:
             near = bag_distances(bags, medoids, metric=self.metric, n_jobs=self.n_jobs)
-            labels, objective = assigned(near, drawn[result.medoids])
+            (labels,), (objective,) = nearest(near.T[None], drawn[result.medoids][None])
         self._replace_fitted(
             {
                 **noted,
                 "medoids_": drawn[result.medoids],
                 "medoid_bags_": medoids,
-                "objective_": objective,
+                "objective_": float(objective),
                 "objective_history_": np.array(result.history),
                 "n_iter_": result.n_iter,
                 "converged_": result.converged,

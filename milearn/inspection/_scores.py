@@ -23,6 +23,8 @@ class InstanceScores(NamedTuple):
     name: str
     threshold: float | None
     label_name: str
+    # The class, whatever the bags are: equal in folds whose scores may be joined.
+    meaning: str
 
 
 def local_bags(X: Any) -> Bags:
@@ -177,7 +179,7 @@ class _InstanceScores(BaseEstimator):
         found = scored_instances(self.fitted_, X, self.class_label)
         out = np.empty(len(X), dtype=object)
         for bag, scores in enumerate(np.split(found.scores, X.offsets[1:-1])):
-            out[bag] = scores, found.name
+            out[bag] = scores, found.meaning
         return out
 
 
@@ -268,11 +270,11 @@ def cross_val_instance_scores(
         params=params,
         pre_dispatch=pre_dispatch,
     )
-    scores, names = zip(*found, strict=True)
-    if len(set(names)) > 1:
+    scores, meanings = zip(*found, strict=True)
+    if len(set(meanings)) > 1:
         raise ValueError(
-            f"The folds do not score the same class, but {' and '.join(sorted(set(names)))}: name "
-            "the class of the scores by class_label=."
+            f"The folds do not score the same class, but {' and '.join(sorted(set(meanings)))}: "
+            "name the class of the scores by class_label=."
         )
     return np.concatenate(scores)
 
@@ -305,7 +307,7 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
         )
     threshold: float | None = 0.0
     kind = "cluster" if is_clusterer(model) else "class"
-    classes, predicted = _classes_of(model), f"score of the predicted {kind}"
+    classes, predicted, one = _classes_of(model), f"the predicted {kind}", ""
     if name == "predict_proba_instances" and len(classes) == 2:
         scores = scores[:, 1] - 0.5
     if name == "predict_instances":
@@ -314,14 +316,18 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
         first, last = (label_text(each) for each in fitted[0][0].categories_[[0, -1]])
         what, threshold = f"score from {first} to {last}", None
     elif class_label is None and scores.ndim == 2:
-        what, columns = predicted, np.searchsorted(classes, model.predict(rows))[bags.bag_index]
+        columns = np.searchsorted(classes, model.predict(rows))[bags.bag_index]
+        what = f"score of {predicted}"
+        if len(bags) == 1:
+            one = f"score of {label_text(classes[columns[0]], kind)}, {predicted}"
         scores = scores[np.arange(len(scores)), columns]
     else:
         default = default_column(fitted[0][0])
         column = default if class_label is None else class_column(model, class_label)
         what = f"score of {label_text(classes[column], kind)}"
         scores = (2 * column - 1) * scores if scores.ndim == 1 else scores[:, column]
-    return InstanceScores(scores, segment_argmax(scores, bags.offsets), what, threshold, kind)
+    highest = segment_argmax(scores, bags.offsets)
+    return InstanceScores(scores, highest, one or what, threshold, kind, what)
 
 
 def _method_of(model: Any, class_label: Any) -> str:

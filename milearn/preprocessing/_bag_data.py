@@ -270,7 +270,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
         self.transformer = transformer
 
     @in_order
-    @inner_matrices
+    @inner_matrices()
     def fit(self, X: Any, y: Any = None) -> AppendBagData:
         """Store the names and kinds of the columns, and fit the transformer.
 
@@ -293,7 +293,7 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
             self.transformer_ = clone(self.transformer).fit(self._table(bags), y)
         return self
 
-    @inner_matrices
+    @inner_matrices()
     def transform(self, X: Any) -> Any:
         """Append the columns.
 

@@ -321,7 +321,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         self.transformer = transformer
 
     @in_order
-    @inner_matrices
+    @inner_matrices()
     def fit(self, X: Any, y: Any = None, **params: Any) -> InstanceTransformer:
         """Fit the transformer on the instances.
 
@@ -474,7 +474,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     def _finite(self) -> bool | str:
         return finite_of(self._inner())
 
-    @inner_matrices
+    @inner_matrices()
     def _apply(self, matrix: Any) -> Any:
         return self.transformer_.transform(_input_of(self.transformer_, matrix))
 
@@ -771,7 +771,7 @@ def _fitted(inner: Any, bags: Bags, subsample: int | None, random_state: Any) ->
     return scaler.fit(bags.source().gather(np.arange(n)))
 
 
-@inner_matrices
+@inner_matrices()
 def _by_quantiles(model: QuantileTransformer, matrix: np.ndarray) -> np.ndarray:
     """The transformed matrix.
 

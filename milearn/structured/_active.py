@@ -53,11 +53,6 @@ class ActiveBags:
         if sparse.issparse(instances):
             self.columns = np.unique(instances.indices)
             instances = instances[:, self.columns]
-        else:
-            kept = np.flatnonzero(instances.any(axis=0))
-            if len(kept) < self.n_features:
-                # Keep rows contiguous, because solvers gather rows.
-                self.columns, instances = kept, np.take(instances, kept, axis=1)
         self.instances = instances
         self.shift = np.zeros(instances.shape[1])
 

@@ -129,7 +129,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     >>> bags, y = make_bags(n_bags=40, random_state=0)
     >>> linked = Bags(bags.instances, bags.offsets, bag_graph=(y[:, None] == y).astype(float))
     >>> model = LinkContentMF(n_components=5).fit(linked, y)
-    >>> model.factors_.shape
+    >>> model.Z_.shape
     (40, 5)
     """
 
@@ -191,36 +191,33 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         tasks = [positive] if positive >= 0 else range(len(classes))
         svms = [
             SVC(C=self.C, kernel="linear", tol=1e-6, max_iter=LIBSVM_STEPS).fit(
-                model.factors[labelled], codes == task, sample_weight=weights
+                model.Z[labelled], codes == task, sample_weight=weights
             )
             for task in tasks
         ]
         directions = np.vstack([svm.coef_ for svm in svms])
         intercepts = np.concatenate([svm.intercept_ for svm in svms])
-        search = model.factorisation
         self._replace_fitted(
             {
                 **noted,
                 "classes_": classes,
-                "factors_": model.factors,
-                "content_factors_": model.content_factors,
-                "link_factors_": model.link_factors,
+                "factors_": model.Z,
+                "content_factors_": model.V,
+                "link_factors_": model.U,
                 "coef_": directions @ model.placement.T,
                 "intercept_": intercepts,
-                "transduction_": decided(
-                    _plain(model.factors @ directions.T + intercepts), classes
-                ),
-                "objective_": search.objective,
-                "gradient_": search.gradient,
-                "n_iter_": search.n_iter,
-                "converged_": search.converged and not any(svm.fit_status_ for svm in svms),
+                "transduction_": decided(_plain(model.Z @ directions.T + intercepts), classes),
+                "objective_": model.objective,
+                "gradient_": model.gradient,
+                "n_iter_": model.n_iter,
+                "converged_": model.converged and not any(svm.fit_status_ for svm in svms),
                 "_unlabeled": self.unlabeled,
             }
         )
-        if not search.converged:
+        if not model.converged:
             warn_user(
-                f"LinkContentMF stopped after {search.n_iter} steps with a gradient of "
-                f"{search.gradient:.1e} ({search.message}): raise max_iter, tol or ridge.",
+                f"LinkContentMF stopped after {model.n_iter} steps with a gradient of "
+                f"{model.gradient:.1e} ({model.message}): raise max_iter, tol or ridge.",
                 ConvergenceWarning,
             )
         return self

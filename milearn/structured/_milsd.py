@@ -17,7 +17,7 @@ from .._bags.blocks import ArraySource, width_of
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, StrOptions, with_callbacks
 from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
-from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, warn_of_stops
+from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, judge_gaps, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes, warn_of_unnamed_positive
 from .._solvers.common.cccp import SolverOptions
@@ -249,9 +249,6 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         solve = partial(_solve, SolverOptions(self.tol, self.max_iter))
         runs = MultiStart(self, self.max_iter)
         best, task = runs.best(solve, starts, X=bags, y=y)
-        for result in best:
-            if not result.stopped and not result.step_converged:
-                result.stopped = "gap"
         sign = -1 if positive == 0 else 1
         fitted = {
             **noted,
@@ -338,11 +335,10 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         )
 
     def _starts(self, problem: LinkedProblem, rng: Any) -> list[np.ndarray | None]:
-        starts: list[np.ndarray | None] = [None]
-        if self.n_init > 1:
-            bags = problem.linearised
-            starts += [drawn_rows(problem.offsets, rng, bags) for _ in range(self.n_init - 1)]
-        return starts
+        drawn = [
+            drawn_rows(problem.offsets, rng, problem.linearised) for _ in range(self.n_init - 1)
+        ]
+        return [None, *drawn]
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         scores = np.asarray(bags.instances @ self.coef_.T) + self.intercept_
@@ -366,13 +362,11 @@ def _solve(
     gap_tol = min(options.tol, max(options.tol**2, gap_tol))
     source, first = ArraySource(problem.X, problem.offsets), "auto" if start is None else start
     found = solve_mi_svm_rows(source, loss, "bag", first, replace(options, tol=gap_tol))
-    size = max(abs(found.objective), found.objective_scale)
+    judge_gaps([found], gap_tol)
     return LinkedSolution(
         w=found.w,
         intercept=found.intercept,
         risks=problem.risks(np.asarray(problem.X @ found.w) + found.intercept),
-        # The solver warns if it is stopped early.
-        step_converged=found.dual_gap <= gap_tol * size or bool(found.stopped),
         n_passes=found.n_passes,
         **found.outcome(),
         objective_scale=found.objective_scale,

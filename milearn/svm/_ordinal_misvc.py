@@ -337,8 +337,8 @@ def _ranks_of_classes(
     if categories is None:
         categories = of_labels
     elif of_labels is not None:
-        one, other = (_ranks_of_classes(classes, each) for each in (categories, of_labels))
-        if not np.array_equal(one, other):
+        first, second = (_ranks_of_classes(classes, each) for each in (categories, of_labels))
+        if not np.array_equal(first, second):
             raise ValueError(
                 f"categories={list(categories)} and the categories of y, {of_labels.tolist()}, "
                 "have different orders: pass only one of them."

@@ -107,18 +107,6 @@ def test_each_side_of_the_rule_is_the_forced_one(estimator, limited):
     assert every.objective_ == pytest.approx(exact.objective_, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    "estimator", [MISVC(kernel="linear"), CoupledMISVC(kernel="linear")], ids=str
-)
-def test_it_is_exact_where_landmarks_do_not_apply(estimator, limited):
-    bags, y = make_bags(24, 3, bag_size=(1, 4), random_state=1)
-    expected = clone(estimator).set_params(n_components=None).fit(bags, y).objective_
-    limited(instances=1)
-    model = clone(estimator).fit(bags, y)
-    assert model.n_components_ is None
-    assert model.objective_ == expected
-
-
 def test_a_relaxation_over_all_landmarks_is_the_exact_one(monkeypatch):
     bags, y = make_bags(24, 3, bag_size=(1, 4), concept_distance=2.0, random_state=1)
     exact = SDPMIL(**FIXED, polish=True).fit(bags, y)

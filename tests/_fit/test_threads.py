@@ -12,9 +12,7 @@ from sklearn.base import BaseEstimator
 
 from milearn import Bags
 from milearn._fit.threads import fit_context
-from milearn.svm import MISVC
 from tests.blas import n_threads, two_threads
-from tests.toys import two_level_bags
 
 
 class Looks(BaseEstimator):
@@ -73,17 +71,4 @@ def test_an_error_leaves_the_number_as_it_was():
         Looks().fit(MATRIX, [1])
     with pytest.raises(TypeError, match=r"Looks\.fit\(\) missing 1 required .* 'X'"):
         Looks().fit()
-    assert n_threads() == 2
-
-
-def test_a_fit_within_a_fit_and_one_of_the_library():
-    class Outer(Looks):
-        @fit_context(prefer_skip_nested_validation=True)
-        def fit(self, X, y=None):
-            inner = Looks().fit(X).seen_
-            self.seen_ = max(inner, n_threads())
-            return self
-
-    assert Outer().fit(MATRIX).seen_ == 1
-    MISVC().fit(*two_level_bags())
     assert n_threads() == 2

@@ -129,13 +129,6 @@ def test_the_scores_are_those_of_bags_left_out():
 # -- probabilities and thresholds ------------------------------------------------------------------
 
 
-def test_decisions_are_log_odds(average):
-    model, bags, _ = average
-    stated = model.predict_proba(bags)
-    np.testing.assert_allclose(stated[:, 1], expit(model.decision_function(bags)))
-    np.testing.assert_array_equal(model.predict(bags), model.classes_[stated.argmax(axis=1)])
-
-
 def test_probabilities_of_new_bags_are_calibrated():
     # Overlapping classes, so that certain statements would be wrong ones.
     bags, y = shifted_bags(140, seed=3, size=2)
@@ -218,29 +211,6 @@ def test_values_whose_squares_overflow_are_refused():
     huge = bags.with_instances(bags.instances * 1e200)
     with pytest.raises(ValueError, match=r"values up to .*e\+200, whose squares overflow"):
         MIClassifier().fit(huge, y)
-
-
-def test_repeated_bags_do_not_stand_on_both_sides_of_a_fold():
-    bags, _ = shifted_bags(20)
-    y = np.random.default_rng(1).permutation(np.arange(20) % 2)
-    once = MIClassifier(random_state=0).fit(bags, y)
-    thrice = MIClassifier(random_state=0).fit(bags[np.tile(np.arange(20), 3)], np.tile(y, 3))
-    assert thrice.n_bags_ == 20
-    for name, measures in once.scores_.items():
-        # A copy in the training part would be found by heart.
-        assert thrice.scores_[name]["roc_auc"] < measures["roc_auc"] + 0.15
-
-
-def test_folds_are_those_of_the_bags_and_not_of_their_order():
-    bags, y = witness_bags(30)
-    order = np.random.default_rng(0).permutation(30)
-    sides = []
-    for rows in (np.arange(30), order):
-        merged = merge_bags(bags[rows], y[rows], np.ones(30))
-        folds = class_folds(merged, y[rows][merged.positions], np.random.RandomState(0))
-        sides.append([sorted(rows[merged.positions[test]].tolist()) for _, test in folds])
-    assert sides[0] == sides[1]
-    assert sorted(bag for side in sides[0] for bag in side) == list(range(30))
 
 
 def test_groups_stay_together_in_inner_folds():
@@ -333,7 +303,7 @@ def test_many_instances_have_landmarks():
     np.testing.assert_allclose(
         model.decision_function(bags),
         calibration.slope * known.decision_function(scaled) + calibration.constant,
-        rtol=1e-6,  # the gap of a convex step
+        rtol=1e-6,  # of a convex step, which ends at this gap wherever its rounding differs
     )
 
 

@@ -15,7 +15,6 @@ from milearn._bags.segments import segment_argmax, segment_max, segment_min
 from milearn.auto._candidates import CandidateName, FitData
 from milearn.auto._judgement import (
     COMBINED,
-    best_candidate,
     class_judge,
     clearly_worse,
     judge_candidates,
@@ -23,7 +22,6 @@ from milearn.auto._judgement import (
 from milearn.auto._plan import SizeLimits
 from milearn.auto._run import Search
 from milearn.datasets import make_bags
-from milearn.inspection import instance_scores
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
 from tests.common.few_trees import AllFolds, MIClassifier
@@ -75,30 +73,6 @@ def test_needles_are_found_whatever_the_order_of_the_labels(rare):
     assert max(model.scores_[name]["roc_auc"] for name in ("average", "trees")) < 0.75
 
 
-@pytest.mark.parametrize("name", ["average", "instance", "linear", "share", "trees"])
-def test_bags_with_small_weights_are_not_followed(name):
-    bags, y = make_bags(n_bags=120, n_features=3, random_state=0)
-    # Most labels are wrong, and have small weights.
-    labels, weights = y[:60].copy(), np.ones(60)
-    labels[:36], weights[:36] = 1 - y[:36], 0.01
-    found = Only(name).fit(bags[:60], labels, sample_weight=weights)
-    assert found.score(bags[60:], y[60:]) > 0.8
-
-
-def test_swapped_labels_give_the_same_model():
-    bags, y = make_bags(n_bags=40, random_state=0)
-    plain = MIClassifier(random_state=0).fit(bags[:20], y[:20])
-    swapped = MIClassifier(random_state=0).fit(bags[:20], 1 - y[:20])
-    assert (plain.deciding_class_, swapped.deciding_class_) == (1, 0)
-    assert plain.paradigm_ == swapped.paradigm_
-    assert plain.score(bags[20:], y[20:]) == swapped.score(bags[20:], 1 - y[20:])
-    np.testing.assert_allclose(
-        plain.predict_proba(bags), swapped.predict_proba(bags)[:, ::-1], atol=1e-3
-    )
-    scores = instance_scores(swapped, bags, class_label=0)
-    np.testing.assert_array_equal(plain.witness(bags), segment_argmax(scores, bags.offsets))
-
-
 def test_a_given_label_is_the_only_orientation():
     bags, y = make_bags(n_bags=24, random_state=0)
     free = OnFewFolds().fit(bags, y)
@@ -136,31 +110,6 @@ def test_the_linear_way_is_misvc_with_a_cost_for_the_norm_of_its_instances():
     scores = model.instance_decision_function(bags)
     highest = segment_max(scores, bags.offsets)
     np.testing.assert_allclose(scores[model.witness(bags)], highest)
-
-
-def test_the_better_orientation_is_judged_and_combined():
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 2
-    folds = [(np.arange(0), part) for part in np.split(np.arange(60), 3)]
-
-    def scores(spread):
-        return [(y[test] + spread * rng.normal(size=20))[:, None] for _, test in folds]
-
-    scored = {
-        CandidateName("trees"): scores(1.0),
-        CandidateName("linear", 1): scores(9.0),
-        CandidateName("linear", 0): scores(0.9),
-        CandidateName("instance", 1): scores(1.0),
-        CandidateName("instance", 0): scores(9.0),
-    }
-    training = FitData(y, 1, False, np.ones(60), 1.0)
-    found = judge_candidates(scored, folds, class_judge(training, "accuracy"))
-    assert list(found) == ["trees", "linear", "instance", COMBINED]
-    positives = {name: each.candidate.positive for name, each in found.items()}
-    assert positives == {"trees": None, "linear": 0, "instance": 1, COMBINED: None}
-    # The class is that of the best way that has one.
-    assert best_candidate(found, ("linear", "instance")).positive == 0
-    assert best_candidate({"trees": found["trees"]}, ("linear", "instance")) is None
 
 
 def test_a_way_that_is_clearly_worse_is_dropped_and_not_combined():

@@ -33,23 +33,6 @@ def test_it_learns_proportions_that_no_single_instance_shows(n_classes):
     np.testing.assert_allclose(model.decision_function(bags), expected, atol=1e-12)
 
 
-def test_it_scores_new_bags_and_finds_what_was_moved():
-    bags, y = two_level_bags(n_bags=80, shift=4.0)
-    model = BLRT(60, random_state=0).fit(bags, y)
-    assert model.score(*two_level_bags(n_bags=80, shift=4.0, seed=1)) > 0.8
-    positive = np.flatnonzero(y == 1)
-    assert (model.witness(bags)[positive] == bags.offsets[positive]).mean() > 0.9
-
-
-def test_class_weights_move_probabilities():
-    X, y = two_level_bags(n_bags=60, shift=0.5)
-    means = [
-        BLRT(30, max_depth=2, class_weight=weight, random_state=0).fit(X, y).predict_proba(X)[:, 1]
-        for weight in (None, {0: 1, 1: 5})
-    ]
-    assert means[1].mean() > means[0].mean() + 0.2
-
-
 def test_a_longer_ensemble_begins_with_the_shorter_one():
     X, y = two_level_bags(n_bags=40)
     short, more, both = (BLRT(n, random_state=0).fit(X, y).predict_proba(X) for n in (1, 2, 2))

@@ -48,13 +48,6 @@ def test_scores_are_the_threshold_less_the_distance(Estimator):
 
 
 @BOTH
-def test_more_starts_do_not_raise_the_objective(Estimator):
-    bags, y = planted(n_bags=10)
-    values = [Estimator(n, max_iter=2000).fit(bags, y).objective_ for n in (1, 4, None)]
-    assert values[0] >= values[1] >= values[2]
-
-
-@BOTH
 def test_features_far_from_the_origin_lose_no_digits(Estimator):
     bags, y = planted(n_bags=20)
     model = Estimator(1).fit(bags, y)

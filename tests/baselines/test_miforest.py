@@ -20,43 +20,12 @@ def test_it_scores_new_bags_and_finds_what_was_moved():
     np.testing.assert_allclose(model.decision_function(bags), p - 0.5, atol=1e-12)
 
 
-def test_annealing_labels_fewer_instances_than_the_bags_do():
-    bags, y = two_level_bags(n_bags=80, shift=4.0, size=4)
-    inside = np.repeat(y == 1, 4)
-    found = [
-        MIForest(30, n_epochs=n, random_state=0).fit(bags, y).predict_instances(bags)[inside].mean()
-        for n in (0, 5)
-    ]
-    assert found[1] < 0.7 * found[0]
-
-
 def test_temperatures_fall_by_a_constant_factor():
     bags, y = two_level_bags()
     model = MIForest(2, n_epochs=3, random_state=0).fit(bags, y)
     np.testing.assert_allclose(model.temperatures_, [1.0, 10**-0.5, 0.1])
     with pytest.raises(ValueError, match="min_temperature=2 is above max_temperature=1"):
         MIForest(min_temperature=2).fit(bags, y)
-
-
-def test_three_classes_have_a_forest_each():
-    bags, y = two_level_bags(n_bags=60, n_classes=3)
-    model = MIForest(5, random_state=0).fit(bags, y)
-    assert [len(trees) for trees in model.estimators_] == [5, 5, 5]
-    np.testing.assert_allclose(model.predict_proba(bags).sum(axis=1), 1.0)
-
-
-def test_samples_of_bags_are_all_of_them_or_some():
-    bags, y = two_level_bags(n_bags=20)
-
-    def votes(max_samples):
-        model = MIForest(5, n_epochs=1, max_samples=max_samples, random_state=0)
-        return model.fit(bags, y).predict_proba(bags)
-
-    every = votes(None)
-    for same in ("auto", 1.0, 20):
-        np.testing.assert_array_equal(votes(same), every)
-    assert (votes(4) != every).any()
-    np.testing.assert_array_equal(votes(4), votes(0.2))
 
 
 def test_trees_of_many_instances_see_some_of_them():

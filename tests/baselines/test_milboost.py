@@ -38,15 +38,6 @@ def test_it_scores_new_bags_and_finds_what_was_moved():
     assert np.argmax(model.feature_importances_) == 0
 
 
-def test_three_classes_have_probabilities_that_sum_to_one():
-    bags, y = two_level_bags(n_bags=60, n_classes=3)
-    model = MILBoost(10).fit(bags, y)
-    p = model.predict_proba(bags)
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(bags))
-    assert len(model.learners_) == len(model.alpha_) == 3
-
-
 def test_many_small_probabilities_make_a_large_bag_positive():
     bags, y = two_level_bags()
     model = MILBoost(10).fit(bags, y)

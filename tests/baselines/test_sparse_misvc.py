@@ -49,11 +49,6 @@ def test_the_one_instance_is_found_in_sparse_bags(variant):
     fresh, truth = sparse_bags(seed=1)
     assert found > 0.9
     assert roc_auc_score(truth, model.decision_function(fresh)) > 0.9
-    thin = bags.with_instances(sparse.csr_array(bags.instances))
-    again = SparseMISVC(variant=variant, kernel="linear").fit(thin, y)
-    np.testing.assert_allclose(
-        again.decision_function(thin), model.decision_function(bags), rtol=1e-4, atol=1e-4
-    )
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.3, 1.0])

@@ -52,10 +52,13 @@ def csv(path, text):
         (["0012", "0013"], [12, 13], "'12' and '0012' differ only in leading zeros"),
         (["0012", "0013"], [12.0, None], "'12' and '0012' differ only in leading zeros"),
         (["s1", "s2"], ["S1", "S2"], "'S1' and 's1' differ only in upper and lower case"),
-        (["s_1", "s_2"], ["S 1", "S 2"], "'S 1' and 's_1' differ only in spaces or punctuation"),
-        ([f"{TCGA}.af5"], [TCGA], f"'{TCGA}' is the beginning of '{TCGA}.af5'"),
-        ([TCGA], [f"{TCGA}-x"], f"'{TCGA}' is the beginning of '{TCGA}-x'"),
-        ([f"{TCGA}.af5"], ["TCGA-A6-2671"], f"'TCGA-A6-2671' is the beginning of '{TCGA}.af5'"),
+        (["s_1", "s_2"], ["S 1", "S 2"], "'S 1' and 's_1' differ only in spaces, punctuation"),
+        (["P01", "P02"], ["P1", "P2"], "'P1' and 'P01' differ only in leading zeros"),
+        (["caf\u00e9"], ["cafe\u0301"], "or the encoding of accents"),
+        (["lung_s12_he"], ["s12"], "'s12' is a part of 'lung_s12_he'"),
+        ([f"{TCGA}.af5"], [TCGA], f"'{TCGA}' is a part of '{TCGA}.af5'"),
+        ([TCGA], [f"{TCGA}-x"], f"'{TCGA}' is a part of '{TCGA}-x'"),
+        ([f"{TCGA}.af5"], ["TCGA-A6-2671"], f"'TCGA-A6-2671' is a part of '{TCGA}.af5'"),
     ],
 )
 def test_names_that_nearly_fit(tmp_path, names, values, cause):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.pipeline import make_pipeline
 
 from milearn import Bags, _version
+from milearn._kernels import pairs
 from milearn.preprocessing import AppendBagData, BagData, BagStatistics, InstanceTransformer
 from milearn.svm import MISVC
 
@@ -50,3 +53,35 @@ def test_a_model_from_before_the_version_was_stored_warns():
         loaded.__setstate__(state)
     assert (loaded.predict(X) == Y).all()
     assert not hasattr(loaded, "_milearn_version")
+
+
+# What pickles of 0.2.0 and 0.3.0 refer to, and which is gone.
+GONE = [
+    ("milearn.svm._bag_svc", "BagSVC"),
+    ("milearn.svm._misvr", "MISVR"),
+    ("milearn.survival._functions", "StepFunction"),
+    ("milearn.auto._candidates", "_StatisticsFunction"),
+    ("milearn._kernels.pairs", "Side"),
+    ("milearn.baselines._miforest", "_Units"),
+]
+
+
+@pytest.mark.parametrize(("module", "name"), GONE)
+def test_a_model_that_cannot_be_read_says_why_in_a_sentence(module, name):
+    reference = f"c{module}\n{name}\n.".encode()  # as pickle writes a class
+    with pytest.raises((ImportError, pickle.UnpicklingError)) as raised:
+        pickle.loads(reference)
+    assert re.fullmatch(
+        r"There is no .* in milearn \S+\. If a saved model refers to it, another version of "
+        r"milearn has saved the model: load it with that version, or fit it again\.",
+        str(raised.value),
+    )
+    assert module in str(raised.value)
+
+
+def test_names_that_never_were_are_errors_of_python():
+    with pytest.raises(AttributeError, match="has no attribute 'Sides'"):
+        pairs.Sides  # noqa: B018
+    assert not hasattr(pairs, "__wrapped__")
+    with pytest.raises(ModuleNotFoundError, match="another_package"):
+        importlib.import_module("another_package.part")

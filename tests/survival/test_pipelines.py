@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import cross_val_score, cross_validate
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -14,7 +14,7 @@ from milearn.embedding import BagOfWords, FisherVector
 from milearn.metrics import concordance_index
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, InstanceTransformer
-from milearn.survival import MICoxPH, survival_outcomes
+from milearn.survival import MICoxPH
 
 linear = pytest.importorskip("sksurv.linear_model", reason="needs the extra survival")
 util = pytest.importorskip("sksurv.util", reason="needs the extra survival")
@@ -52,26 +52,3 @@ def test_cross_validation(name):
     assert own.mean() > 0.6
     # The scorer is Harrell's c, which is the score of these estimators.
     np.testing.assert_allclose(cross_val_score(model, bags, y, cv=cv, scoring=SCORER), own)
-
-
-def test_patients_stay_together():
-    bags, y = case()
-    patients = np.arange(60) // 2
-    found = cross_validate(
-        pipelines()["statistics"],
-        bags,
-        y,
-        cv=StratifiedBagKFold(3),
-        groups=patients,
-        scoring=SCORER,
-        return_indices=True,
-    )
-    for train, test in zip(*found["indices"].values(), strict=True):
-        assert not set(patients[train]) & set(patients[test])
-        assert y["event"][test].any()
-
-
-def test_outcomes_of_both_packages_are_the_same():
-    bags, y = case()
-    mine = survival_outcomes(y["event"], y["time"])
-    np.testing.assert_array_equal(MICoxPH().fit(bags, mine).coef_, MICoxPH().fit(bags, y).coef_)

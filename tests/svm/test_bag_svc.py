@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import joblib
 import numpy as np
 import pytest
@@ -194,7 +192,7 @@ def test_landmarks_give_the_features_of_nystroem(problem):
 
 
 def test_a_search_over_C_learns_a_kernel_once_per_fold(problem, tmp_path, monkeypatch):
-    X, y, new, _ = problem
+    X, y, _, _ = problem
     calls = []
 
     def counted(*args, **kwargs):
@@ -213,9 +211,6 @@ def test_a_search_over_C_learns_a_kernel_once_per_fold(problem, tmp_path, monkey
     np.testing.assert_array_equal(
         search.cv_results_["mean_test_score"], without.cv_results_["mean_test_score"]
     )
-    kept = model.fit(X, y)
-    restored = pickle.loads(pickle.dumps(kept))
-    np.testing.assert_array_equal(restored.decision_function(new), kept.decision_function(new))
 
 
 def test_three_classes_are_those_of_svc():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
-from milearn._kernels.centring import centred
 from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, InstanceMISVC
 from tests.toys import two_level_bags
 
@@ -58,14 +56,3 @@ def test_only_what_does_not_depend_on_zero_is_moved(Model):
     bags, far, y = shifted()
     near, away = (Model(kernel="linear").fit(each, y).objective_ for each in (bags, far))
     assert (away == pytest.approx(near, rel=1e-6)) == (Model is MISVC)
-
-
-def test_sparse_and_near_instances_stay_as_they_are():
-    bags, far, _ = shifted()
-    sparse_far = far.with_instances(sparse.csr_array(far.instances))
-    assert centred(far)[1] is not None
-    assert centred(bags)[1] is None
-    assert centred(sparse_far)[1] is None
-    scaled = bags.with_instances(bags.instances * [1e-3, 1.0, 1e3] + 100.0)
-    point = centred(scaled)[1]
-    np.testing.assert_array_equal(point > 0, [True, True, False])

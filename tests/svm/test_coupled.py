@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import config_context
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics.pairwise import laplacian_kernel, sigmoid_kernel
+from sklearn.metrics.pairwise import sigmoid_kernel
 from sklearn.svm import SVC, NuSVR
 
 from milearn import Bags
@@ -176,52 +175,6 @@ def test_hard_maximum_in_regression_reaches_the_optimum(seed):
     )
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_starts(task):
-    bags, y = data(task)
-    options = {"C": 5.0, "gamma": 0.1, "coupling": 0.5}
-    auto = model(task, **options).fit(bags, y)
-    mean = model(task, init="mean", **options).fit(bags, y)
-    drawn = model(task, init="random", random_state=0, **options).fit(bags, y)
-    given = model(task, init=auto.witnesses_, **options).fit(bags, y)
-    assert given.objective_ <= auto.objective_ * (1 + 1e-6)
-    # Seen, not promised: local minima from the mean and from the SVM without coupling lie
-    # within a few percent of each other.
-    assert mean.objective_ == pytest.approx(auto.objective_, rel=0.03)
-    assert drawn.converged_
-
-
-def test_one_versus_rest_and_pos_label():
-    bags, _ = make_bags(n_bags=30, bag_size=(1, 5), random_state=0)
-    y = np.arange(30) % 3
-    fitted = CoupledMISVC(gamma=0.1, C=2.0).fit(bags, y)
-    assert fitted.decision_function(bags).shape == (30, 3)
-    for label in range(3):
-        single = CoupledMISVC(gamma=0.1, C=2.0).fit(bags, y == label)
-        assert fitted.decision_function(bags)[:, label] == pytest.approx(
-            single.decision_function(bags), abs=1e-6
-        )
-        assert fitted.objective_[label] == pytest.approx(single.objective_)
-    _, y = data("classification")
-    bags, y = data("classification")
-    names = np.where(y == 1, "musk", "non-musk")
-    plain, named = CoupledMISVC().fit(bags, y), CoupledMISVC(pos_label="musk").fit(bags, names)
-    assert named.decision_function(bags) == pytest.approx(-plain.decision_function(bags))
-    assert np.array_equal(named.witnesses_, plain.witnesses_)
-
-
-def test_other_kernels_by_name_and_callable():
-    bags, y = data("classification")
-    named = CoupledMISVC(kernel="laplacian", gamma=0.2, C=5.0).fit(bags, y)
-
-    def kernel(left, right):
-        return laplacian_kernel(left, right, gamma=0.2)
-
-    called = CoupledMISVC(kernel=kernel, C=5.0).fit(bags, y)
-    assert called.decision_function(bags) == pytest.approx(named.decision_function(bags), abs=1e-6)
-    assert CoupledMISVC(kernel="cosine", C=5.0).fit(bags, y).score(bags, y) > 0.7
-
-
 def test_an_indefinite_kernel_warns():
     bags, y = data("classification")
     fit = CoupledMISVC(kernel=indefinite, bag_kernel="mean_set").fit
@@ -240,21 +193,6 @@ def test_a_small_cache_changes_nothing_until_it_is_too_small():
         pytest.raises(MemoryError, match=r"40 bags with \d+ instances take .*n_components="),
     ):
         CoupledMISVC().fit(bags, y)
-
-
-def test_problems_are_reported():
-    bags, y = data("regression")
-    with pytest.warns(
-        ConvergenceWarning, match="CoupledMISVR stopped at max_iter=1 before convergence"
-    ):
-        CoupledMISVR(max_iter=1, C=10.0, init="mean").fit(bags, y)
-    fresh = CoupledMISVR()
-    with pytest.raises(ValueError, match=r"init has shape \(3,\) and type int64: give 30 integers"):
-        fresh.set_params(init=[0, 1, 2]).fit(bags, y)
-    with pytest.raises(NotFittedError):
-        fresh.predict(bags)
-    with pytest.raises(ValueError, match="The 'nu' parameter of CoupledMISVR must be"):
-        CoupledMISVR(nu=0).fit(bags, y)
 
 
 def test_extremes_of_sparse_bags_stay_sparse_or_are_counted():

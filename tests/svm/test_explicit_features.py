@@ -1,4 +1,4 @@
-"""MISVC and MISVR over explicit features: against the exact models, and what is kept."""
+"""Coupled bags over explicit features: against the exact models, and what is kept."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from milearn._kernels.bag import BAG_KERNELS
 from milearn._solvers.common import low_rank
 from milearn._solvers.svm.losses import Tube
 from milearn.datasets import make_affinity, make_bags
-from milearn.svm import MISVC, MISVR, CoupledMISVC, CoupledMISVR
+from milearn.svm import CoupledMISVC, CoupledMISVR
 
-LOSSES = ["l1", "l2", "epsilon_insensitive", "max"]
 EVERY = 10**6  # more landmarks than instances: nothing is approximated
 
 
@@ -25,35 +24,14 @@ def data(task, n_bags=30, seed=1):
     return make_affinity(n_bags, 6, n_relevant=4, bag_size=(1, 4), random_state=seed)
 
 
-def model(task, loss="l1", **parameters):
-    if loss != "max":
-        Model = CoupledMISVC if task == "classification" else CoupledMISVR
-        return Model(loss=loss, **parameters)
-    parameters = {k: v for k, v in parameters.items() if k not in ("coupling", "epsilon")}
-    return MISVC(**parameters) if task == "classification" else MISVR(**parameters)
+def model(task, **parameters):
+    return CoupledMISVC(**parameters) if task == "classification" else CoupledMISVR(**parameters)
 
 
 def levels(fitted, bags):
-    if isinstance(fitted, (MISVC, CoupledMISVC)):
+    if isinstance(fitted, CoupledMISVC):
         return fitted.decision_function(bags), fitted.instance_decision_function(bags)
     return fitted.predict(bags), fitted.predict_instances(bags)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_all_landmarks_give_the_exact_model(task, loss):
-    bags, y = data(task)
-    # One linearisation for both, so that the local minimum is the same one.
-    options = {"C": 3.0, "gamma": 0.1, "loss": loss, "epsilon": 0.02, "coupling": 0.3}
-    exact = model(task, **options).fit(bags, y)
-    options["init"] = exact.witnesses_
-    exact = model(task, **options).fit(bags, y)
-    found = model(task, n_components=EVERY, **options).fit(bags, y)
-    assert found.dual_gap_ <= 1e-6 * found.objective_
-    assert (np.diff(found.objective_history_) <= 0).all()
-    assert found.objective_ == pytest.approx(exact.objective_, rel=1e-5)
-    for ours, theirs in zip(levels(found, bags), levels(exact, bags), strict=True):
-        assert ours == pytest.approx(theirs, abs=2e-2 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize("name", BAG_KERNELS)
@@ -97,15 +75,12 @@ def test_rows_need_no_memory_for_kernel_values():
 
 
 def test_landmarks_depend_on_values_alone():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(50, 4))
-    order = rng.permutation(50)
-    chosen = [
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    once, twice = (
         rows[low_rank.choose_landmarks(rows, 8, np.random.RandomState(3))]
-        for rows in (X, X[order], np.repeat(X, 2, axis=0))
-    ]
-    for other in chosen[1:]:
-        np.testing.assert_array_equal(chosen[0], other)
+        for rows in (X, np.repeat(X[::-1], 2, axis=0))
+    )
+    np.testing.assert_array_equal(once, twice)
     assert len(low_rank.choose_landmarks(X, 80, np.random.RandomState(0))) == 50
     # Rows that are all zero leave one landmark and no direction.
     zero = np.zeros((6, 3))

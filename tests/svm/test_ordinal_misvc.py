@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import VotingClassifier
-from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer
 from sklearn.preprocessing import StandardScaler
 
@@ -113,11 +111,6 @@ def test_decision_values_are_in_the_order_of_sorted_classes(names):
     np.testing.assert_array_equal(model.witness(X), plain.witness(X))
     chosen = np.array(names)[plain.predict_instances(X)]
     np.testing.assert_array_equal(model.predict_instances(X), chosen)
-    found, expected = (
-        CalibratedClassifierCV(FrozenEstimator(each)).fit(X, labels).predict_proba(X)
-        for each, labels in ((model, words), (plain, y))
-    )
-    np.testing.assert_allclose(found, expected[:, np.argsort(names)], atol=1e-6)
 
 
 def test_categories_inside_of_stacking_are_numbers():
@@ -134,14 +127,11 @@ def test_categories_inside_of_stacking_are_numbers():
 
 def test_starts():
     X, y = graded()
-    values = {
-        name: OrdinalMISVC(init=init, n_init=n_init, random_state=0).fit(X, y).objective_
-        for name, init, n_init in (("auto", "auto", 1), ("mean", "mean", 1), ("all", "auto", 3))
-    }
-    assert values["all"] <= values["auto"] <= values["mean"]
-    rows = OrdinalMISVC().fit(X, y).witnesses_
+    auto, mean = (OrdinalMISVC(init=init).fit(X, y) for init in ("auto", "mean"))
+    assert auto.objective_ <= mean.objective_
+    rows = auto.witnesses_
     again = OrdinalMISVC(init=rows).fit(X, y)
-    np.testing.assert_allclose(again.objective_, values["auto"], rtol=1e-6)
+    np.testing.assert_allclose(again.objective_, auto.objective_, rtol=1e-6)
     weights = np.r_[np.zeros(5), np.ones(55)]
     part = OrdinalMISVC(init=rows).fit(X, y, sample_weight=weights)
     alone = OrdinalMISVC(init=rows[5:] - X.offsets[5]).fit(X[5:], y[5:])

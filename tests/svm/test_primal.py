@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import functools
-import pickle
 import signal
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from milearn import Bags
 from milearn._solvers.common.descent import RowLimits
 from milearn._solvers.svm import mi_svm_rows, starts
 from milearn.datasets import load_bags, make_bags, save_bags
@@ -20,37 +17,13 @@ from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, CoupledMISVR, Instan
 from tests.common.objectives import stated_objective
 from tests.toys import two_level_bags
 
-SLACKS = ["bag", "instance"]
-
-
-def products(left, right):
-    """The linear kernel as a callable, which goes to the dual."""
-    return np.asarray((left @ right.T).toarray() if sparse.issparse(left) else left @ right.T)
-
 
 def linear(**parameters):
     return MISVC(kernel="linear", C=1.0, **parameters)
 
 
-@pytest.mark.parametrize("slack", SLACKS)
-def test_primal_and_dual_are_the_same_model(slack):
-    bags, y = make_bags(160, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
-    start = bags.offsets[:-1]
-    dual = MISVC(1.0, kernel=products, slack=slack, init=start).fit(bags, y)
-    primal = linear(slack=slack, init=start).fit(bags, y)
-    assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-3)
-    assert 0 <= primal.dual_gap_ <= 5e-4 * primal.objective_
-    assert primal.converged_
-    assert primal.n_passes_ >= primal.n_iter_
-    np.testing.assert_allclose(
-        primal.decision_function(bags), dual.decision_function(bags), atol=0.05
-    )
-    assert not hasattr(primal, "dual_coef_")
-    again = pickle.loads(pickle.dumps(primal))
-    np.testing.assert_array_equal(again.decision_function(bags), primal.decision_function(bags))
-
-
-OTHERS = [
+MODELS = [
+    linear(),
     CoupledMISVC(1.0, kernel="linear"),
     CoupledMISVC(1.0, kernel="linear", loss="l2", bag_kernel="mean_set"),
     MISVR(C=1.0, kernel="linear"),
@@ -68,57 +41,19 @@ def values_of_bags(model, bags, y):
     return 10.0 + top + 0.3 * rng.normal(size=len(bags))
 
 
-@pytest.mark.parametrize("model", OTHERS, ids=repr)
-def test_other_models_are_the_same_by_passes(model):
-    bags, y = make_bags(60, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
-    y = values_of_bags(model, bags, y)
-    if "init" in model.get_params() and model.init == "auto":
-        model = clone(model).set_params(init=bags.offsets[:-1])
-    dual = clone(model).set_params(kernel=products).fit(bags, y)
-    primal = clone(model).fit(bags, y)
-    assert primal.converged_
-    assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-4)
-    assert 0 <= primal.dual_gap_ <= 1e-5 * primal.objective_
-    assert primal.n_passes_ > primal.n_iter_
-    assert not hasattr(primal, "gamma_")
-    for method in ("predict", "predict_instances"):
-        expected = getattr(dual, method)(bags)
-        np.testing.assert_allclose(getattr(primal, method)(bags), expected, atol=0.02)
-    np.testing.assert_array_equal(primal.witnesses_, primal.witness(bags))
-    if hasattr(dual, "tube_half_width_"):
-        assert primal.tube_half_width_ == pytest.approx(dual.tube_half_width_, abs=1e-2)
-    again = pickle.loads(pickle.dumps(primal))
-    np.testing.assert_array_equal(again.predict(bags), primal.predict(bags))
-    refitted = primal.set_params(kernel=products).fit(bags, y)
-    assert not hasattr(refitted, "n_passes_")
-
-
-@pytest.mark.parametrize("model", OTHERS, ids=repr)
-def test_other_models_read_instances_as_they_are_stored(model, tmp_path):
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_instances_are_read_as_they_are_stored(model, tmp_path):
     bags, y = make_bags(60, 6, bag_size=(2, 8), random_state=2)
     y = values_of_bags(model, bags, y)
-    plain = clone(model).fit(bags, y)
-    single = bags.with_instances(bags.instances.astype(np.float32))
-    save_bags(tmp_path / "bags", single, y, format="npy-folder")
-    mapped = load_bags(tmp_path / "bags", mmap=True).data
-    from_file = clone(model).fit(mapped, y)
-    assert from_file.objective_ == pytest.approx(plain.objective_, rel=1e-3)
-    np.testing.assert_allclose(from_file.predict(mapped), plain.predict(bags), atol=0.02)
-
-
-@pytest.mark.parametrize("model", [MISVC(1.0), InstanceMISVC(1.0, init="bag")], ids=repr)
-def test_as_many_landmarks_as_instances_are_the_kernel(model):
-    bags, y = make_bags(40, 6, bag_size=(2, 8), flip_y=0.05, random_state=4)
-    start = {"init": bags.offsets[:-1]} if isinstance(model, MISVC) else {}
-    dual = clone(model).set_params(**start).fit(bags, y)
-    rows = clone(model).set_params(n_components=10**4, random_state=0, **start).fit(bags, y)
-    assert rows.objective_ == pytest.approx(dual.objective_, rel=1e-4)
-    assert rows.support_vectors_.shape == bags.instances.shape
-    np.testing.assert_allclose(
-        rows.decision_function(bags), dual.decision_function(bags), atol=0.02
-    )
-    assert rows.gamma_ == dual.gamma_
-    assert rows.n_passes_ > 1
+    for dtype, rel in ((np.float32, 1e-6), (np.float16, 1e-6)):
+        stored = bags.with_instances(bags.instances.astype(dtype))
+        plain = clone(model).fit(stored.with_instances(stored.instances.astype(float)), y)
+        save_bags(tmp_path / dtype.__name__, stored, y, format="npy-folder")
+        mapped = load_bags(tmp_path / dtype.__name__, mmap=True).data
+        from_file = clone(model).fit(mapped, y)
+        assert from_file.objective_ == pytest.approx(plain.objective_, rel=rel)
+        assert from_file.coef_.dtype == np.float64
+        np.testing.assert_allclose(from_file.predict(mapped), plain.predict(bags), atol=0.02)
 
 
 LINEAR = [
@@ -134,7 +69,7 @@ LINEAR = [
 @pytest.mark.parametrize("model", LINEAR, ids=repr)
 def test_fitted_attributes_do_not_depend_on_the_size_of_the_data(model):
     known = []
-    for n_bags, n_features in ((20, 4), (200, 4), (20, 200)):
+    for n_bags, n_features in ((20, 4), (100, 4), (20, 100)):
         bags, y = make_bags(n_bags, n_features, bag_size=(1, 5), random_state=0)
         fitted = clone(model).fit(bags, y)
         known.append({name for name in vars(fitted) if name.endswith("_")})
@@ -150,16 +85,6 @@ def test_fitted_attributes_do_not_depend_on_the_size_of_the_data(model):
     assert not {"support_", "dual_coef_", "support_vectors_", "gamma_"} & known[0]
 
 
-def test_few_large_bags_take_no_time_by_instance():
-    # Trx protein: 123 bags of 137 x 9. The dual over kernel values takes minutes.
-    rng = np.random.default_rng(0)
-    bags = Bags(rng.normal(size=(123 * 137, 9)), np.arange(124) * 137)
-    y = (rng.random(123) < 0.2).astype(int)
-    model = MISVC(1.0 / 9.0, kernel="linear", slack="instance").fit(bags, y)
-    assert model.converged_
-    assert 0 < model.n_passes_ < 100
-
-
 def test_labels_of_a_small_problem_in_single_precision_are_solved_as_precisely():
     bags, y = make_bags(120, 20, bag_size=(2, 8), flip_y=0.05, random_state=0)
     single = bags.with_instances(bags.instances.astype(np.float32))
@@ -170,29 +95,6 @@ def test_labels_of_a_small_problem_in_single_precision_are_solved_as_precisely()
     assert model.n_passes_ > 0
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-11)
     assert model.dual_gap_ <= 1e-9 * model.objective_
-
-
-def test_instances_are_read_as_they_are_stored(tmp_path):
-    bags, y = make_bags(300, 8, bag_size=20, random_state=3)
-    whole = linear().fit(bags, y)
-    expected = whole.decision_function(bags)
-    for dtype in (np.float32, np.float16):
-        stored = bags.with_instances(bags.instances.astype(dtype))
-        model = linear().fit(stored, y)
-        assert model.n_passes_ <= 40
-        assert not hasattr(model, "gamma_")
-        assert model.objective_ == pytest.approx(whole.objective_, rel=5e-3)
-        np.testing.assert_allclose(model.decision_function(stored), expected, atol=0.2)
-        save_bags(tmp_path / dtype.__name__, stored, y, format="npy-folder")
-        mapped = load_bags(tmp_path / dtype.__name__, mmap=True).data
-        from_file = linear().fit(mapped, y)
-        np.testing.assert_allclose(from_file.coef_, model.coef_)
-        np.testing.assert_allclose(
-            from_file.decision_function(mapped), model.decision_function(stored)
-        )
-    wide = make_bags(10, 60, bag_size=2, random_state=0)[0]
-    stored = wide.with_instances(wide.instances.astype(np.float16))
-    assert linear().fit(stored, np.arange(10) % 2).coef_.dtype == np.float64
 
 
 view_of_block = mi_svm_rows._view_of_block
@@ -224,7 +126,7 @@ def _signal():
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize(("number", "happens"), [(1, _signal), (2, _raise), (4, _signal)])
+@pytest.mark.parametrize(("number", "happens"), [(1, _signal), (4, _raise)])
 def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkeypatch):
     bags, y = make_bags(80, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
     model = linear().fit(bags[:30], y[:30])
@@ -245,39 +147,19 @@ def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkey
     np.testing.assert_array_equal(again.coef_, model.fit(bags, y).coef_)
 
 
-def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
+def test_passes_that_run_out_leave_a_whole_new_fit_with_a_warning(monkeypatch):
     bags, y = make_bags(160, 6, bag_size=(2, 8), flip_y=0.1, random_state=2)
-    model = linear(init="mean")
-    expected = model.fit(bags[:50], y[:50]).objective_
-
-    def stopped(message, **parameters):
-        model.set_params(**{"max_iter": 100, "tol": 1e-6, **parameters})
-        with pytest.warns(ConvergenceWarning, match=message):
-            model.fit(bags, y)
-        assert not model.converged_
-        assert model.objective_ != expected
-        assert len(model.objective_history_) == model.n_iter_
-        scores = model.decision_function(bags)
-        positive = y == 1
-        value = 0.5 * (model.coef_**2).sum() + np.maximum(0, 1 - scores[positive]).sum()
-        value += np.maximum(0, 1 + scores[~positive]).sum()
-        assert model.objective_ == pytest.approx(value, rel=1e-9)
-
-    stopped("stopped at max_iter=1 before convergence", max_iter=1)
-    solve = functools.partial(starts.solve_mi_svm_rows, limits=RowLimits(whole=0))
-
-    def with_callback(source, loss, slack, start, options):
-        asked = options.watched_by(lambda iteration, objective: iteration == 2)
-        return solve(source, loss, slack, start, asked)
-
-    monkeypatch.setattr("milearn.svm._mi_svm.solve_mi_svm_rows", with_callback)
-    stopped("because a callback asked for it")
-    assert model.n_iter_ == 2
-    monkeypatch.setattr(
-        "milearn.svm._mi_svm.solve_mi_svm_rows", functools.partial(solve, max_passes=4)
-    )
-    stopped(r"stopped after \d passes over the instances")
-    assert model.n_iter_ < 100
+    model = linear(init="mean", tol=1e-6)
+    before = model.fit(bags[:50], y[:50]).objective_
+    few = functools.partial(starts.solve_mi_svm_rows, limits=RowLimits(all_rows=0), max_passes=4)
+    monkeypatch.setattr("milearn.svm._mi_svm.solve_mi_svm_rows", few)
+    with pytest.warns(ConvergenceWarning, match=r"stopped after \d passes over the instances"):
+        model.fit(bags, y)
+    assert not model.converged_
+    assert model.objective_ != before
+    assert len(model.objective_history_) == model.n_iter_ < 100
+    value, rounding = stated_objective(model, bags, y)
+    assert model.objective_ == pytest.approx(value, rel=1e-9, abs=rounding)
 
 
 @pytest.mark.parametrize("Model", [MISVC, InstanceMISVC, SDPMIL], ids=lambda each: each.__name__)

@@ -5,37 +5,15 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pytest
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from milearn.datasets import make_affinity, make_bags
-from milearn.svm import MISVC, CoupledMISVC, CoupledMISVR
+from milearn.svm import MISVC, CoupledMISVR
 
 BAGS, Y = make_bags(n_bags=24, random_state=0)
 THREE = np.arange(24) % 3
-
-
-def public(model):
-    return {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (MISVC(kernel="linear"), {"kernel": "rbf"}),
-        (CoupledMISVC(kernel="rbf"), {"kernel": "linear", "n_components": 5}),
-        (MISVC(n_components=5), {"n_components": None}),
-        (CoupledMISVC(bag_kernel="minmax"), {"bag_kernel": "set"}),
-    ],
-)
-def test_nothing_of_an_earlier_fit_outlives_a_later_one(first, second):
-    model = clone(first).set_params(random_state=0).fit(BAGS, Y)
-    model.set_params(**second).fit(BAGS, Y)
-    fresh = clone(model).fit(BAGS, Y)
-    assert public(model) == public(fresh)
-    np.testing.assert_allclose(model.decision_function(BAGS), fresh.decision_function(BAGS))
 
 
 def test_processes_that_are_forked_give_what_one_job_gives():
@@ -48,14 +26,6 @@ def test_processes_that_are_forked_give_what_one_job_gives():
     np.testing.assert_allclose(
         parallel.decision_function(BAGS), serial.decision_function(BAGS), atol=1e-7
     )
-
-
-def test_jobs_of_the_context_are_used_and_report(capsys):
-    with parallel_config(backend="threading", n_jobs=2):
-        MISVC(n_init=2, random_state=0, verbose=True).fit(BAGS, Y)
-    printed = capsys.readouterr().out
-    assert "run 1/2, iteration 1" in printed
-    assert "run 2/2, iteration 1" in printed
 
 
 def test_a_warning_in_a_search_does_not_point_into_scikit_learn():

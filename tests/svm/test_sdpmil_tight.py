@@ -13,7 +13,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from milearn import SDPMIL
 from milearn._bags.segments import segment_sum
 from milearn._solvers.svm.selection import SelectionSettings
-from milearn.datasets import load_bags
 from milearn.exceptions import SolverError
 from milearn.svm import _sdpmil
 from tests.bags import labelled_bags, random_bags
@@ -118,14 +117,6 @@ def test_one_class_against_the_rest_has_a_bound_each():
     assert model.lower_bound_.shape == model.optimality_gap_.shape == (3,)
     assert (model.lower_bound_ > 0).all()
     assert (model.optimality_gap_ >= -1e-9).all()
-
-
-def test_real_bags_have_a_bound(data_dir):
-    bunch = load_bags(data_dir / "musk1.npz")
-    bags = bunch.data.with_instances(bunch.data.instances / 100.0)[::2]
-    y = bunch.target[::2]
-    model = SDPMIL(C=0.1, kernel="linear", relaxation="tight", polish=True).fit(bags, y)
-    assert 0 < model.lower_bound_ < model.objective_
 
 
 def test_a_mixture_that_fails_is_told(monkeypatch):

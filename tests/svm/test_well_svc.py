@@ -51,21 +51,6 @@ def test_bounds_are_those_of_the_fitted_function_and_of_sdpmil():
     assert len(model.mixture_) == model.n_iter_
 
 
-def test_it_scores_new_bags_and_finds_what_was_moved():
-    bags, y = two_level_bags(n_bags=60, shift=4.0)
-    model = WellSVC().fit(bags, y)
-    assert model.score(*two_level_bags(n_bags=60, shift=4.0, seed=1)) > 0.85
-    positive = np.flatnonzero(y == 1)
-    assert (model.witness(bags)[positive] == bags.offsets[positive]).mean() > 0.9
-
-
-def test_three_classes_have_a_mixture_each():
-    bags, y = two_level_bags(n_bags=45, n_classes=3, shift=4.0)
-    model = WellSVC().fit(bags, y)
-    assert model.dual_coef_.shape == (3, len(model.support_vectors_))
-    assert len(model.mixture_) == len(model.upper_bound_) == 3
-
-
 def test_a_mixture_that_is_not_found_to_tol_is_not_converged(monkeypatch):
     monkeypatch.setattr(_well_svc, "mix_selections", partial(mix_selections, max_mixtures=0))
     bags, y = two_level_bags(n_bags=24, shift=1.0)

@@ -100,6 +100,7 @@ def anneal_forest(
     counts = [_bootstrap(problem.positive, stream, share) for stream in streams]
     bag_of = np.repeat(np.arange(len(problem.positive)), np.diff(problem.offsets))
     inside = np.flatnonzero(problem.inside)
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
 
     def grown(number: int, q: np.ndarray | None, tops: np.ndarray) -> Any:
         stream = streams[number]
@@ -114,14 +115,12 @@ def anneal_forest(
 
     def forest(q: np.ndarray | None) -> list[Any]:
         tops = inside[:0] if q is None else likeliest(q, problem)
-        parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
         return list(parallel(delayed(grown)(number, q, tops) for number in range(len(seeds))))
 
     def probabilities(trees: list[Any]) -> np.ndarray:
         """Mean vote, with a half vote for each label; zero in negative bags, which need none."""
         instances = problem.instances[inside]
         found = np.full(len(bag_of), _PRIOR)
-        parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
         for part in gen_batches(len(trees), _TREES_AT_ONCE):
             votes = parallel(delayed(positive_votes)(tree, instances) for tree in trees[part])
             found[inside] += np.sum(votes, axis=0)
@@ -135,8 +134,7 @@ def anneal_forest(
 
 def positive_votes(tree: Any, instances: Any) -> np.ndarray:
     """Probability of the label 1 for each instance by a fitted tree."""
-    votes: np.ndarray = tree.predict_proba(instances)[:, list(tree.classes_).index(1)]
-    return votes
+    return np.asarray(tree.predict_proba(instances)[:, list(tree.classes_).index(1)])
 
 
 def _bootstrap(positive: np.ndarray, rng: np.random.RandomState, share: float) -> np.ndarray:

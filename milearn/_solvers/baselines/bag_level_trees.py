@@ -65,8 +65,7 @@ class DenseStatistics:
         ``ranks`` has one axis more, the last, than ``bags`` and ``features`` together.
         """
         last = features * self._width + self._last[bags]
-        found: np.ndarray = self._values.take(last[..., None] - ranks)
-        return found
+        return np.asarray(self._values.take(last[..., None] - ranks))
 
 
 class SparseStatistics:
@@ -103,8 +102,7 @@ class SparseStatistics:
         is_zero = (position >= below) & (ranks >= above)
         # Entries follow each other without the zeros between them.
         entry = first + position - np.where(position < below, 0, zeros)
-        found: np.ndarray = np.where(is_zero, 0, self._values[np.where(is_zero, 0, entry)])
-        return found
+        return np.asarray(np.where(is_zero, 0, self._values[np.where(is_zero, 0, entry)]))
 
 
 OrderStatistics = DenseStatistics | SparseStatistics
@@ -264,8 +262,7 @@ def _passes(
 ) -> np.ndarray:
     """Whether each bag has a share above r, all arrays of one shape."""
     ranks = (proportions * statistics.sizes[bags]).astype(np.intp)
-    above: np.ndarray = statistics.at(bags, features, ranks[..., None])[..., 0] > thresholds
-    return above
+    return np.asarray(statistics.at(bags, features, ranks[..., None])[..., 0] > thresholds)
 
 
 # -- growth ----------------------------------------------------------------------------------------
@@ -396,8 +393,7 @@ def _class_weights(problem: TreeProblem, level: _Level) -> np.ndarray:
 def _entropy(weights: np.ndarray) -> np.ndarray:
     """Entropy of the classes times the weight; the classes are on the first axis."""
     total = weights.sum(axis=0)
-    out: np.ndarray = xlogy(total, total) - xlogy(weights, weights).sum(axis=0)
-    return out
+    return np.asarray(xlogy(total, total) - xlogy(weights, weights).sum(axis=0))
 
 
 # -- rules -----------------------------------------------------------------------------------------

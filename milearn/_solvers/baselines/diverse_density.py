@@ -441,5 +441,4 @@ def concept_distances(
         segment_min(np.maximum(squared_distances(instances, point, scale), 0.0), offsets)
         for point, scale in zip(points, scales, strict=True)
     ]
-    rows: np.ndarray = np.sqrt(np.stack(columns, axis=1))
-    return rows
+    return np.asarray(np.sqrt(np.stack(columns, axis=1)))

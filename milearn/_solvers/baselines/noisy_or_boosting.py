@@ -166,8 +166,7 @@ def _slope(step: float, problem: BoostingProblem, scores: np.ndarray, values: np
 
 
 def _softplus_sums(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    sums: np.ndarray = np.add.reduceat(np.logaddexp(0.0, scores), offsets[:-1])
-    return sums
+    return np.asarray(np.add.reduceat(np.logaddexp(0.0, scores), offsets[:-1]))
 
 
 def log_complement(s: np.ndarray) -> np.ndarray:

@@ -48,5 +48,4 @@ class Balance:
         """The weights of a vector of the cutting planes."""
         if self.normal is None or not self.n_held:
             return w.reshape(k, -1)
-        weights: np.ndarray = w[:-k].reshape(k, -1) + np.outer(w[-k:], self.normal)
-        return weights
+        return np.asarray(w[:-k].reshape(k, -1) + np.outer(w[-k:], self.normal))

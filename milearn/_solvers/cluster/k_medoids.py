@@ -61,7 +61,7 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
     iterations = np.zeros(n_starts, dtype=np.intp)
     for _ in range(max_iter):
         now = medoids[running]
-        found, totals = _nearest(distances[now], now)
+        found, totals = nearest(distances[now], now)
         labels[running], objectives[running] = found, totals
         for run, total in zip(running, totals, strict=True):
             histories[run].append(float(total))
@@ -75,7 +75,7 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
     if len(running):
         # Items have not been assigned to the last medoids yet.
         now = medoids[running]
-        labels[running], objectives[running] = _nearest(distances[now], now)
+        labels[running], objectives[running] = nearest(distances[now], now)
     best = int(np.argmax(objectives <= objectives.min() * (1.0 + RELATIVE_TIE)))
     return MedoidsResult(
         medoids=medoids[best],
@@ -87,21 +87,7 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
     )
 
 
-def assigned(near: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, float]:
-    """Nearest medoid of each item, and the sum of the distances to it.
-
-    Parameters
-    ----------
-    near : ndarray of shape (n, k)
-        Distances of all items to the medoids.
-    medoids : ndarray of shape (k,)
-        Positions of the medoids among the items.
-    """
-    labels, totals = _nearest(near.T[None], medoids[None])
-    return labels[0], float(totals[0])
-
-
-def _nearest(near: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def nearest(near: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Nearest medoid of each item and the sum of distances to it, one row per start.
 
     ``near`` has shape (n_starts, k, n).

@@ -84,10 +84,7 @@ class ClusterSolution(CCCPSolution):
 
 
 def max_margin_clusters(
-    problem: ClusterProblem,
-    start: np.ndarray,
-    options: SolverOptions,
-    max_cuts: int = 1000,
+    problem: ClusterProblem, start: np.ndarray, options: SolverOptions
 ) -> ClusterSolution:
     """One run of the concave-convex procedure.
 
@@ -99,8 +96,6 @@ def max_margin_clusters(
     options : SolverOptions
         ``tol`` is also the relative duality gap of the last convex step; without it the run has not
         converged.
-    max_cuts : int, default=1000
-        Maximum number of cutting planes in one convex step.
 
     Raises
     ------
@@ -120,7 +115,7 @@ def max_margin_clusters(
         risk = LinearisedRisk(witnesses, counts, balance)
         first = balance.split(np.zeros((k, d)) if before is None else before.weights)
         held = balance.n_held, balance.width
-        solved = cutting_plane(risk, first, C, tol, scale=scale, held=held, max_iter=max_cuts)
+        solved = cutting_plane(risk, first, C, tol, scale=scale, held=held)
         n_cuts += solved.n_iter
         weights = balance.join(solved.w, k)
         rows, clusters, hinges = problem.choose(weights)

@@ -139,21 +139,25 @@ class RowLimits:
     # Numbers in all rows.
     numbers: int = 2**25
     # Numbers in all instances up to which all instances belong to the working set.
-    whole: int = 2**21
+    all_rows: int = 2**21
 
     def hold_all(self, n_instances: int, width: float) -> bool:
         """Whether all instances belong to the working set."""
-        return n_instances * width <= self.whole
+        return n_instances * width <= self.all_rows
 
     def share(self, n_instances: int, width: float) -> float:
         """The largest share of all instances in it, by their numbers."""
         return self.numbers / (n_instances * width)
 
+    def of_bag(self, n_bags: int, width: float) -> int:
+        """The largest number of rows of a bag in it."""
+        return max(1, min(self.per_bag, int(self.numbers / (n_bags * width))))
+
 
 def near_the_top(
-    scores: np.ndarray, offsets: np.ndarray, level: np.ndarray, limits: RowLimits, share: float
+    scores: np.ndarray, offsets: np.ndarray, level: np.ndarray, band: float, few: int
 ) -> np.ndarray:
-    """Rows of bags that belong to the working set, about this ``share`` of all.
+    """Rows of bags that belong to the working set, at most ``few`` of a bag.
 
     Rows below the ``level`` of their bag cost nothing; that of bags without rows is infinite. A
     bag has a number of rows that does not depend on the other bags of its block, because the order
@@ -161,13 +165,12 @@ def near_the_top(
     """
     sizes = np.diff(offsets)
     top = np.maximum.reduceat(scores, offsets[:-1])
-    near = scores > np.repeat(np.maximum(top, level) - limits.band, sizes)
-    few = np.maximum(1, np.minimum(limits.per_bag, (share * sizes).astype(np.intp)))
+    near = scores > np.repeat(np.maximum(top, level) - band, sizes)
     over = np.flatnonzero(np.add.reduceat(near, offsets[:-1], dtype=np.intp) > few)
     if len(over):
         # If scores hardly differ, the highest rows of each bag are enough.
         rows, own = gather_rows(offsets, over)
-        low = segment_rank(scores[rows], own) >= np.repeat(few[over], np.diff(own))
+        low = segment_rank(scores[rows], own) >= few
         near[rows[low]] = False
     return np.asarray(near)
 

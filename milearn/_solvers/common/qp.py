@@ -124,11 +124,8 @@ class ActiveSet:
 
     def distance(self, other: ActiveSet) -> int:
         """Number of constraints in which two sets differ."""
-        return int(
-            (self.lower != other.lower).sum()
-            + (self.upper != other.upper).sum()
-            + (self.tight != other.tight).sum()
-        )
+        bounds = (self.lower != other.lower).sum() + (self.upper != other.upper).sum()
+        return int(bounds + (self.tight != other.tight).sum())
 
 
 @dataclass

@@ -51,6 +51,8 @@ _AT_ONCE = 256
 # Relative difference of scores in single precision that is rounding.
 _SINGLE_TIE = 2e-6
 _TINY = np.finfo(float).tiny
+# Covariances of more bytes are in single precision; their eigenvalues up to the second are zero.
+_FLOAT64_BYTES, _ZERO = 2**27, 1e-9
 
 
 @dataclass(frozen=True)
@@ -102,13 +104,28 @@ class ScreenLimits:
 class Screened:
     """Directions of shape (n_directions, n_features), the refined ones first and best first.
 
-    ``rows`` of shape (n_directions, n_bags) are the highest instances of the bags, ``values`` the
-    correlations of the targets with the ranks of their scores.
+    ``rows`` of shape (n_directions, n_bags) are the highest instances of the bags.
     """
 
     directions: np.ndarray
     rows: np.ndarray
-    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Mean of the instances, and the lower Cholesky factor of S."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+
+    def normalised(self, directions: np.ndarray) -> np.ndarray:
+        """Multiples of directions with w' S w = 1; those of length zero stay zero."""
+        lengths = np.linalg.norm(directions @ self.factor, axis=1)
+        return directions / np.where(lengths > 0, lengths, 1.0)[:, None]
+
+    def solved(self, gradients: np.ndarray) -> np.ndarray:
+        """The direction S^-1 g of each gradient."""
+        return np.asarray(linalg.cho_solve((self.factor, True), gradients.T).T)
 
 
 def targets_of(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -135,10 +152,10 @@ def screened(
     limits = ScreenLimits() if limits is None else limits
     if source.n_features > limits.features:
         source = transformed_source(source, instance_landmarks(source, products, weights))
-    along, mean, factor = whitened(source, weights, limits)
+    along, metric = whitened(source, weights, limits)
     pull = targets * weights
-    count = limits.n_candidates(source.n_instances, len(mean))
-    single = single_directions(source, along, np.maximum(pull, 0.0), (mean, factor), count)
+    count = limits.n_candidates(source.n_instances, source.n_features)
+    single = single_directions(source, along, np.maximum(pull, 0.0), metric, count)
 
     def values_from(first: int) -> np.ndarray:
         some = single[first : first + _AT_ONCE].astype(np.float32)
@@ -147,26 +164,25 @@ def screened(
 
     values = in_threads(values_from, range(0, len(single), _AT_ONCE))
     tried = single[descending(np.concatenate(values))[: limits.refined]]
-    inherited = linalg.cho_solve(factor, inherited_difference(source, pull))[None]
-    contrasts = contrasts_of(source, along, (targets, weights), (mean, factor), limits)
+    inherited = metric.solved(inherited_difference(source, pull)[None])
+    contrasts = contrasts_of(source, along, (targets, weights), metric, limits)
     directions = np.concatenate([tried, inherited, contrasts, -contrasts])
     proportions = proportions_of(pull)
     for _ in range(limits.rounds):
         sums = np.sum(source.map(_sums_of_highest, directions, proportions), axis=0)
-        directions = np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
+        directions = metric.solved(sums - 0.5 * metric.mean)
     refined = _best(source, directions, (targets, weights), limits.kept)
     last = _best(source, inherited, (targets, weights), 1)
     return Screened(
         np.concatenate([refined.directions, last.directions]),
         np.concatenate([refined.rows, last.rows]),
-        np.concatenate([refined.values, last.values]),
     )
 
 
 def whitened(
     source: PassSource, weights: np.ndarray, limits: ScreenLimits
-) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, bool]]:
-    """Projections of the instances, their mean, and the Cholesky factor of S."""
+) -> tuple[np.ndarray, Metric]:
+    """Projections of the instances, and the metric of S."""
     line = np.random.RandomState(0).standard_normal((1, source.n_features))
     along = instance_scores(source, line, _scores)[:, 0]
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
@@ -184,22 +200,20 @@ def whitened(
     # Where instances do not differ any direction will do.
     ridge = limits.ridge * (np.trace(covariance) / len(mean) or 1.0)
     covariance[np.diag_indices(len(mean))] += ridge
-    return along, mean, linalg.cho_factor(covariance, lower=True, overwrite_a=True)
+    return along, Metric(mean, linalg.cholesky(covariance, lower=True, overwrite_a=True))
 
 
 def single_directions(
     source: PassSource,
     along: np.ndarray,
     bag_weights: np.ndarray,
-    metric: tuple[np.ndarray, tuple[np.ndarray, bool]],
+    metric: Metric,
     count: int,
 ) -> np.ndarray:
     """Directions S^-1 (x - m) of instances x at equal distances, shape (n, n_features)."""
-    mean, factor = metric
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     chosen = _at_equal_distances(along, bag_weights[owner], count)
-    vectors = _dense(gather(source, _distinct(chosen, along))) - mean
-    return np.asarray(linalg.cho_solve(factor, vectors.T).T)
+    return metric.solved(_dense(gather(source, _distinct(chosen, along))) - metric.mean)
 
 
 def proportions_of(pull: np.ndarray, negative_weight: float = 0.5) -> np.ndarray:
@@ -278,14 +292,11 @@ def contrasts_of(
     source: PassSource,
     along: np.ndarray,
     bags: tuple[np.ndarray, np.ndarray],
-    whitening: tuple[np.ndarray, tuple[np.ndarray, bool]],
+    metric: Metric,
     limits: ScreenLimits,
-    *,
-    float64_bytes: int = 2**27,
-    zero: float = 1e-9,
 ) -> np.ndarray:
     """Eigenvectors of the difference of covariances, largest eigenvalue first, (n, n_features)."""
-    (targets, weights), (mean, (factor, _)) = bags, whitening
+    (targets, weights), mean, lower = bags, metric.mean, metric.factor
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     rows, pull = np.arange(source.n_instances), (weights * targets)[owner]
     count = min(len(rows), int(limits.contrast_products / len(mean) ** 2))
@@ -294,11 +305,10 @@ def contrasts_of(
         pull = targets[owner[rows]]
     if limits.contrasts == 0 or not pull.max() > 0 > pull.min():
         return np.zeros((0, len(mean)))
-    dtype = np.float64 if 8 * count * len(mean) <= float64_bytes else np.float32
+    dtype = np.float64 if 8 * count * len(mean) <= _FLOAT64_BYTES else np.float32
     proportions = proportions_of(pull, 1.0).astype(dtype)
     difference = np.zeros((len(mean), len(mean)))
     difference = source.fold(_with_moments, difference, mean.astype(dtype), rows, proportions)
-    lower = np.tril(factor)
     half = linalg.solve_triangular(lower, difference, lower=True)
     whitened = linalg.solve_triangular(lower, half.T, lower=True)
     first = max(0, len(mean) - limits.contrasts)
@@ -306,7 +316,7 @@ def contrasts_of(
         0.5 * (whitened + whitened.T), subset_by_index=(first, len(mean) - 1)
     )
     found = linalg.solve_triangular(lower, vectors, lower=True, trans="T").T
-    return np.asarray(found[values > zero][::-1])
+    return np.asarray(found[values > _ZERO][::-1])
 
 
 def _with_moments(
@@ -407,7 +417,7 @@ def _best(
             kept.append(int(k))
         if len(kept) == count:
             break
-    return Screened(directions[kept], rows[kept], values[kept])
+    return Screened(directions[kept], rows[kept])
 
 
 def _highest_of_block(block: Block, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -120,8 +120,7 @@ class SoftMarginLP:
         return np.concatenate(parts)
 
     def _part(self, columns: slice) -> np.ndarray:
-        part: np.ndarray = self.G[:, columns].astype(np.float64, copy=False)
-        return part
+        return np.asarray(self.G[:, columns].astype(np.float64, copy=False))
 
     def _factor(self, theta: np.ndarray, nudge: float) -> tuple[np.ndarray, bool]:
         """The factor of the system of alpha and b, with a relative increase of its diagonal."""

@@ -38,7 +38,7 @@ from ..common.screen import (
     transformed_source,
     whitened,
 )
-from .superquantile import Metric, ascend, counts_of, superquantiles
+from .superquantile import ascend, counts_of, superquantiles
 
 # Shares that are compared; of those with equal counts in every bag only the first one is.
 GRID = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -144,14 +144,12 @@ class ShareSearch:
             self.features = instance_landmarks(searched, products, own)
             searched = transformed_source(searched, self.features)
         self.searched = searched
-        self.along, mean, factor = whitened(searched, own, _LIMITS)
-        self.whitening = mean, factor
-        self.metric = Metric(mean, np.tril(factor[0]))
+        self.along, self.metric = whitened(searched, own, _LIMITS)
         # Of each bag as many as of any other one.
         each = own / np.diff(searched.offsets)
         count = _LIMITS.n_candidates(searched.n_instances, searched.n_features)
         count = max(_STARTS, min(count, _VALUES // (len(self.shares) * searched.n_bags)))
-        single = single_directions(searched, self.along, each, self.whitening, count)
+        single = single_directions(searched, self.along, each, self.metric, count)
         self.screened = self.metric.normalised(single)
         self.values = superquantiles(searched, self.screened, self.shares)
         # The first of the choices that tie is taken. Of two classes it must not depend on names.
@@ -178,7 +176,7 @@ class ShareSearch:
         centred = targets_of(targets, weights)
         pull = centred * weights
         inherited = self.metric.solved(inherited_difference(source, pull)[None])
-        contrasts = contrasts_of(source, self.along, (centred, weights), self.whitening, _LIMITS)
+        contrasts = contrasts_of(source, self.along, (centred, weights), self.metric, _LIMITS)
         more = self.metric.normalised(np.concatenate([inherited, contrasts, -contrasts]))
         of_more = superquantiles(source, more, self.shares[numbers])
         tried, starts = np.concatenate([self.screened, more]), []

@@ -31,10 +31,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 from sklearn.utils import gen_batches
 
 from ..._bags.blocks import Block, PassSource
+from ..common.screen import Metric
 
 # Directions whose scores are computed at once.
 _AT_ONCE = 16
@@ -174,23 +174,6 @@ def _step_of_block(
         weights[:, rows] = factors * _selected(scores[:, rows], counts)
     values = np.einsum("ij,ij->i", scores, weights)
     return values, np.asarray(weights @ block.instances)
-
-
-@dataclass(frozen=True)
-class Metric:
-    """Mean of the instances, and the lower Cholesky factor of S."""
-
-    mean: np.ndarray
-    factor: np.ndarray
-
-    def normalised(self, directions: np.ndarray) -> np.ndarray:
-        """Multiples of directions with w' S w = 1; those of length zero stay zero."""
-        lengths = np.linalg.norm(directions @ self.factor, axis=1)
-        return directions / np.where(lengths > 0, lengths, 1.0)[:, None]
-
-    def solved(self, gradients: np.ndarray) -> np.ndarray:
-        """The direction S^-1 g of each gradient."""
-        return np.asarray(linalg.cho_solve((self.factor, True), gradients.T).T)
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class _Solver:
         """Upper bounds by witnesses, then the relaxation with reductions, then branching."""
         search, options, stopped, n_nodes = self.root(), self.options, "", 1
         first = search.result()
-        self._note(search)
+        self._note_search(search)
         if search.gap > options.tol * search.value:
             stopped = "n_estimators" if search.full else "rounding"
         elif self.problem.members and self._large(search):
@@ -208,16 +208,15 @@ class _Solver:
         self.best.offer(found.learners, found.H, found.inside if rough else found.alpha)
         return found
 
-    def _note(self, search: InteriorSearch) -> None:
-        """Store and report the bounds after a search."""
-        self.lower = max(self.lower, search.bound)
-        self.history.append((self.best.objective, min(self.lower, self.best.objective)))
-        self.budget.report(
-            self.best.objective,
-            lower_bound=self.history[-1][1],
-            n_learners=len(search.learners),
-            n_reductions=search.relaxation.n_reductions,
-        )
+    def _note(self, lower: float, **facts: float) -> None:
+        """Store and report the bounds."""
+        self.lower = lower
+        self.history.append((self.best.objective, min(lower, self.best.objective)))
+        self.budget.report(self.best.objective, lower_bound=self.history[-1][1], **facts)
+
+    def _note_search(self, search: InteriorSearch) -> None:
+        lower, n_reductions = max(self.lower, search.bound), search.relaxation.n_reductions
+        self._note(lower, n_learners=len(search.learners), n_reductions=n_reductions)
 
     def _alternate(self, near: InteriorStart) -> None:
         """Alternate between witnesses and the linear program with fixed witnesses.
@@ -279,7 +278,7 @@ class _Solver:
             found = search.result()
             search = self._search(relaxation, replace(found, y=relaxation.lifted(found.y)))
             self._run(search, max(self.tol, tol))
-            self._note(search)
+            self._note_search(search)
             if search.gap > _TOO_ROUGH * search.value:
                 # The solution is too rough to tell which reductions it violates.
                 break
@@ -322,14 +321,8 @@ class _Solver:
                 if lower < best.objective:
                     heapq.heappush(open_nodes, _Node(lower, next(count), child, solution))
             lowest = open_nodes[0].lower_bound if open_nodes else np.inf
-            self.lower = min(lowest, closed, best.objective)
-            self.history.append((best.objective, self.lower))
-            self.budget.report(
-                best.objective,
-                lower_bound=self.lower,
-                n_learners=len(node.solution.learners),
-                n_nodes=n_nodes,
-            )
+            lower = min(lowest, closed, best.objective)
+            self._note(lower, n_learners=len(node.solution.learners), n_nodes=n_nodes)
         return n_nodes, stopped
 
 

@@ -118,7 +118,7 @@ class InteriorSearch:
         self._begin(start)
         self.n_steps, self._waited, self._stuck = 0, 0, False
         self._least_gap, self._least_value = np.inf, np.inf
-        self._update_gap()
+        self._update()
 
     @property
     def full(self) -> bool:
@@ -149,14 +149,19 @@ class InteriorSearch:
             except LinAlgError:
                 break
             self.n_steps += 1
-        self.value = self.master.value()
-        self._raise_bound()
-        self.gap = self.value - self.bound
+        self._update(add=False)
 
-    def _update_gap(self) -> None:
+    def _update(self, *, add: bool = True) -> None:
+        """Update the value and the bound, and add the learners with high scores."""
         self.value = self.master.value()
-        self._found = self._add(*self._raise_bound())
+        y = self.master.at.y
+        prices, best, learners, columns = self._priced(y, 1.0)
+        value, excess = self.relaxation.dual_value(y)
+        scale = max(best, excess)
+        if value / scale > self.bound:
+            self.bound, self.center = value / scale, y / scale
         self.gap = self.value - self.bound
+        self._found = add and self._add(learners, columns, prices)
 
     def _step(self) -> None:
         # With few features a pricing finds few learners, and the value decreases before the gap.
@@ -179,7 +184,7 @@ class InteriorSearch:
             return
         self._drop_idle()
         self.n_steps += 1
-        self._update_gap()
+        self._update()
 
     def _begin(self, start: InteriorStart | None) -> None:
         """Start from given learners, with multipliers that are feasible for all learners."""
@@ -226,16 +231,6 @@ class InteriorSearch:
         prices = self.relaxation.prices(y, scores)
         room = max(0, min(self.learners_per_step, self.max_learners - len(self.learners)))
         return prices, *self.pool.price(prices, limit, room)
-
-    def _raise_bound(self) -> tuple[list[WeakLearner], np.ndarray, DualPrices]:
-        """Update the bound at the current multipliers, and return the learners with high scores."""
-        y = self.master.at.y
-        prices, best, learners, columns = self._priced(y, 1.0)
-        value, excess = self.relaxation.dual_value(y)
-        scale = max(best, excess)
-        if value / scale > self.bound:
-            self.bound, self.center = value / scale, y / scale
-        return learners, columns, prices
 
     def _add(self, learners: list[WeakLearner], columns: np.ndarray, prices: DualPrices) -> bool:
         """Add new learners, and return whether there were any."""

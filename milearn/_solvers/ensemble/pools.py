@@ -135,7 +135,7 @@ class ClassifierPool:
 def _point_weights(prices: DualPrices) -> np.ndarray:
     """Signed weight of each point, shape (n_points,)."""
     weights = prices.linear.copy()
-    if prices.whole is None or prices.scores is None:
+    if prices.scores is None:
         return weights
     for bag in prices.whole.each():
         (block,) = bag.members

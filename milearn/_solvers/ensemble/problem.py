@@ -18,7 +18,7 @@ are added, so that a weight of two is exactly equivalent to duplicating a bag.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,8 @@ from sklearn.utils import gen_batches
 
 from ..._bags.segments import offsets_of
 from ..common.cccp import lowest_point
+
+NONE = np.zeros(0, dtype=np.intp)
 
 
 @dataclass
@@ -44,8 +46,7 @@ class DisjunctiveProblem:
 
     def signed(self, columns: np.ndarray, constraints: Any = slice(None)) -> np.ndarray:
         """Values of learners in constraints with a sign, shape (n_learners, n_constraints)."""
-        values: np.ndarray = self.signs[constraints] * columns[:, self.points[constraints]]
-        return values
+        return np.asarray(self.signs[constraints] * columns[:, self.points[constraints]])
 
     def linear_prices(self, y: np.ndarray) -> np.ndarray:
         """Signed multipliers of all constraints with a sign, summed over their points."""
@@ -58,7 +59,7 @@ class DisjunctiveProblem:
     @cached_property
     def flat_members(self) -> tuple[np.ndarray, np.ndarray]:
         """Points of the ambiguous bags, one bag after the other, and the first place of each."""
-        flat = np.concatenate([np.zeros(0, dtype=np.intp), *self.members])
+        flat = np.concatenate([NONE, *self.members])
         return flat, offsets_of([len(block) for block in self.members])[:-1]
 
     def highest(self, values: np.ndarray) -> np.ndarray:
@@ -71,8 +72,7 @@ class DisjunctiveProblem:
     def value(self, alpha: np.ndarray, scores: np.ndarray) -> float:
         """Value of (5) for weights and the scores F of all points."""
         r, lacking = len(self.points), np.maximum(0.0, 1.0 - self.margins(scores))
-        lost = self.member_costs @ lacking[r:] if len(self.members) else 0.0
-        return float(alpha.sum() + lost + self.costs @ lacking[:r])
+        return float(alpha.sum() + self.member_costs @ lacking[r:] + self.costs @ lacking[:r])
 
     def best_factor(self, alpha: np.ndarray, scores: np.ndarray) -> float:
         """The factor of the weights that minimises (5).
@@ -205,8 +205,7 @@ class WholeBags:
         blocks = np.split(self.members, self.firsts[1:])
         for block, u in zip(blocks, self.u.tolist(), strict=False):
             if u > 0.0:
-                none = np.zeros(0, dtype=np.intp)
-                yield BagPrices([block], np.array([u]), none, np.zeros((1, 0)))
+                yield BagPrices([block], np.array([u]), NONE, np.zeros((1, 0)))
 
 
 @dataclass
@@ -216,7 +215,7 @@ class DualPrices:
     # Of shape (n_points,). Signed dual variables of the constraints with a sign, summed by point.
     linear: np.ndarray
     # Bags of one disjunct.
-    whole: WholeBags | None = None
+    whole: WholeBags = field(default_factory=lambda: WholeBags(NONE, NONE, np.zeros(0)))
     # Bags of several disjuncts.
     bags: Sequence[BagPrices] = ()
     # Of shape (n_points,). The current F, for learners that are fitted; not used in the score.
@@ -228,30 +227,24 @@ class DualPrices:
         The order of summation differs between dense and CSR points. If all values are multiples of
         a power of two, and their sizes sum to less than 2**51 of it, the order has no effect.
         """
-        size = float(np.abs(self.linear).sum())
+        size = float(np.abs(self.linear).sum() + np.abs(self.whole.u).sum())
         size += sum(float(np.abs(each.u).sum() + np.abs(each.weights).sum()) for each in self.bags)
-        whole = self.whole
-        if whole is not None:
-            size += float(np.abs(whole.u).sum())
         unit = np.ldexp(1.0, np.frexp(size)[1] - 51)
         bags = [
             replace(each, u=_on_grid(each.u, unit), weights=_on_grid(each.weights, unit))
             for each in self.bags
         ]
-        if whole is not None:
-            whole = replace(whole, u=_on_grid(whole.u, unit))
+        whole = replace(self.whole, u=_on_grid(self.whole.u, unit))
         return replace(self, linear=_on_grid(self.linear, unit), bags=bags, whole=whole)
 
     def every_bag(self) -> Iterator[BagPrices]:
         """The prices of all bags, one by one."""
         yield from self.bags
-        if self.whole is not None:
-            yield from self.whole.each()
+        yield from self.whole.each()
 
 
 def _on_grid(values: np.ndarray, unit: float) -> np.ndarray:
-    rounded: np.ndarray = np.rint(values / unit) * unit
-    return rounded
+    return np.asarray(np.rint(values / unit) * unit)
 
 
 def comparable(values: np.ndarray) -> np.ndarray:
@@ -278,8 +271,7 @@ def score_columns(prices: DualPrices, H: np.ndarray) -> np.ndarray:
     total: np.ndarray = H @ prices.linear
     for each in prices.bags:
         total += each.disjunct_values(H).max(axis=0)
-    if prices.whole is not None:
-        total += prices.whole.values(H)
+    total += prices.whole.values(H)
     return total
 
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..._bags.segments import offsets_of
-from .problem import BagPrices, DisjunctiveProblem, DualPrices, WholeBags, comparable
+from .problem import NONE, BagPrices, DisjunctiveProblem, DualPrices, WholeBags, comparable
 
 # Weights up to this count as zero.
 _ZERO = 1e-11
@@ -38,7 +38,7 @@ class Disjunct:
     """Points whose constraints hold as a union, and the constraints j that reduce it."""
 
     members: np.ndarray
-    constraints: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    constraints: np.ndarray = field(default_factory=lambda: NONE)
 
 
 class Relaxation:
@@ -79,9 +79,7 @@ class Relaxation:
         self.margins, self.n_soft = self._first[:-1], n
         self.reductions = np.setdiff1d(np.arange(n, self._first[-1]), self.margins)
         self._owner = np.repeat(np.arange(len(sizes)), sizes)
-        self._constraint = np.concatenate(
-            [np.zeros(0, dtype=np.intp), *(each.constraints for each in self.disjuncts)]
-        )
+        self._constraint = np.concatenate([NONE, *(each.constraints for each in self.disjuncts)])
         keys, first, self._pair, n_of_pair = np.unique(
             self._bag[self._owner] * max(1, r) + self._constraint,
             return_index=True,
@@ -174,7 +172,7 @@ class Relaxation:
             weights *= problem.signs[used]
             members = [self.disjuncts[d].members for d in own]
             bags.append(BagPrices(members, y[self.margins[own]], problem.points[used], weights))
-        whole = WholeBags(*problem.flat_members, u) if len(u) else None
+        whole = WholeBags(*problem.flat_members, u)
         return DualPrices(problem.linear_prices(y[:r]), whole, bags, scores)
 
     def _disjuncts_of_bags(self) -> Iterator[tuple[int, np.ndarray]]:

@@ -267,7 +267,7 @@ def _ranked(
 
 
 def stump_scores(
-    bins: BinnedFeatures, prices: DualPrices, sign: int, per_bin: np.ndarray | None = None
+    bins: BinnedFeatures, prices: DualPrices, sign: int, per_bin: np.ndarray
 ) -> tuple[np.ndarray, float]:
     """Score of every cut, and of the constant learner ``sign``.
 
@@ -275,11 +275,11 @@ def stump_scores(
     ----------
     bins : BinnedFeatures
     prices : DualPrices
+        The result of :meth:`.problem.DualPrices.without_rounding`.
     sign : {1, -1}
         1 for stumps that are 1 above their threshold, -1 for stumps that are 1 below it.
-    per_bin : ndarray of shape (n_bins,), default=None
-        Weights of the points with a sign by bin, which do not depend on ``sign``. The prices must
-        then be the result of :meth:`.problem.DualPrices.without_rounding`.
+    per_bin : ndarray of shape (n_bins,)
+        Weights of the points with a sign by bin, which do not depend on ``sign``.
 
     Returns
     -------
@@ -287,12 +287,9 @@ def stump_scores(
         The first bin of a feature has the score of the constant.
     constant : float
     """
-    if per_bin is None:
-        prices = prices.without_rounding()
-        per_bin = bins.weight_per_bin(prices.linear)
     base = sign * float(prices.linear.sum())
     jumps = (-2.0 * sign) * per_bin
-    if prices.whole is not None and not bins.sparse:
+    if len(prices.whole.u) and not bins.sparse:
         used = np.flatnonzero(prices.whole.u)
         tops = bins.outermost_of_bags(prices.whole, sign)[used]
         u = sign * prices.whole.u[used]
@@ -356,7 +353,7 @@ def best_cuts(
     parts = bins.parts(max_cuts // max(1, 2 * bins.n_features))
     scores, constant = stump_scores(bins, prices, 1, per_bin)
     for sign in (1, -1):
-        if sign < 0 and (prices.bags or prices.whole is not None):
+        if sign < 0 and (prices.bags or len(prices.whole.u)):
             scores, constant = stump_scores(bins, prices, -1, per_bin)
         elif sign < 0:
             # Without a maximum over a bag the scores of the other sign are the negative ones.

@@ -48,14 +48,12 @@ class Edges:
     @property
     def nodes(self) -> np.ndarray:
         """Nodes with an edge, sorted."""
-        nodes: np.ndarray = np.unique(np.concatenate([self.left, self.right]))
-        return nodes
+        return np.asarray(np.unique(np.concatenate([self.left, self.right])))
 
     @property
     def scale_difference(self) -> np.ndarray:
         """Derivative of the difference of each edge by a constant added to every score."""
-        difference: np.ndarray = self.left_scale - self.right_scale
-        return difference
+        return np.asarray(self.left_scale - self.right_scale)
 
     @cached_property
     def matrix(self) -> Any:

@@ -13,7 +13,7 @@ and X with narrow matrices are computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,24 +48,14 @@ class Factorisation:
     n_iter: int
     converged: bool
     message: str
+    # The best factors for the content x of a new row are ``x @ placement``.
+    placement: Any = None
 
 
-@dataclass
-class LinkContentModel:
-    """A factorisation in the units of the data, with row factors of mean squared length 1.
-
-    The best factors for the content x of a new row are ``x @ placement``.
-    """
-
-    factors: np.ndarray
-    link_factors: np.ndarray
-    content_factors: np.ndarray
-    placement: np.ndarray
-    factorisation: Factorisation
-
-
-def fit_link_content(links: Matrix, content: Matrix, options: FactorOptions) -> LinkContentModel:
+def fit_link_content(links: Matrix, content: Matrix, options: FactorOptions) -> Factorisation:
     """Factorise links and content, each divided by its Frobenius norm.
+
+    The factors are in the units of the data, with row factors of mean squared length 1.
 
     Parameters
     ----------
@@ -81,12 +71,12 @@ def fit_link_content(links: Matrix, content: Matrix, options: FactorOptions) -> 
     inner = options.content * found.V.T @ found.V
     inner[np.diag_indices_from(inner)] += options.ridge
     placement = np.linalg.solve(inner, found.V.T).T * (options.content / (norm * length))
-    return LinkContentModel(
-        factors=found.Z / length,
-        link_factors=found.U * (link_norm * length**2),
-        content_factors=found.V * (norm * length),
+    return replace(
+        found,
+        Z=found.Z / length,
+        U=found.U * (link_norm * length**2),
+        V=found.V * (norm * length),
         placement=placement,
-        factorisation=found,
     )
 
 
@@ -200,8 +190,7 @@ def _start(
         left, values = left[:, order], values[order]
     # Balanced factors of a singular value s cost 2 r s, in addition to a (sigma - s)^2.
     sigma = values / root
-    start: np.ndarray = left * np.sqrt(np.maximum(sigma - ridge / content, 1e-3 * sigma))
-    return start
+    return np.asarray(left * np.sqrt(np.maximum(sigma - ridge / content, 1e-3 * sigma)))
 
 
 def _square(matrix: Matrix) -> float:

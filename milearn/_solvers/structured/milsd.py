@@ -30,6 +30,8 @@ MEANS = np.zeros(0, dtype=np.intp)
 # Number of Newton steps after which a convex step may stop early, if it has lowered the objective
 # by this multiple of the decrease at which the procedure stops.
 _STEPS_AT_A_TIME, _ENOUGH = 6, 2.0
+# Lower limit of the relative gap, which is due to rounding.
+_LEAST_GAP_TOL = 1e-10
 
 
 @dataclass(kw_only=True)
@@ -39,8 +41,6 @@ class LinkedSolution(CCCPSolution):
     w: np.ndarray
     intercept: float
     risks: np.ndarray
-    # Whether the last convex step was solved to its precision.
-    step_converged: bool
     n_passes: int = 0
 
 
@@ -60,11 +60,7 @@ class _Point:
 
 
 def solve_milsd(
-    problem: LinkedProblem,
-    options: SolverOptions,
-    start: np.ndarray | None = None,
-    *,
-    min_gap_tol: float = 1e-10,
+    problem: LinkedProblem, options: SolverOptions, start: np.ndarray | None = None
 ) -> LinkedSolution:
     """A stationary point by the concave-convex procedure with Newton's method inside.
 
@@ -76,8 +72,6 @@ def solve_milsd(
     start : ndarray of int, default=None
         First linearisation: a row of each bag of ``problem.linearised``. None starts from w = 0,
         where all instances of a bag have equal weights.
-    min_gap_tol : float
-        Lower limit of the relative gap, which is due to rounding.
     """
     terms = LinkedTerms(problem)
     no_function = np.zeros(problem.X.shape[1]), np.zeros(terms.free.shape[1])
@@ -128,7 +122,7 @@ def solve_milsd(
             return True
 
         if before is None:
-            first, centre = no_function, terms.first_proportions()
+            first, centre = no_function, terms.first
             smoothing = FIRST_SMOOTHING
         else:
             first = before.w, np.full(len(no_function[1]), before.intercept)
@@ -141,17 +135,18 @@ def solve_milsd(
         last = point_of(found, gap_tol) if early is None else early
         return last
 
-    gap_tol = max(options.tol**2, min_gap_tol)
+    gap_tol = max(options.tol**2, _LEAST_GAP_TOL)
     run = cccp(step, MEANS if start is None else start, options, inner_tol=gap_tol)
     outcome = run.outcome()
     if last is not run.point:
         # The last step found no better point, and its bound belongs to the witnesses of the point.
         outcome["dual_gap"] = max(0.0, run.point.objective - last.solution.lower_bound)
+    if not (run.stopped or last.converged):
+        outcome["stopped"] = "gap"
     return LinkedSolution(
         w=run.point.w,
         intercept=run.point.intercept,
         risks=run.point.risks,
-        step_converged=last.converged,
         objective_scale=problem.scale,
         **outcome,
     )

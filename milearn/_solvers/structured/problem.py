@@ -10,7 +10,7 @@ For bags i with signs y_i in {-1, 0, 1} (0: unlabelled), f(x) = w.x + b and f_i 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,8 +79,7 @@ class LinkedProblem:
     @cached_property
     def linearised(self) -> np.ndarray:
         """The bags whose maximum is linearised: positive bags, and bags with a link."""
-        bags: np.ndarray = np.union1d(np.flatnonzero(self.signs > 0), self.bag_edges.nodes)
-        return bags
+        return np.asarray(np.union1d(np.flatnonzero(self.signs > 0), self.bag_edges.nodes))
 
     def witnesses(self, scores: np.ndarray) -> np.ndarray:
         """Row of the highest instance of each linearised bag.
@@ -93,13 +92,6 @@ class LinkedProblem:
     @cached_property
     def _highest(self) -> HighestInstances:
         # A function that does not refer to self: a reference cycle would keep X in memory.
-        X, labelled = self.X, (self.offsets, self.signs, self.weights)
-
-        @cache
-        def difference() -> np.ndarray:
-            return np.asarray(X.T @ mean_difference(*labelled))
-
-        def along_difference(rows: np.ndarray) -> np.ndarray:
-            return np.asarray(X[rows] @ difference())
-
-        return HighestInstances(self.offsets, self.linearised, along_difference)
+        X = self.X
+        difference = np.asarray(X.T @ mean_difference(self.offsets, self.signs, self.weights))
+        return HighestInstances(self.offsets, self.linearised, lambda rows: X[rows] @ difference)

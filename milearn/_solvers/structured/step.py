@@ -71,6 +71,7 @@ class LinkedTerms:
         self.X, self.offsets = problem.X, problem.offsets
         self.n_bags, self.n_instances = len(problem.signs), int(problem.offsets[-1])
         self.owner = segment_index(problem.offsets)
+        self.equal = 1.0 / np.diff(self.offsets)[self.owner]
         costs = problem.costs[0] * problem.weights
         self.positive = np.flatnonzero((problem.signs > 0) & (costs > 0))
         self.negative = np.flatnonzero((problem.signs < 0) & (costs > 0))
@@ -86,18 +87,15 @@ class LinkedTerms:
         self.spread_costs = 0.5 * slopes
         # The intercept is a constant added to all scores.
         self.free = np.ones((self.n_instances, int(problem.fit_intercept)))
+        # At the start of the first step.
+        self.first = Proportions(np.zeros(len(self.costs)), np.zeros(len(self.links)), self.equal)
         # Upper bound on the change of the sums if all scores change by at most one.
         self.cost = float(self.costs.sum() + 2.0 * (self.link_costs @ self.widths))
-
-    def first_proportions(self) -> Proportions:
-        """Proportions of the first step."""
-        proportions = 1.0 / np.diff(self.offsets)[self.owner]
-        return Proportions(np.zeros(len(self.costs)), np.zeros(len(self.links)), proportions)
 
     def linear(self, witnesses: np.ndarray, bags: np.ndarray) -> Any:
         """The matrix of l, a row for each bag; without witnesses, the means of bags."""
         if len(witnesses) == 0:
-            return pooling_matrix(self.offsets, 1.0 / np.diff(self.offsets)[self.owner])
+            return pooling_matrix(self.offsets, self.equal)
         rows = self.offsets[:-1].copy()
         rows[bags] = witnesses
         shape = (self.n_bags, self.n_instances)

@@ -36,7 +36,7 @@ _NOTHING = np.zeros(0)
 # Gap of the one step on all bags by which two starts are compared, and the bags of the screen.
 _TRIAL_TOL = 5e-4
 # A step over more rows takes longer than the few passes that find the rows that count.
-RISK_LIMITS = RowLimits(per_bag=2**21, numbers=2**21, whole=2**15)
+RISK_LIMITS = RowLimits(per_bag=2**21, numbers=2**21, all_rows=2**15)
 # Numbers in all instances up to which scores are computed in float64.
 _DIGITS = 2**20
 _SCREENED = SampleLimits(per_feature=2**20, numbers=2**24, bags=200, tol=1e-4, max_passes=30)
@@ -346,7 +346,7 @@ def _look(
     n_instances: int,
 ) -> _RiskView:
     """What a pass sees in a block; ``weights`` are those of events, NaN for bags never at risk."""
-    exact = n_instances * block.width <= _DIGITS
+    n_bags, exact = len(weights), n_instances * block.width <= _DIGITS
     scores = block.scores(w, precise=exact)
     leading = scores if guide is w else block.scores(guide, precise=exact)
     weights = weights[block.bags]
@@ -357,8 +357,8 @@ def _look(
     top = np.maximum.reduceat(own, offsets[:-1])
     near = np.ones(len(own), dtype=bool)
     if not limits.hold_all(n_instances, block.width):
-        share = limits.share(n_instances, block.width)
-        near = near_the_top(own, offsets, top, limits, share)
+        few = limits.of_bag(n_bags, block.width)
+        near = near_the_top(own, offsets, top, limits.band, few)
         near[highest] = True
     events = weights[used] > 0
     witnesses = rows[highest[events]]

@@ -101,18 +101,11 @@ class RiskProblem:
         """The group of each row but the last."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    @property
-    def singles(self) -> bool:
-        """Whether every group has one row."""
-        return len(self.owner) == len(self.offsets) - 1
-
     def values(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Scores of all rows."""
         return np.asarray(self.Z @ w)
 
-    def change(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Change of the scores along a direction."""
-        return np.asarray(self.Z @ w)
+    change = values
 
     def losses(self, values: np.ndarray) -> float:
         """The losses without smoothing."""
@@ -123,16 +116,13 @@ class RiskProblem:
         return self.C * (given.log_sums(scores) - given.lowest) - self.cost * float(values[-1])
 
     def _maxima(self, values: np.ndarray) -> np.ndarray:
-        return values[:-1] if self.singles else np.maximum.reduceat(values[:-1], self.offsets[:-1])
+        return np.asarray(np.maximum.reduceat(values[:-1], self.offsets[:-1]))
 
     # -- smoothing -------------------------------------------------------------------------------
 
     def smoothed(self, values: np.ndarray, h: float, centre: _Dual) -> _Smoothed:
         """The maximisers around the proportions of a dual point."""
-        u = values[:-1]
-        if self.singles:
-            return _Smoothed(values, h, _Dual(np.ones(len(u)), u))
-        q = centre.proportions
+        u, q = values[:-1], centre.proportions
         p, _, _ = project(u + h * q, self.owner, h, bounded=False)
         moved = np.add.reduceat(p * u - 0.5 * h * (p - q) ** 2, self.offsets[:-1])
         return _Smoothed(values, h, _Dual(p, moved))
@@ -184,12 +174,6 @@ class RiskProblem:
 
     # -- solution --------------------------------------------------------------------------------
 
-    def start_dual(self, values: np.ndarray, proportions: np.ndarray | None = None) -> _Dual:
-        """A point of the dual: proportions, or the highest row of each group, and the maxima."""
-        if proportions is None:
-            proportions = self.first(np.zeros(len(self.owner)), values)
-        return _Dual(proportions, self._maxima(values))
-
     def first(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Proportions from those of known rows; a new group takes its highest row."""
         found = known.copy()
@@ -215,11 +199,12 @@ class RiskProblem:
             Of a similar problem, see :meth:`first`.
         """
         u = self.values(*start)
+        known = self.first(np.zeros(len(self.owner)), u) if proportions is None else proportions
         scale = rounding_scale(np.array([self.cost]))
         found = solve(
             self,
             *start,
-            self.start_dual(u, proportions),
+            _Dual(known, self._maxima(u)),
             lambda best: best.objective - best.lower_bound <= gap_tol * max(best.objective, scale),
             smoothing=_SMOOTHING if proportions is None else _WARM_SMOOTHING,
             precision=0.1 * gap_tol if gap_tol > _FINE else _RESIDUALS,

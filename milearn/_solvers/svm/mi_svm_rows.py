@@ -433,25 +433,27 @@ class _Pass:
 def _view_of_block(block: Block, at: _Pass) -> _View:
     """What a pass sees in a block."""
     v, limits, offsets, sizes = at.v, at.limits, block.offsets, np.diff(block.offsets)
-    whole = limits.hold_all(at.n_instances, max(block.width, _LEAST_WIDTH))
-    scores = block.scores(at.w, precise=whole or at.precise or at.rule is not None)
+    everything = limits.hold_all(at.n_instances, max(block.width, _LEAST_WIDTH))
+    scores = block.scores(at.w, precise=everything or at.precise or at.rule is not None)
     ranks, costs = at.ranks[block.bags], at.costs[block.bags]
     highest, below = segment_argmax(scores, offsets), ranks < len(v)
     # Of the intercepts for which a bag is negative, the first one costs most.
     level = np.where(below, -1.0 - v[np.minimum(ranks, len(v) - 1)], np.inf)
-    share = limits.share(at.n_instances, block.width)
     each, beyond = np.repeat(np.where(below, costs, 0.0), sizes), np.zeros(0, dtype=np.intp)
     losses, furthest = 0.0, np.inf
     if at.by_instance:
         losses = float(each @ np.maximum(0.0, 1.0 + scores + v[0]))
-    if whole:
+    if everything:
         near = each > 0
     elif at.by_instance:
+        share = limits.share(at.n_instances, block.width)
         most = max(int(below.sum()), int(share * sizes[below].sum()))
         near, furthest = _near_the_margin(1.0 + scores + v[0], each > 0, limits.band, most)
         beyond = np.flatnonzero((1.0 + scores + v[0] > furthest) & (each > 0))
     else:
-        near = near_the_top(scores, offsets, level, limits, share)
+        near = near_the_top(
+            scores, offsets, level, limits.band, limits.of_bag(len(at.ranks), block.width)
+        )
     upper = np.flatnonzero(ranks > 0)
     witnesses = highest[upper]
     if at.rule is not None:

@@ -23,7 +23,7 @@ from ..common.cccp import CCCPSolution, SolverOptions, optimal_intercept
 from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
 from ..common.passes import instance_scores
 from .losses import Hinge
-from .maximum.dual import solve_mi_svm, witness_rule
+from .mi_svm_kernel import solve_mi_svm, witness_rule
 from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
 from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation

@@ -22,7 +22,7 @@ from scipy import sparse
 from ..common.cccp import optimal_intercept, rounding_scale
 from ..common.gram import Gram
 from ..common.newton import GroupProblem
-from .maximum.grouped_hinge import Patterns, solve_grouped_svm
+from .grouped_hinge import Patterns, solve_grouped_svm
 
 Matrix = Any  # an ndarray or a CSR matrix
 

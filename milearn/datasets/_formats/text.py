@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
@@ -80,10 +81,12 @@ def header_advice(columns: Sequence[str]) -> str:
 # What two names of a bag may differ in, and what is equal then.
 _DIFFERENCES: dict[str, Callable[[str], str]] = {
     "leading zeros, which are lost in numbers: read the column as text, with dtype=str": (
-        lambda name: name.lstrip("0")
+        lambda name: re.sub(r"(?<!\d)0+(?=\d)", "", name)
     ),
     "upper and lower case": str.casefold,
-    "spaces or punctuation": lambda name: re.sub(r"[\W_]+", "", name.casefold()),
+    "spaces, punctuation or the encoding of accents": (
+        lambda name: re.sub(r"[\W_]+", "", unicodedata.normalize("NFKD", name.casefold()))
+    ),
 }
 
 
@@ -96,8 +99,9 @@ def likely_cause(names: Sequence[str], others: Sequence[str]) -> str:
                 return f"{name!r} and {known[key(name)]!r} differ only in {what}"
     for one, other in product(names, others):
         short, long = sorted((one, other), key=len)
-        if long.startswith(short) and (len(short) > 7 or not long[len(short) :][:1].isalnum()):
-            return f"{short!r} is the beginning of {long!r}: give both the whole name"
+        whole = len(short) > 2 and re.search(rf"(?<![^\W_]){re.escape(short)}(?![^\W_])", long)
+        if whole or (len(short) > 7 and long.startswith(short)):
+            return f"{short!r} is a part of {long!r}: give both the whole name"
     return ""
 
 

@@ -7,7 +7,6 @@ from itertools import pairwise, product
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.optimize import linprog
 
 from milearn._bags.blocks import ArraySource
@@ -38,35 +37,12 @@ def margins(weights, instances):
     return k / (k - 1) * (scores - scores.mean(axis=1, keepdims=True))
 
 
-def objective(weights, instances, offsets, C):
-    g = margins(weights, instances)
-    hinges = [max(0.0, 1 - g[a:b].max()) for a, b in pairwise(offsets)]
-    return 0.5 * np.sum(weights**2) + C * np.mean(hinges)
-
-
 def sum_of_means(instances, offsets):
     pairs = pairwise(offsets)
     return np.sum([instances[a:b].mean(axis=0) for a, b in pairs], axis=0)
 
 
 TIGHT = {"solver": "CLARABEL", "tol_gap_rel": 1e-10, "tol_gap_abs": 1e-10, "tol_feas": 1e-10}
-
-
-def linearised_optimum(witnesses, clusters, k, C, balance, m):
-    """Problem (11) of the paper, with n slacks, by cvxpy."""
-    n, d = witnesses.shape
-    W = cp.Variable((k, d))
-    xi = cp.Variable(n, nonneg=True)
-    scores = W @ witnesses.T
-    own = cp.sum(cp.multiply(np.arange(k)[:, None] == clusters, scores), axis=0)
-    constraints = [k / (k - 1) * (own - cp.sum(scores, axis=0) / k) >= 1 - xi]
-    if balance is not None:
-        p, q = np.tril_indices(k, -1)
-        constraints.append(cp.abs((W @ m)[p] - (W @ m)[q]) <= balance)
-    value = cp.Minimize(0.5 * cp.sum_squares(W) + C / n * cp.sum(xi))
-    problem = cp.Problem(value, constraints)
-    problem.solve(**TIGHT)
-    return problem.value, W.value
 
 
 def linearised(witnesses, clusters, k, C, balance, m, tol):
@@ -78,26 +54,6 @@ def linearised(witnesses, clusters, k, C, balance, m, tol):
     start = given.split(np.zeros((k, len(m))))
     result = cutting_plane(risk, start, C, tol, held=(given.n_held, given.width))
     return result, given.join(result.w, k)
-
-
-@pytest.mark.parametrize("C", [0.5, 20.0])
-@pytest.mark.parametrize("k", [2, 3, 5])
-@pytest.mark.parametrize("balance", [None, 0.0, 0.3, 50.0])
-def test_the_linearised_problem_equals_cvxpy(k, balance, C):
-    rng = np.random.default_rng(0)
-    witnesses = rng.normal(size=(15, 4)) + 0.5
-    clusters = rng.integers(k, size=15)
-    m = witnesses.sum(axis=0)
-    expected, W = linearised_optimum(witnesses, clusters, k, C, balance, m)
-    assert np.abs(W.sum(axis=0)).max() < 1e-5, "zero-sum weights lose nothing"
-    result, found = linearised(witnesses, clusters, k, C, balance, m, 1e-10)
-    assert result.converged
-    assert result.objective == pytest.approx(expected, rel=1e-6)
-    assert result.lower_bound == pytest.approx(expected, rel=1e-6)
-    np.testing.assert_allclose(found.sum(axis=0), 0.0, atol=1e-12)
-    if balance is not None:
-        gaps = np.abs((found[:, None] - found[None]) @ m)
-        assert gaps.max() <= balance + 1e-7
 
 
 def test_instances_far_off_the_origin_do_not_end_at_zero_weights():
@@ -115,54 +71,7 @@ def test_instances_far_off_the_origin_do_not_end_at_zero_weights():
     assert np.ptp(found @ m) <= 100.0 * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("form", ["dense", "csr", "float32", "blocks"])
-def test_the_oracle_gives_value_and_subgradient(form):
-    rng = np.random.default_rng(1)
-    witnesses = rng.normal(size=(20, 3)).astype(np.float32).astype(float)
-    counts = np.array([5, 0, 15])
-    clusters = np.repeat(np.arange(3), counts)
-    given = {"csr": sparse.csr_array, "float32": lambda x: x.astype(np.float32)}
-    points, size = given.get(form, np.asarray)(witnesses), 2**21
-    if form == "blocks":
-        points, size = given["float32"](witnesses), 8 * 3 * 4
-    risk = LinearisedRisk(points, counts, Balance(), block_bytes=size)
-
-    def value_at(w):
-        own = margins(w.reshape(3, 3), witnesses)[np.arange(20), clusters]
-        return np.mean(np.maximum(0, 1 - own))
-
-    for _ in range(5):
-        w, v = rng.normal(size=9), rng.normal(size=9)
-        value, slope = risk(w)
-        assert value == pytest.approx(value_at(w), rel=1e-12)
-        # A subgradient: the tangent plane lies below, and touches nearby.
-        assert value_at(v) >= value + slope @ (v - w) - 1e-12
-        near = w + 1e-7 * v
-        assert value_at(near) == pytest.approx(value + slope @ (near - w), abs=1e-12)
-
-
-@pytest.mark.parametrize("balance", [None, 0.0, 0.5])
-@pytest.mark.parametrize(("k", "C"), [(2, 1.0), (3, 30.0)])
-def test_descent_and_the_value_of_the_problem(k, C, balance):
-    instances, offsets = some_bags(5, n_bags=40, d=4)
-    problem = ClusterProblem(ArraySource(instances, offsets), C, balance)
-    m = sum_of_means(instances, offsets)
-    for seed in range(2):
-        start = np.random.default_rng(seed).normal(size=(k, 4))
-        for precision in (ROUGH, EXACT):
-            result = max_margin_clusters(problem, start, precision)
-            assert result.converged
-            assert result.dual_gap <= precision.tol * result.objective
-            assert np.diff(result.history).max(initial=0.0) <= 0
-            assert result.history[-1] == result.objective
-            value = objective(result.weights, instances, offsets, C)
-            assert result.objective == pytest.approx(value, rel=1e-10)
-            if balance is not None:
-                gaps = np.abs((result.weights[:, None] - result.weights[None]) @ m)
-                assert gaps.max() <= balance + 1e-7 * np.linalg.norm(m)
-
-
-def global_optimum(instances, offsets, k, C, balance):
+def global_optimum(instances, offsets, k, C, balance, smallest=0):
     """The smallest optimum over all choices of witnesses and clusters, which have no names."""
     m = sum_of_means(instances, offsets)
     rows = [range(a, b) for a, b in pairwise(offsets)]
@@ -187,7 +96,11 @@ def global_optimum(instances, offsets, k, C, balance):
         factors.value = (k / (k - 1) * less_mean[:, :, None] * witnesses[:, None]).reshape(n, -1)
         return problem.solve(**TIGHT)
 
-    partitions = filter(in_order, product(range(k), repeat=n))
+    partitions = [
+        clusters
+        for clusters in product(range(k), repeat=n)
+        if in_order(clusters) and np.bincount(clusters, minlength=k).min() >= smallest
+    ]
     every = product(product(*rows), partitions)
     return min(optimum(instances[list(chosen)], list(clusters)) for chosen, clusters in every)
 
@@ -215,22 +128,6 @@ def test_with_one_instance_per_bag_it_is_multi_class_maximum_margin_clustering()
     assert best_of(points, np.arange(6), 3, 6.0, 0.5) == pytest.approx(expected, rel=1e-6)
 
 
-def test_two_clusters_of_points_are_maximum_margin_clustering_in_its_own_words():
-    # One vector v = w_1 - w_2 and labels +-1: min 1/4 |v|^2 + C/n sum [1 - y v'x]_+.
-    rng = np.random.default_rng(5)
-    points, C, balance = rng.normal(size=(6, 2)) + 0.3, 5.0, 0.5
-    v, signs = cp.Variable(2), cp.Parameter(6)
-    slack = cp.sum(cp.pos(1 - cp.multiply(signs, points @ v)))
-    fair = [cp.abs(v @ points.sum(axis=0)) <= balance]
-    problem = cp.Problem(cp.Minimize(cp.sum_squares(v) / 4 + C / 6 * slack), fair)
-    values = []
-    for labels in product([1.0], *[[-1.0, 1.0]] * 5):  # -v turns all of them
-        signs.value = np.array(labels)
-        values.append(problem.solve(**TIGHT))
-    found = best_of(points, np.arange(7), 2, C, balance)
-    assert found == pytest.approx(min(values), rel=1e-6)
-
-
 def test_a_balance_that_binds_most_clusters_is_kept():
     # Instances off the origin: the multipliers of pairs are far from unique, and as constraints
     # of the quadratic program they made it fail.
@@ -256,17 +153,6 @@ def test_a_balance_that_binds_most_clusters_is_kept():
     assert value * (1 - 1e-6) <= result.objective <= value * 1.01
 
 
-def filled_optimum(instances, offsets, k, C, smallest):
-    """The smallest optimum over all witnesses and all clusters that are large enough."""
-    rows = [range(a, b) for a, b in pairwise(offsets)]
-    return min(
-        linearised_optimum(instances[list(chosen)], np.array(clusters), k, C, None, None)[0]
-        for clusters in product(range(k), repeat=len(rows))
-        if clusters[0] == 0 and np.bincount(clusters, minlength=k).min() >= smallest
-        for chosen in product(*rows)
-    )
-
-
 def test_full_clusters_reach_the_optimum_over_all_that_are_large_enough():
     rng = np.random.default_rng(6)
     instances, offsets = rng.normal(size=(5, 2)), np.array([0, 2, 3, 4, 5])
@@ -274,7 +160,7 @@ def test_full_clusters_reach_the_optimum_over_all_that_are_large_enough():
     starts = [rng.normal(size=(2, 2)) for _ in range(20)]
     found = [max_margin_clusters(problem, start, EXACT) for start in starts]
     best = min(result.objective for result in found)
-    assert best == pytest.approx(filled_optimum(instances, offsets, 2, 8.0, 2), rel=1e-6)
+    assert best == pytest.approx(global_optimum(instances, offsets, 2, 8.0, None, 2), rel=1e-6)
 
 
 @pytest.mark.parametrize("smallest", [1, 7, 10])

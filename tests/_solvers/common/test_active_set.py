@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
-from milearn._solvers.common.qp import ActiveSet, QPProblem, active_set_iterations, polish
+from milearn._solvers.common.qp import ActiveSet, QPProblem, active_set_iterations
 
 
 def random_program(seed):
@@ -96,42 +95,6 @@ def test_what_is_not_determined_stays_near_the_given_point(scale):
         # The matrix is regularised by 1e-11, so rounding moves such a point by 1e-16 / 1e-11.
         np.testing.assert_allclose(found.x, nearest, atol=1e-4)
         assert found.active.upper.tolist() == [False, False, True]
-
-
-def test_a_polished_solution_is_exact_and_never_worse():
-    polished = 0
-    for seed in range(12):
-        problem = random_program(seed)
-        expected = enumerated(problem)
-        result = active_set_iterations(problem, next(wrong_starts()), "active-set")
-        if result is None:
-            continue
-        polished += 1
-        z_box = np.where(expected < 1e-9, -1e-3, 0.0) + np.where(expected > 1 - 1e-9, 1e-3, 0.0)
-        rough = problem.with_residuals(
-            np.clip(expected + 1e-5, 0.0, 1.0), None, result.z + 1e-5, z_box, "rough"
-        )
-        exact = polish(problem, rough)
-        assert exact.residual < 1e-12
-        assert exact.residual < rough.residual
-        assert exact.solver == "rough"
-        np.testing.assert_allclose(exact.x, expected, atol=1e-12)
-    assert polished >= 10
-
-
-def test_more_free_variables_than_the_rank_allows_are_left_to_a_backend():
-    # The limit is at least 200 free variables, whatever the rank.
-    n = 202
-    P, q, no = 2.0 * np.eye(n), -np.ones(n), np.zeros(n, dtype=bool)
-    start = ActiveSet(lower=no, upper=no, tight=np.zeros(0, dtype=bool))
-    assert active_set_iterations(QPProblem(P, q, rank=1), start, "active-set") is None
-    found = active_set_iterations(QPProblem(P, q), start, "active-set")
-    np.testing.assert_allclose(found.x, 0.5, atol=1e-15)
-    # Two bounds that hold leave 200 free.
-    fixed = np.arange(n) < 2
-    problem = QPProblem(P, q, rank=1, lb=np.where(fixed, 0.75, -np.inf))
-    found = active_set_iterations(problem, replace(start, lower=fixed), "active-set")
-    np.testing.assert_allclose(found.x, np.where(fixed, 0.75, 0.5), atol=1e-15)
 
 
 def test_without_free_variables_there_is_nothing_to_solve():

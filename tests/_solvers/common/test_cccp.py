@@ -61,13 +61,6 @@ def test_an_inexact_step_that_lowers_the_objective_by_little_is_no_end():
     assert result.history == [5.0, 4.0, 4.0 - 1e-9, 3.0]
 
 
-def test_max_iter_is_not_convergence():
-    result, _ = run([5.0, 4.0, 3.0], max_iter=2)
-    assert not result.converged
-    assert result.stopped == "max_iter"
-    assert result.n_iter == 2
-
-
 def test_a_rise_tightens_the_precision_and_repeats_the_step():
     # The second step rises because it is inexact; the tighter one is lower.
     result, calls = run([5.0, 5.1, 4.0, 3.9], states=[1, 2, 2, 2], gaps=[0, 0.2, 0, 0])
@@ -87,23 +80,6 @@ def test_a_rise_that_stays_keeps_the_point_before():
     assert result.converged
     assert result.point.objective == 5.0
     assert result.history == [5.0, 5.0]
-
-
-def test_the_callback_sees_every_step_and_may_stop():
-    seen = []
-
-    def step(linearisation, before, inner_tol):
-        return Scripted(10.0 - len(seen), 0.0, linearisation + 1)
-
-    def stop_at_three(iteration, objective):
-        seen.append((iteration, objective))
-        return iteration == 3
-
-    options = SolverOptions(1e-9, 50, on_iteration=stop_at_three)
-    result = cccp(step, np.array([0]), options, inner_tol=1e-7)
-    assert [iteration for iteration, _ in seen] == [1, 2, 3]
-    assert result.stopped == "callback"
-    assert not result.converged
 
 
 def test_no_step_is_refused():

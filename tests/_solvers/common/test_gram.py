@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -79,16 +78,6 @@ def test_the_cache_keeps_within_its_share(instances):
     assert gram._rows.nbytes <= 12 * 8 * 40
 
 
-def test_pickle_leaves_the_cache_behind(instances):
-    gram = KernelGram(instances, rbf_kernel, 10**6)
-    everything = (np.arange(40), None)
-    gram.inner(everything, everything)
-    copy = pickle.loads(pickle.dumps(gram))
-    assert copy._rows.nbytes == 0
-    some = (np.array([0, 5]), None)
-    assert copy.inner(some, some) == pytest.approx(gram.inner(some, some))
-
-
 def test_a_semidefinite_matrix_is_left_as_it_is(instances):
     gram = KernelGram(instances, rbf_kernel, 10**6)
     same, share = clipped_gram(gram)
@@ -147,17 +136,6 @@ def test_threads_share_a_cache():
         assert max(pool.map(ask, range(n_threads))) < 1e-12
 
 
-def test_a_share_has_a_cache_of_its_own(instances):
-    gram = KernelGram(instances, rbf_kernel, 8 * 40 * 40)
-    everything = (np.arange(40), None)
-    gram.inner(everything, everything)
-    share = gram.share_of(4)
-    assert share.capacity == 10
-    some = (np.array([0, 5]), None)
-    assert share.inner(some, some) == pytest.approx(gram.inner(some, some))
-    assert share._rows.nbytes == 10 * 8 * 40
-
-
 def test_scores_do_not_depend_on_what_else_the_cache_holds(instances):
     rows, coef = np.array([3, 8, 30]), np.array([0.3, -1.7, 2.9])
     alone = KernelGram(instances, rbf_kernel, 10**6)
@@ -167,21 +145,3 @@ def test_scores_do_not_depend_on_what_else_the_cache_holds(instances):
     everything = (np.arange(40), None)
     full.inner(everything, everything)
     assert np.array_equal(full.scores(rows, coef), first)
-
-
-@pytest.mark.parametrize("kind", ["linear", "rbf"])
-def test_expansion_and_weights_reproduce_the_scores(instances, kind):
-    rows, coef = np.array([3, 8, 30]), np.array([0.3, -1.7, 2.9])
-    matrix = instances @ instances.T
-    if kind == "linear":
-        gram, vectors = LinearGram(instances), instances
-    else:
-        matrix = rbf_kernel(instances)
-        gram, vectors = KernelGram(instances, rbf_kernel, 10**6), None
-    scores = gram.scores(rows, coef)
-    index, expansion = gram.expansion(rows, coef)
-    assert matrix[:, index] @ expansion == pytest.approx(scores, abs=1e-8)
-    if vectors is None:
-        assert gram.weights(rows, coef) is None
-    else:
-        assert vectors @ gram.weights(rows, coef) == pytest.approx(scores, abs=1e-8)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +12,6 @@ from scipy import sparse
 from milearn import Bags
 from milearn._bags.blocks import ArraySource, product
 from milearn._solvers.common import passes
-from milearn._solvers.common.descent import WorkingSet
 
 FORMS = {
     "float64": np.asarray,
@@ -47,88 +45,6 @@ def mapped(tmp_path):
         return Bags(whole, np.r_[0, np.cumsum(sizes[twice])])[::2].instance_rows
 
     return make
-
-
-def described(block):
-    """All that there is to know of a block."""
-    return (
-        dense(block.instances).tolist(),
-        block.offsets.tolist(),
-        block.bag_sizes.tolist(),
-        (block.bags, block.rows),
-    )
-
-
-@pytest.mark.parametrize("form", [*FORMS, "mapped"])
-@pytest.mark.parametrize("block_bytes", [1, 8 * 3 * 12, 2**20])
-@pytest.mark.parametrize("in_parts", [False, True])
-def test_blocks_are_all_instances_in_order(form, block_bytes, in_parts, mapped):
-    instances, offsets = some_bags(0)
-    made = mapped(instances, offsets) if form == "mapped" else FORMS[form](instances)
-    source = ArraySource(made, offsets, block_bytes)
-    found = source.map(described, in_parts=in_parts)
-    assert found == ArraySource(made, offsets, block_bytes, n_jobs=3).map(
-        described, in_parts=in_parts
-    )
-    row = bag = 0
-    for values, own, sizes, (bags, rows) in found:
-        assert rows == slice(row, row + len(values))
-        assert np.array_equal(values, instances[rows])
-        if in_parts and len(values) < np.diff(offsets)[bags.start]:
-            assert bags.stop == bags.start + 1
-        else:
-            assert own == (offsets[bags.start : bags.stop + 1] - row).tolist()
-        assert sizes == np.diff(offsets)[bags].tolist()
-        assert len(values) <= max(source.limit, 1 if in_parts else max(sizes))
-        row, bag = rows.stop, bags.stop
-    assert (row, bag) == (len(instances), len(offsets) - 1)
-
-
-@pytest.mark.parametrize(
-    ("stored", "asked", "given"),
-    [
-        (np.float16, None, np.float32),
-        (np.float16, np.float16, np.float16),
-        (np.float32, None, np.float32),
-        (np.float32, np.float64, np.float64),
-        (np.float64, None, np.float64),
-    ],
-)
-@pytest.mark.parametrize("kind", ["memory", "mapped", "csr"])
-def test_the_type_of_blocks(stored, asked, given, kind, mapped):
-    instances, offsets = some_bags(0)
-    made = instances.astype(stored)
-    if kind == "mapped":
-        made = mapped(made, offsets)
-    elif kind == "csr" and stored != np.float16:
-        made = sparse.csr_array(made)
-    source = ArraySource(made, offsets, 100, dtype=asked)
-    assert source.dtype == stored
-    assert {block.instances.dtype for block in source.blocks()} == {np.dtype(given)}
-    rows = np.array([5, 0, 7])
-    taken = source.gather(rows)
-    assert taken.dtype == (np.float32 if stored == np.float16 else stored)
-    assert np.array_equal(dense(taken), instances[rows])
-
-
-def test_threads_share_the_blocks_and_an_error_comes_out():
-    instances, offsets = some_bags(1, n_bags=40)
-    source = ArraySource(instances, offsets, 1, n_jobs=2)
-    both = threading.Barrier(2, timeout=10)
-
-    def meet(block):
-        # Two threads have to be inside at the same time.
-        both.wait()
-        return threading.get_ident()
-
-    assert len(set(source.map(meet))) == 2
-
-    def fail(block):
-        if block.first_bag == 7:
-            raise ValueError("bag 7")
-
-    with pytest.raises(ValueError, match="bag 7"):
-        source.map(fail)
 
 
 def test_a_fold_goes_through_the_rows_in_order():
@@ -196,18 +112,3 @@ def test_scores_of_many_rows_have_all_digits():
         scores = product(form(np.eye(3)), np.array([0.1, 0.2, 0.3]))
         np.testing.assert_array_equal(scores, [0.1, 0.2, 0.3])
         assert product(form(np.eye(3))[:0], np.ones(3)).shape == (0,)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_joined_working_sets_have_the_rows_in_their_order(form):
-    rows = np.arange(24.0).reshape(8, 3)
-
-    def working(*numbers):
-        numbers = np.array(numbers)
-        return WorkingSet(FORMS[form](rows[numbers]), numbers, numbers // 2)
-
-    kept = np.array([True, True, False, True])
-    found = working(1, 4, 6).joined(working(0, 4, 5, 7), kept)
-    assert found.numbers.tolist() == [0, 1, 4, 6, 7]
-    assert found.owners.tolist() == [0, 0, 2, 3, 3]
-    np.testing.assert_array_equal(dense(found.rows), rows[found.numbers])

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
-from scipy import linalg, sparse
+from scipy import linalg
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from milearn._bags.blocks import ArraySource
@@ -133,17 +133,3 @@ def test_steps_do_not_lower_the_objective_and_end_in_a_local_maximum(share):
         assert last.values.max() <= values.max() + 1e-6
         attained += last.values.max() >= values.max() - 1e-4
     assert attained >= 4
-
-
-def test_sparse_rows_single_precision_and_blocks_do_not_matter():
-    X, offsets, _, metric = problem(3, sizes=SIZES * 3, d=4)
-    X = X.astype(np.float32).astype(np.float64)
-    starts = np.random.default_rng(0).normal(size=(5, 4))
-    shares = np.array([0.0, 0.2, 0.5, 0.5, 1.0])
-    pull = proportions_of(np.array([1.0, -1.0, -1.0] * 6))
-    first = ascend(ArraySource(X, offsets), metric, starts, shares, pull, 6)
-    single, csr = X.astype(np.float32), sparse.csr_array(X)
-    for rows, block_bytes in ((csr, 2**20), (single, 2**20), (X, 300)):
-        other = ascend(ArraySource(rows, offsets, block_bytes), metric, starts, shares, pull, 6)
-        np.testing.assert_allclose(other.directions, first.directions, rtol=1e-9, atol=1e-12)
-        assert other.n_passes == first.n_passes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.budget import BoostingOptions, Budget, auto_learners
 from milearn._solvers.ensemble.dpboost import Incumbent, solve_disjunctive
@@ -16,36 +15,6 @@ from milearn._solvers.ensemble.problem import (
     inherited_problem,
 )
 from milearn.datasets import make_bags
-
-OPTIONS = BoostingOptions(tol=1e-4, max_rows=100)
-
-
-def problem_of_bags():
-    rng = np.random.default_rng(0)
-    bags, y = Bags.from_list([rng.normal(size=(3, 2)) for _ in range(12)]), np.arange(12) % 2
-    rows, point_of = distinct_points(bags.instances)
-    problem = disjunctive_problem(point_of, bags.offsets, y == 1, np.ones(len(bags)))
-    return problem, stump_pool(bags.instances[rows])
-
-
-def test_a_callback_ends_the_search_at_its_report():
-    problem, pool = problem_of_bags()
-    full = solve_disjunctive(problem, pool, Budget(), OPTIONS)
-    assert full.n_iter > 2
-    seen = []
-
-    def stop(iteration, objective, **facts):
-        seen.append((iteration, objective, facts))
-        return True
-
-    found = solve_disjunctive(problem, pool, Budget(None, stop), OPTIONS)
-    assert found.stopped == "callback"
-    assert not found.converged
-    ((iteration, objective, facts),) = seen
-    assert iteration == 1
-    assert objective == full.objective_history[0] == found.objective
-    assert facts["lower_bound"] == full.lower_bound_history[0] == found.lower_bound
-    assert {"n_learners", "n_reductions"} <= set(facts)
 
 
 def test_a_callback_that_asks_at_the_end_stops_nothing():
@@ -100,25 +69,6 @@ def test_a_search_that_is_cut_off_says_so_and_keeps_the_best(inherited):
     # Good witnesses come before the bound is raised.
     assert objectives[-2] < 0.5 * empty
     assert objectives[-1] <= 1.2 * full.objective
-
-
-def test_weights_are_taken_in_their_best_length():
-    rng = np.random.default_rng(0)
-    problem, _ = noisy_problem(False)
-    H = np.where(rng.normal(size=(5, problem.n_points)) > 0, 1, -1).astype(np.int8)
-    H[0, problem.points[problem.signs < 0]] = -1
-    alpha = np.array([7.0, 0.5, 0.0, 1.0, 0.1])
-    best = Incumbent(problem)
-    assert best.offer(list("abcde"), H, alpha)
-    factors = np.linspace(0.0, 2.0, 20001)
-    values = [problem.value(t * alpha, t * (alpha @ H)) for t in factors]
-    assert best.objective == pytest.approx(min(values), rel=1e-4)
-    assert best.objective <= min(values) * (1 + 1e-12)
-    assert best.learners == list("abde")
-    # The other sign is worth nothing at all.
-    worst = Incumbent(problem)
-    assert not worst.offer(list("abcde"), -H, alpha)
-    assert len(worst.alpha) == 0
 
 
 @pytest.mark.parametrize(("factor", "taken"), [(1.0 - 1e-13, False), (1.0 - 1e-6, True)])

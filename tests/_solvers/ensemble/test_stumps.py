@@ -11,12 +11,16 @@ from milearn._solvers.ensemble.pools import make_pool
 from milearn._solvers.ensemble.problem import (
     BagPrices,
     DualPrices,
-    WholeBags,
     score_columns,
     weighted_sums,
 )
 from milearn._solvers.ensemble.stumps import BinnedFeatures, best_cuts, stump_scores
 from tests._solvers.ensemble.oracles import all_columns
+
+
+def scores_of(bins, prices, sign):
+    prices = prices.without_rounding()
+    return stump_scores(bins, prices, sign, bins.weight_per_bin(prices.linear))
 
 
 def random_prices(rng, n):
@@ -57,7 +61,7 @@ def test_stump_scores_equal_the_naive_ones(seed):
     for matrix in (X, sparse.csr_array(X)):
         bins = BinnedFeatures(matrix)
         for sign in (1, -1):
-            scores, constant = stump_scores(bins, prices, sign)
+            scores, constant = scores_of(bins, prices, sign)
             H = np.stack([bins.column(cut, sign) for cut in range(bins.n_bins)])
             np.testing.assert_allclose(scores, [naive_score(prices, h) for h in H], atol=1e-10)
             np.testing.assert_allclose(scores, score_columns(prices, H), atol=1e-10)
@@ -116,45 +120,6 @@ def test_bins_divide_the_points_into_about_equal_numbers(max_bins, sparse_input)
         for cut in own[1:]:
             above = bins.column(cut, 1) > 0
             np.testing.assert_array_equal(above, x > bins.threshold(cut))
-
-
-@pytest.mark.parametrize("sparse_input", [False, True])
-def test_with_as_many_bins_as_values_the_cuts_are_exact(sparse_input):
-    rng = np.random.default_rng(1)
-    X = np.round(rng.normal(size=(40, 3)), 1)
-    X[rng.random(X.shape) < 0.4] = 0.0
-    matrix = sparse.csr_array(X) if sparse_input else X
-    exact = BinnedFeatures(matrix)
-    most = int(np.diff(exact.starts).max())
-    prices = random_prices(rng, 40)
-    for max_bins in (most, most + 1, 1000):
-        bins = BinnedFeatures(matrix, max_bins=max_bins)
-        np.testing.assert_array_equal(bins.starts, exact.starts)
-        np.testing.assert_array_equal(bins.high, exact.high)
-        assert best_cuts(bins, prices, 0.0, 5) == best_cuts(exact, prices, 0.0, 5)
-    best = best_cuts(exact, prices, 0.0, 5)[0]
-    assert best_cuts(BinnedFeatures(matrix, max_bins=3), prices, 0.0, 5)[0] <= best
-
-
-@pytest.mark.parametrize("sparse_input", [False, True])
-def test_bags_that_are_whole_score_as_one_by_one(sparse_input):
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(30, 4))
-    X[rng.random(X.shape) < 0.4] = 0.0
-    blocks = [rng.choice(30, size, replace=False) for size in (2, 5, 3, 4)]
-    u = np.array([0.5, 0.0, 1.5, 0.25])
-    firsts = np.array([0, 2, 7, 10])
-    linear, whole = rng.normal(size=30), WholeBags(np.concatenate(blocks), firsts, u)
-    together = DualPrices(linear, whole)
-    alone = DualPrices(linear, bags=list(whole.each()))
-    bins = BinnedFeatures(sparse.csr_array(X) if sparse_input else X)
-    for sign in (1, -1):
-        one, other = (stump_scores(bins, each, sign) for each in (together, alone))
-        np.testing.assert_allclose(one[0], other[0], atol=1e-12)
-        assert one[1] == pytest.approx(other[1])
-    H = np.stack([bins.column(cut, 1) for cut in range(bins.n_bins)])
-    np.testing.assert_allclose(score_columns(together, H), score_columns(alone, H), atol=1e-12)
-    assert len(list(together.every_bag())) == 3
 
 
 @pytest.mark.parametrize("learner", ["stump", "rbf"])

@@ -63,19 +63,6 @@ def test_the_best_start_is_below_the_means(limits):
     assert best < 0.97 * end_of(problem, CoxStart())
 
 
-def test_bags_of_weight_zero_do_not_count():
-    rng = np.random.default_rng(3)
-    weights = rng.integers(0, 2, 100).astype(float)
-    problem, _ = rare_problem(3, weights=weights)
-    kept = np.flatnonzero(weights)
-    bags = Bags(problem.source.instances, problem.source.offsets)[kept]
-    source = ArraySource(bags.instances, bags.offsets)
-    alone = CoxProblem(source, problem.likelihood.of(kept), problem.C)
-    ends = [end_of(problem, start) for start in screened_starts(problem, weights)]
-    expected = [end_of(alone, start) for start in screened_starts(alone, np.ones(len(kept)))]
-    np.testing.assert_allclose(ends, expected, rtol=1e-5)
-
-
 def test_nothing_to_screen():
     """Bags of one instance, and outcomes in which nothing is expected of one bag but the event."""
     problem, weights = rare_problem(size=1)

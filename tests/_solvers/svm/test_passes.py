@@ -7,7 +7,6 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.metrics.pairwise import linear_kernel
 
 from milearn._bags.blocks import ArraySource
@@ -18,7 +17,7 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
 from milearn._solvers.svm.coupled.rows import TIED_LIMITS, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.maximum.labels import (
+from milearn._solvers.svm.mi_svm_labels import (
     LABEL_LIMITS,
     best_labels,
     solve_instance_labels,
@@ -26,11 +25,17 @@ from milearn._solvers.svm.maximum.labels import (
 )
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_affinity, make_bags
+from tests._solvers.svm.test_coupled_dual import oracle
 from tests.bags import bag_gram
-from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
-NEAR = replace(LABEL_LIMITS, whole=0), replace(TIED_LIMITS, whole=0)
+
+
+def to(tol):
+    return SolverOptions(tol, 100)
+
+
+NEAR = replace(LABEL_LIMITS, all_rows=0), replace(TIED_LIMITS, all_rows=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -88,7 +93,7 @@ def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
     bags, signs, weights = data(seed, cost)
     start = np.repeat(signs, np.diff(bags.offsets))
     found = solve_instance_labels_rows(
-        source(bags), Hinge(signs, weights), start, replace(OPTIONS, tol=1e-6), limits=near_rows[0]
+        source(bags), Hinge(signs, weights), start, to(1e-6), limits=near_rows[0]
     )
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
     dual = solve_instance_labels(problem, start, OPTIONS)
@@ -108,13 +113,9 @@ def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, n
     for seed in range(3):
         bags, signs, weights = data(seed)
         start = np.repeat(signs, np.diff(bags.offsets))
-        once = SolverOptions(1e-6, 1)
+        once = SolverOptions(gap_tol, 1)
         found = solve_instance_labels_rows(
-            source(bags),
-            Hinge(signs, weights),
-            start,
-            replace(once, tol=gap_tol),
-            limits=near_rows[0],
+            source(bags), Hinge(signs, weights), start, once, limits=near_rows[0]
         )
         w, b = cp.Variable(bags.shape[1]), cp.Variable()
         hinges = cp.pos(1 - cp.multiply(start, bags.instances @ w + b))
@@ -138,8 +139,8 @@ def test_rows_that_cross_the_margin_join_the_working_set():
         source(bags),
         Hinge(signs, weights),
         start,
-        replace(OPTIONS, tol=1e-4),
-        limits=replace(LABEL_LIMITS, whole=0, band=0.0),
+        to(1e-4),
+        limits=replace(LABEL_LIMITS, all_rows=0, band=0.0),
     )
     assert found.converged
     assert found.dual_gap <= 1e-4 * found.objective
@@ -156,13 +157,7 @@ def test_tied_bags_by_passes_are_those_of_the_dual(seed, cost, kind, near_rows):
     gram = bag_gram(LinearGram(bags.instances), bags.offsets, *scales)
     first = bags.offsets[:-1]
     found = solve_coupled_rows(
-        source(bags),
-        loss,
-        coupling,
-        kind[1],
-        first,
-        replace(OPTIONS, tol=1e-6),
-        limits=near_rows[1],
+        source(bags), loss, coupling, kind[1], first, to(1e-6), limits=near_rows[1]
     )
     dual = solve_coupled(gram, loss, coupling, first, OPTIONS)
     assert found.converged
@@ -192,9 +187,7 @@ def test_a_hard_maximum_ends_in_the_minimum_of_the_dual_from_every_start(seed):
     for start in ("auto", drawn):
         dual = solve_coupled(gram, loss, coupling, start, OPTIONS)
         for tol in (1e-5, 1e-8):
-            found = solve_coupled_rows(
-                source(bags), loss, coupling, "set", start, replace(OPTIONS, tol=tol)
-            )
+            found = solve_coupled_rows(source(bags), loss, coupling, "set", start, to(tol))
             assert found.objective == pytest.approx(dual.objective, rel=2 * tol)
             assert found.dual_gap <= tol * found.objective
 
@@ -204,12 +197,12 @@ def test_rough_first_steps_end_at_a_precise_minimum(seed):
     bags, targets = make_affinity(60, 6, n_relevant=4, bag_size=(2, 6), random_state=seed)
     ones = np.ones(len(bags))
     given = source(bags), Tube(targets, 0.3 * ones, 0.5), Coupling("max", ones), "set"
-    exact = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7))
-    rough = solve_coupled_rows(*given, "auto", replace(OPTIONS, tol=1e-7), exact_instances=0)
+    exact = solve_coupled_rows(*given, "auto", to(1e-7))
+    rough = solve_coupled_rows(*given, "auto", to(1e-7), exact_instances=0)
     assert rough.history[0] != exact.history[0]
     assert rough.converged
     assert rough.dual_gap <= 1e-7 * rough.objective
-    again = solve_coupled_rows(*given, rough.witnesses, replace(OPTIONS, tol=1e-7))
+    again = solve_coupled_rows(*given, rough.witnesses, to(1e-7))
     assert again.objective == pytest.approx(rough.objective, rel=1e-6)
 
 
@@ -219,12 +212,15 @@ def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind):
         bags, signs, weights = data(seed)
         loss, coupling, scales = tied(bags, signs, weights, kind)
         first = bags.offsets[:-1]
-        once = SolverOptions(1e-6, 1)
+        once = SolverOptions(gap_tol, 1)
         found = solve_coupled_rows(
-            source(bags), loss, coupling, kind[1], first, replace(once, tol=gap_tol), limits=NEAR[1]
+            source(bags), loss, coupling, kind[1], first, once, limits=NEAR[1]
         )
         held = step_value(bags, loss, coupling, scales, first, found.w)
-        best = step_optimum(bags, loss, coupling, scales, first)
+        sums = np.add.reduceat(bags.instances, first, axis=0) * scales[0][:, None]
+        rows, subgradient = bags.instances * scales[1][:, None], np.zeros(bags.n_instances)
+        subgradient[first] = 1.0
+        best = oracle(sums, rows, bags.offsets, subgradient, loss, coupling)
         assert held - best <= found.dual_gap + 1e-6 * abs(held)
 
 
@@ -239,38 +235,13 @@ def step_value(bags, loss, coupling, scales, first, w):
     return 0.5 * w @ w + loss.value(own, loss.free(own)[0]) + coupling.value(excess)
 
 
-def step_optimum(bags, loss, coupling, scales, first):
-    w, b, eps = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
-    rows = bags.instances * scales[1][:, None]
-    sums = np.add.reduceat(bags.instances, first, axis=0) * scales[0][:, None]
-    value = 0.5 * cp.sum_squares(w)
-    if loss.tube_limit is not None:
-        value += loss.nu * loss.weights.sum() * eps
-    own, held = sums @ w, rows[first] @ w
-    top = highest_of(rows @ w, bags.offsets)
-    if coupling.hard:
-        upper, lower = top, held
-    else:
-        upper = lower = own
-        excess = cp.pos(cp.maximum(cp.abs(own - held), top - own) - coupling.margin)
-        value += coupling.weights @ (cp.square(excess) if coupling.squared else excess)
-    if loss.tube_limit is None:
-        value += loss.weights @ cp.pos(1 - cp.multiply(loss.signs, own + b))
-    else:
-        above, below = upper + b - loss.targets, loss.targets - lower - b
-        value += loss.weights @ (cp.pos(above - eps) + cp.pos(below - eps))
-    program = cp.Problem(cp.Minimize(value))
-    program.solve(solver="CLARABEL")
-    return program.value
-
-
 @pytest.mark.parametrize("kind", [TIED[0], TIED[2]], ids=",".join)
 def test_few_rows_of_each_bag_are_enough(kind):
     bags, signs, weights = data(1, n_bags=60)
     loss, coupling, _ = tied(bags, signs, weights, kind)
-    arguments = loss, coupling, kind[1], bags.offsets[:-1], replace(OPTIONS, tol=1e-5)
+    arguments = loss, coupling, kind[1], bags.offsets[:-1], to(1e-5)
     free = solve_coupled_rows(source(bags), *arguments)
-    limits = replace(TIED_LIMITS, whole=0, numbers=1)
+    limits = replace(TIED_LIMITS, all_rows=0, numbers=1)
     few = solve_coupled_rows(source(bags), *arguments, limits=limits)
     assert few.dual_gap <= 1e-5 * few.objective
     assert few.objective == pytest.approx(free.objective, rel=3e-5)
@@ -279,40 +250,10 @@ def test_few_rows_of_each_bag_are_enough(kind):
 # -- both ----------------------------------------------------------------------------------------
 
 
-def solvers(bags, signs, weights, limits):
-    loss, coupling, _ = tied(bags, signs, weights, TIED[0])
-    labels = np.repeat(signs, np.diff(bags.offsets))
-    l2, rows = Coupling("l2", weights), bags.offsets[:-1]
-    return [
-        lambda data, options: solve_instance_labels_rows(
-            data, Hinge(signs, weights), labels, options, limits=limits[0]
-        ),
-        lambda data, options: solve_coupled_rows(
-            data, loss, coupling, "set", rows, options, limits=limits[1]
-        ),
-        lambda data, options: solve_coupled_rows(
-            data, Hinge(signs, weights), l2, "normalized_set", "mean", options, limits=limits[1]
-        ),
-    ]
-
-
-def test_blocks_types_and_maps_do_not_matter(tmp_path):
-    bags, signs, weights = data(3, n_bags=60, d=8)
-    np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
-    mapped = np.load(tmp_path / "instances.npy", mmap_mode="r")
-    for solve in solvers(bags, signs, weights, NEAR):
-        whole = solve(ArraySource(bags.instances, bags.offsets), replace(OPTIONS, tol=1e-4))
-        for instances in (bags.instances, sparse.csr_array(bags.instances), mapped):
-            blocks = ArraySource(instances, bags.offsets, block_bytes=8 * 16 * 30)
-            other = solve(blocks, replace(OPTIONS, tol=1e-4))
-            assert other.objective == pytest.approx(whole.objective, rel=5e-4)
-            assert other.converged
-
-
 def test_passes_run_out_before_the_first_step_is_solved():
     bags, signs, weights = data(4)
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
-    arguments = loss, coupling, "set", bags.offsets[:-1], replace(OPTIONS, tol=1e-12)
+    arguments = loss, coupling, "set", bags.offsets[:-1], to(1e-12)
     found = solve_coupled_rows(source(bags), *arguments, max_passes=3)
     assert found.stopped == "max_passes"
     assert np.isfinite([found.objective, found.dual_gap]).all()

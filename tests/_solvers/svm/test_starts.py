@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,11 +9,11 @@ from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.screen import ScreenLimits
+from milearn._solvers.svm import mi_svm_kernel
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.maximum import dual
-from milearn._solvers.svm.maximum.dual import solve_mi_svm
+from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
 from milearn._solvers.svm.problem import BinaryProblem
-from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
+from milearn._solvers.svm.starts import screened_witnesses
 from milearn.datasets import make_bags
 
 
@@ -35,25 +33,11 @@ def by_dual(bags, loss):
 def test_a_run_that_was_rough_ends_precisely(seed, monkeypatch):
     bags, loss = overlapping(seed)
     found = by_dual(bags, loss)
-    monkeypatch.setattr(dual, "ROUGH_TOL", 0.0)
+    monkeypatch.setattr(mi_svm_kernel, "ROUGH_TOL", 0.0)
     precise = by_dual(bags, loss)
-    assert found.objective <= precise.objective * (1.0 + dual._NEAR_OBJECTIVE)
+    assert found.objective <= precise.objective * (1.0 + mi_svm_kernel._NEAR_OBJECTIVE)
     assert found.converged
     assert found.dual_gap <= 1e-6 * found.objective
     assert found.n_iter == len(found.history)
     assert np.all(np.diff(found.history) <= 1e-9 * found.objective)
     assert found.history[-1] == pytest.approx(found.objective, rel=1e-9)
-
-
-@pytest.mark.parametrize("seed", [1, 3])
-def test_the_end_is_not_above_that_of_the_means(seed):
-    bags, y = make_bags(
-        600, 12, bag_size=(5, 12), concept_distance=3.0, flip_y=0.1, random_state=seed
-    )
-    source = ArraySource(bags.instances, bags.offsets)
-    loss, options = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(len(y))), SolverOptions(1e-6, 100)
-    means, found = (
-        solve_mi_svm_rows(source, loss, "bag", start, replace(options, tol=1e-8))
-        for start in ("mean", "auto")
-    )
-    assert found.objective <= means.objective * (1.0 + 1e-9)

@@ -16,10 +16,10 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.qp import QPProblem, solve_qp
 from milearn._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled, top_subgradient
 from milearn._solvers.svm.coupled.rows import solve_coupled_rows
+from milearn._solvers.svm.grouped_hinge import Patterns, solve_grouped_svm
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.maximum.dual import solve_mi_svm
-from milearn._solvers.svm.maximum.grouped_hinge import Patterns, solve_grouped_svm
-from milearn._solvers.svm.maximum.labels import solve_instance_labels, solve_instance_labels_rows
+from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
+from milearn._solvers.svm.mi_svm_labels import solve_instance_labels, solve_instance_labels_rows
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.selection import SelectionSettings, solve_selection
 from milearn._solvers.svm.starts import solve_mi_svm_rows
@@ -142,7 +142,7 @@ def test_libsvm_at_its_limit_is_no_warning_of_the_process(monkeypatch):
     X, _, _, _ = bags()
     signs = np.where(np.arange(len(X)) % 2, 1.0, -1.0)
     patterns = Patterns(np.arange(len(X)), None, np.arange(len(X) + 1), signs, np.ones(len(X)))
-    monkeypatch.setattr("milearn._solvers.svm.maximum.grouped_hinge._libsvm_steps", lambda n: 1)
+    monkeypatch.setattr("milearn._solvers.svm.grouped_hinge._libsvm_steps", lambda n: 1)
 
     filters = filters_during(monkeypatch, SVC, "fit")
     found = solve_grouped_svm(LinearGram(X), patterns, tol=1e-9)

@@ -34,6 +34,13 @@ from ....exceptions import SolverError
 
 Matrix = Any  # an ndarray or a CSR matrix
 
+# Maximum number of rows with curvature whose kernel is formed, and of sparse rows if their columns
+# exceed the next limit.
+_FEW_ROWS, _FEW_SPARSE_ROWS = 1500, 300
+# Maximum number of columns, and of entries in sparse rows, for which the system is formed.
+_DENSE_COLUMNS, _DENSE_NUMBERS = 400, 2**23
+# Of conjugate gradients: residual as a fraction of the gradient, and maximum number of products.
+_RESIDUAL, _MAX_PRODUCTS = 0.05, 100
 # Above these sizes of the system of the rows, Woodbury's identity cancels, and it may be singular.
 _LARGE, _SINGULAR = 1e8, 1e14
 # Values of a block of rows that fits into a cache, and sums over some of the blocks, at the most,
@@ -42,22 +49,6 @@ _AT_ONCE, _N_SUMS = 2**18, 8
 _EPS = float(np.finfo(np.float64).eps)
 # Factor for further increases of the diagonal, and their maximum number.
 _AGAIN, _TIMES = 100.0, 6
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Sizes that determine the method, and stopping criteria of conjugate gradients."""
-
-    # Maximum number of rows with curvature whose kernel is formed, and of sparse rows if their
-    # columns exceed the next limit.
-    few_rows: int = 1500
-    few_sparse_rows: int = 300
-    # Maximum number of columns, and of entries in sparse rows, for which the system is formed.
-    dense_columns: int = 400
-    dense_numbers: int = 2**23
-    # Residual as a fraction of the gradient, and maximum number of products.
-    residual: float = 0.05
-    max_products: int = 100
 
 
 @dataclass(frozen=True)
@@ -159,7 +150,8 @@ class GroupPart:
 
 def _side_by_side(X: Matrix, E: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Some rows of (X, E)."""
-    return np.hstack([_dense(X[rows]), E[rows]])
+    some = X[rows]
+    return np.hstack([some.toarray() if sparse.issparse(some) else some, E[rows]])
 
 
 def _add_squares(
@@ -190,12 +182,7 @@ def _without_sums(values: np.ndarray, starts: np.ndarray, share: np.ndarray) -> 
 
 
 def newton_direction(
-    X: Matrix,
-    E: np.ndarray,
-    parts: list[Any],
-    gradient: np.ndarray,
-    ridge: np.ndarray,
-    limits: Limits | None = None,
+    X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray
 ) -> np.ndarray:
     """-(R + (X, E)'S(X, E))^-1 times the gradient.
 
@@ -207,9 +194,8 @@ def newton_direction(
         S is their sum.
     gradient, ridge : ndarray of shape (n_columns + n_free,)
         The diagonal of R is the ridge.
-    limits : Limits, default=None
     """
-    d, limits = len(gradient), limits or Limits()
+    d = len(gradient)
     parts = [part for part in parts if len(part.rows)]
     if not parts:
         return np.asarray(-gradient / ridge)
@@ -217,18 +203,18 @@ def newton_direction(
     for part in parts:
         used[part.rows] = True
     rows = np.flatnonzero(used)
-    few_rows = min(d, limits.few_rows)
-    if sparse.issparse(X) and d > limits.dense_columns:
-        few_rows = min(few_rows, limits.few_sparse_rows)
+    few_rows = min(d, _FEW_ROWS)
+    if sparse.issparse(X) and d > _DENSE_COLUMNS:
+        few_rows = min(few_rows, _FEW_SPARSE_ROWS)
     few = len(rows) < few_rows
-    formed = not sparse.issparse(X) or len(rows) * d <= limits.dense_numbers
-    if not few and d <= limits.dense_columns and formed:
+    formed = not sparse.issparse(X) or len(rows) * d <= _DENSE_NUMBERS
+    if not few and d <= _DENSE_COLUMNS and formed:
         return _by_columns(X, E, parts, gradient, ridge)
     parts = [part.within(rows) for part in parts]
     X, E = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64), E[rows]
     if few:
-        return _by_rows(X, E, parts, gradient, ridge, limits)
-    return _by_products(X, E, parts, gradient, ridge, limits)
+        return _by_rows(X, E, parts, gradient, ridge)
+    return _by_products(X, E, parts, gradient, ridge)
 
 
 def solve_positive(system: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -259,10 +245,6 @@ def solve_positive(system: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.asarray(cho_solve((factor, True), target, check_finite=False))
 
 
-def _dense(matrix: Matrix) -> np.ndarray:
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
-
-
 def _times(Q: Any, values: np.ndarray) -> np.ndarray:
     if not isinstance(Q, np.ndarray):
         return np.asarray(Q @ values)
@@ -284,21 +266,17 @@ def _by_columns(
 
 
 def _by_rows(
-    X: Matrix,
-    E: np.ndarray,
-    parts: list[Any],
-    gradient: np.ndarray,
-    ridge: np.ndarray,
-    limits: Limits,
+    X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray
 ) -> np.ndarray:
     m, n = X.shape
     scaled = X.multiply(1.0 / ridge[:n]).tocsr() if sparse.issparse(X) else X / ridge[:n]
-    system = _bent(parts, _dense(scaled @ X.T))
+    kernel = scaled @ X.T
+    system = _bent(parts, kernel.toarray() if sparse.issparse(kernel) else kernel)
     largest = np.abs(system).max(initial=0.0)
-    if largest > _LARGE and n <= limits.dense_columns:
+    if largest > _LARGE and n <= _DENSE_COLUMNS:
         return _by_columns(X, E, parts, gradient, ridge)
     if largest > _SINGULAR:
-        return _by_products(X, E, parts, gradient, ridge, limits)
+        return _by_products(X, E, parts, gradient, ridge)
     # The free variables are eliminated from the system by themselves: in the kernel, their part
     # would be divided by a ridge that may be arbitrarily small.
     system[np.diag_indices(m)] += 1.0
@@ -314,12 +292,7 @@ def _by_rows(
 
 
 def _by_products(
-    X: Matrix,
-    E: np.ndarray,
-    parts: list[Any],
-    gradient: np.ndarray,
-    ridge: np.ndarray,
-    limits: Limits,
+    X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray
 ) -> np.ndarray:
     n, Xt = X.shape[1], X.T.tocsr() if sparse.issparse(X) else X.T
 
@@ -336,5 +309,5 @@ def _by_products(
     system = LinearOperator(shape, matvec=product, dtype=np.float64)
     scaling = LinearOperator(shape, matvec=lambda x: x.ravel() / diagonal, dtype=np.float64)
     # An approximate direction is sufficient, because a line search follows.
-    found, _ = cg(system, -gradient, rtol=limits.residual, maxiter=limits.max_products, M=scaling)
+    found, _ = cg(system, -gradient, rtol=_RESIDUAL, maxiter=_MAX_PRODUCTS, M=scaling)
     return np.asarray(found)

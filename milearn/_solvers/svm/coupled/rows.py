@@ -44,7 +44,7 @@ _TUBE = np.iinfo(np.intp).max
 
 
 # As many rows of a bag as there is room for: with a few, a hard maximum ends higher.
-TIED_LIMITS = RowLimits(per_bag=2**21, numbers=2**21, whole=2**20)
+TIED_LIMITS = RowLimits(per_bag=2**21, numbers=2**21, all_rows=2**20)
 
 
 @dataclass(kw_only=True)
@@ -354,15 +354,15 @@ class _Pass:
 
     def of_block(self, block: Block, bounds: np.ndarray) -> _View:
         """The view of a block; instances below ``bounds`` of their bags cost nothing."""
-        limits, size = self.limits, (self.n_instances, block.width)
-        everything = limits.hold_all(*size)
+        limits = self.limits
+        everything = limits.hold_all(self.n_instances, block.width)
         scores = block.scores(self.w, precise=everything)
         if self.scales is not None:
             scores = scores * self.scales[block.rows]
         near = np.ones(len(scores), dtype=bool)
         if not everything:
-            level, share = bounds[block.bags], limits.share(*size)
-            near = near_the_top(scores, block.offsets, level, limits, share)
+            few = limits.of_bag(len(bounds), block.width)
+            near = near_the_top(scores, block.offsets, bounds[block.bags], limits.band, few)
         weights, tied = np.zeros(len(scores)), False
         if self.rule is None:
             weights = top_subgradient(scores, block.offsets)

@@ -17,8 +17,8 @@ from functools import partial
 
 import numpy as np
 
-from ...._bags.segments import gather_rows, segment_max
-from ...common.cccp import (
+from ..._bags.segments import gather_rows, segment_max
+from ..common.cccp import (
     RELATIVE_TIE,
     CCCPResult,
     CCCPSolution,
@@ -27,10 +27,10 @@ from ...common.cccp import (
     optimal_intercept,
     rounding_scale,
 )
-from ...common.gram import KERNEL_BLOCK_BYTES, Gram
-from ...common.passes import HighestInstances, is_constant, mean_difference
-from ..problem import BinaryProblem
+from ..common.gram import KERNEL_BLOCK_BYTES, Gram
+from ..common.passes import HighestInstances, is_constant, mean_difference
 from .grouped_hinge import Patterns, SVMSolution, WorkingSet, solve_grouped_svm
+from .problem import BinaryProblem
 
 _NO_WITNESSES = np.zeros(0, dtype=np.intp)
 # Precision of the one step by which screened starts are compared with each other, and of the run

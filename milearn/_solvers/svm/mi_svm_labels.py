@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...._bags.blocks import Block, PassSource, stacked
-from ...._bags.segments import segment_argmax
-from ...common.cccp import SolverOptions, cccp, optimal_intercept, rounding_scale
-from ...common.descent import Duals, PassSolution, RowLimits, WorkingSet, descend
-from ...common.newton import GroupProblem
-from ...common.passes import rows_of_block
-from ..losses import Hinge
-from ..problem import BinaryProblem
-from ..starts import SCREENED, screened_witnesses, solve_mi_svm_rows
-from .dual import MISVMPoint, MISVMResult, result_of_run, solve_mi_svm, witness_rule
+from ..._bags.blocks import Block, PassSource, stacked
+from ..._bags.segments import segment_argmax
+from ..common.cccp import SolverOptions, cccp, optimal_intercept, rounding_scale
+from ..common.descent import Duals, PassSolution, RowLimits, WorkingSet, descend
+from ..common.newton import GroupProblem
+from ..common.passes import rows_of_block
 from .grouped_hinge import Patterns, solve_grouped_svm
+from .losses import Hinge
+from .mi_svm_kernel import MISVMPoint, MISVMResult, result_of_run, solve_mi_svm, witness_rule
+from .problem import BinaryProblem
+from .starts import SCREENED, screened_witnesses, solve_mi_svm_rows
 
 Matrix = Any  # an ndarray or a CSR matrix
 
@@ -151,7 +151,7 @@ def widened(
 
 
 # The working set has all rows up to a million numbers, or those near the margin.
-LABEL_LIMITS = RowLimits(numbers=2**22, whole=2**20)
+LABEL_LIMITS = RowLimits(numbers=2**22, all_rows=2**20)
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ def solve_instance_labels_rows(
 
 
 class _Labels:
-    """The problem for :func:`...common.descent.descend`; labels are the linearisation."""
+    """The problem for :func:`..common.descent.descend`; labels are the linearisation."""
 
     def __init__(self, source: PassSource, loss: Hinge, limits: RowLimits) -> None:
         self.source, self.loss, self.limits = source, loss, limits

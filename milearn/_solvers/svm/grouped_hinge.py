@@ -24,16 +24,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...._bags.segments import (
+from ..._bags.segments import (
     gather_rows,
     segment_index,
     segment_mean,
     segment_min,
 )
-from ...._compat import LimitedSVC
-from ...common.cccp import optimal_intercept, rounding_scale
-from ...common.gram import Gram
-from ...common.qp import ActiveSet, QPProblem, QPResult, active_set_iterations, polish, solve_qp
+from ..._compat import LimitedSVC
+from ..common.cccp import optimal_intercept, rounding_scale
+from ..common.gram import Gram
+from ..common.qp import ActiveSet, QPProblem, QPResult, active_set_iterations, polish, solve_qp
 
 # Precision of the dual problems: of libsvm, of a QP backend, and of the active set iteration, which
 # improves on them unless the problem is ill-conditioned.
