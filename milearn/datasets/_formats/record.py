@@ -164,6 +164,7 @@ def group_rows(
     feature_names: Sequence[str] | None = None,
     bag_data: dict[str, Any] | None = None,
     classes: np.ndarray | None = None,
+    label_column: str = "label",
 ) -> BagRecord:
     """Bags from a table with one row per instance, its rows in any order.
 
@@ -182,6 +183,8 @@ def group_rows(
         Columns of ``bag_data``, which are constant within each bag.
     classes : ndarray, default=None
         See :func:`as_labels`.
+    label_column : str, default="label"
+        For messages.
     """
     bags, ids = make_bags_of(
         Bags.from_ids,
@@ -199,7 +202,7 @@ def group_rows(
         record.set_labels(
             make_bags_of(label_of_bags, cells, bag_ids),
             classes,
-            lambda bag: f"bag {ids[bag]!r}, label",
+            lambda bag: f"bag {str(ids[bag])!r}, column {label_column!r}",
         )
     return record
 

@@ -161,6 +161,7 @@ def read_table(
         feature_names=features,
         bag_data={name.removeprefix(_OF_BAGS): column(name) for name in of_bags},
         classes=classes,
+        label_column=names["label"],
     )
     if is_text:
         rows = record.bags.instances[:, 0].astype(np.intp)
