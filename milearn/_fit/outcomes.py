@@ -35,7 +35,7 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     Raises
     ------
     ValueError
-        If ``event`` has other values, times are not finite, or the lengths differ.
+        If ``event`` has other values, times are negative or not finite, or the lengths differ.
 
     See Also
     --------
@@ -57,7 +57,7 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
                 f"event holds {odd[0]!r}: pass True for an observed event and False for a "
                 "censored bag."
             )
-    times = check_array(column_or_1d(time), ensure_2d=False, dtype=np.float64, input_name="time")
+    times = _times(column_or_1d(time), "time")
     check_consistent_length(events, times)
     found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
     found["event"], found["time"] = events.astype(bool), times
@@ -111,8 +111,17 @@ def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
     names = outcome_fields(y)
     if names is None:
         raise _not_outcomes()
-    times = check_array(y[names[1]], ensure_2d=False, dtype=np.float64, input_name="y")
-    return y[names[0]].astype(bool), times
+    return y[names[0]].astype(bool), _times(y[names[1]], "y")
+
+
+def _times(values: Any, name: str) -> np.ndarray:
+    times: np.ndarray = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    for at in np.flatnonzero(times < 0)[:1]:
+        raise ValueError(
+            f"{name} holds {times[at]:g} for bag {at}: a time is counted from the start of the "
+            "observation, and is not negative."
+        )
+    return times
 
 
 def _not_outcomes() -> ValueError:
