@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -311,6 +312,11 @@ def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
 
 def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     """The data set of the arrays of :func:`arrays_of`; unknown keys are ignored."""
+    for key, values in arrays.items():
+        if values.dtype.kind == "U" and values.nbytes:
+            letters = values.astype(values.dtype.newbyteorder("=")).reshape(-1).view(np.uint32)
+            if letters.max() > sys.maxunicode:
+                raise ContentError(f"{key!r} holds no text; fetch or save the file again.")
     texts = None
     if "instances" in arrays:
         instances: Any = arrays["instances"]
