@@ -24,6 +24,7 @@ from sklearn.utils import Bunch
 from .._bags import Bags
 from .._bags.annotations import NO_ANNOTATIONS
 from .._bags.blocks import BLOCK_BYTES, Block, PassSource, stacked
+from .._bags.canonical import unlike
 from .._bags.names import canonical_ids
 from .._bags.remote import refusal
 from .._bags.rows_on_disk import LazyRows
@@ -438,6 +439,10 @@ class PartitionedRows:
         """Not supported, because the instances are not in this process."""
         raise TypeError(refusal("merge"))
 
+    def of_rows(self, rows: np.ndarray, offsets: np.ndarray) -> NoReturn:
+        """Not supported, because the instances are not in this process."""
+        raise TypeError(refusal("A choice of instances"))
+
     def __getitem__(self, key: Any) -> NoReturn:
         raise TypeError(refusal("This"))
 
@@ -752,6 +757,10 @@ class DistributedBags(Bags):
         picked: Any = self._take_range(position, position + 1)
         return picked.compute().instances
 
+    def with_instance_data(self, **arrays: Any) -> NoReturn:
+        """Not supported, because the instances are not in this process."""
+        raise TypeError(refusal("with_instance_data"))
+
     def __iter__(self) -> NoReturn:
         raise TypeError(refusal("A loop over bags"))
 
@@ -924,6 +933,12 @@ def _check_alike(files: Sequence[str], heads: Sequence[dict[str, Any]]) -> None:
                     f"{file}: {name} is {head[name]} but {heads[0][name]} in {files[0]}; save the "
                     "files in one form, or pass dtype= and as_sparse=."
                 )
+        names, first = (each["feature_names"] for each in (head, heads[0]))
+        if names is not None and first is not None and list(names) != list(first):
+            raise BagFileError(
+                f"{file} has {unlike(list(names), list(first))} {files[0]}: save the files with "
+                "the same features."
+            )
 
 
 def _labels_alike(

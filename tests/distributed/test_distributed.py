@@ -282,6 +282,11 @@ def test_bags_of_files(client, data, tmp_path, form):
     save_bags(tmp_path / "narrow.npz", bags[:, :3], y)
     with pytest.raises(ValueError, match=r"narrow.npz: n_features is 3 but 6"):
         scan_bags([*paths, tmp_path / "narrow.npz"])
+    turned = [tmp_path / "first.npz", tmp_path / "turned.npz"]
+    for path, names in zip(turned, ("abcdef", "bacdef"), strict=True):
+        save_bags(path, bags.with_instances(bags.instances, feature_names=list(names)), y)
+    with pytest.raises(ValueError, match=r"turned.npz has its columns in another order \('b' for"):
+        scan_bags(turned)
     with pytest.raises(FileNotFoundError, match="no such file"):
         scan_bags(tmp_path / "nothing.npz")
 

@@ -19,7 +19,7 @@ from joblib import delayed
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.annotations import bag_columns
+from ..._bags.annotations import PATCH_SIZE, bag_columns
 from ..._bags.canonical import check_choice
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
@@ -363,10 +363,15 @@ def _id_text(value: Any) -> str:
 
 
 class ArrayHeader(NamedTuple):
-    """Shape and type of an array, which are read before its values."""
+    """Shape and type of an array, which are read before its values.
+
+    ``patch_size`` is the side of the patches in the unit of their coordinates, which TRIDENT keeps
+    with them.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype
+    patch_size: float = np.nan
 
 
 def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader | None:
@@ -386,7 +391,8 @@ def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader
                 raise ContentError(f"no array {name!r} among {quoted_names(names or ()) or 'none'}")
             if out is not None:
                 out[...] = np.asarray(found).reshape(out.shape)
-            return ArrayHeader(found.shape, found.dtype)
+            size = np.ravel(getattr(found, "attrs", {}).get(PATCH_SIZE, np.nan))
+            return ArrayHeader(found.shape, found.dtype, float(size[0]))
     except (ImportError, MemoryError):
         raise
     except Exception as error:
@@ -559,7 +565,8 @@ def load_bag_folder(
         Name of the array of the instances in files with named arrays.
     coords : str, default="coords"
         Name of the array of the positions of the instances, which becomes
-        ``data.instance_data["coords"]`` if it exists; None ignores positions.
+        ``data.instance_data["coords"]`` if it exists; None ignores positions. Its attribute
+        ``patch_size_level0``, which TRIDENT writes, becomes an array of ``instance_data`` too.
     dtype : {float16, float32, float64}, default=None
         Type of the instances. None keeps float16, float32 and float64, the widest if files differ;
         integers of up to two bytes become float32 and others float64.
@@ -745,6 +752,7 @@ class FoundBag:
     name: str
     row: BagRow
     size: int = 0
+    patch_size: float = np.nan
     parts: dict[str, _Part] = field(default_factory=dict)
     label: Any = None
 
@@ -768,6 +776,7 @@ def _found_bag(name: str, files: dict[str, list[ArrayInFile]], row: BagRow) -> F
             bag.label = label.item()
         elif part == "features" or bag.size:
             bag.size, width = _size_and_width(part, header, bag.size)
+            bag.patch_size = header.patch_size if part == "coords" else bag.patch_size
             bag.parts[part] = _Part(place, header.dtype, width)
     return bag
 
@@ -872,7 +881,10 @@ def _filled(
 
     _, problems = for_each_bag(fill, [*places], "bags", n_jobs, verbose)
     check_readable(path, problems, bags)
-    data = {"coords": arrays["coords"]} if "coords" in arrays else None
+    data = {"coords": arrays["coords"]} if "coords" in arrays else {}
+    sizes = np.array([bag.patch_size for bag in bags])
+    if not np.isnan(sizes).all():
+        data[PATCH_SIZE] = np.repeat(sizes, np.diff(offsets))
     with file_name_in_errors(path):
         record = BagRecord(make_bags_of(Bags, arrays["features"], offsets, instance_data=data))
     if "instance_labels" in arrays:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._bags.arrow import need_module
 from ..._bags.canonical import frame_column, number_advice
+from ..._bags.columns import warn_of_constants, without_index
 from ..._bags.constructors import bags_of_texts
 from .._errors import ContentError
 from .record import BagRecord, column_of, group_rows, make_bags_of
@@ -120,6 +121,7 @@ def read_table(
     parts = {part: frame[name] for part, name in names.items() if name in columns}
     of_bags = [name for name in columns if name.startswith(_OF_BAGS) or name in of_bags]
     features = [name for name in columns if name not in {*names.values(), *of_bags}]
+    features = without_index(features, frame.__getitem__)
     if not features:
         raise ContentError(
             f"there is no feature column apart from {quoted_names(columns)}; check the delimiter "
@@ -166,6 +168,7 @@ def read_table(
     if is_text:
         rows = record.bags.instances[:, 0].astype(np.intp)
         record.bags = bags_of_texts(record.bags, [documents[row] for row in rows])
+    warn_of_constants(record.bags)
     return record
 
 
