@@ -195,6 +195,20 @@ def test_names_that_hardly_match_have_a_likely_cause(tmp_path):
         load_bag_folder(folder, table.iloc[[0, 2]], missing="drop")
 
 
+def test_a_label_that_is_a_file_of_its_own(tmp_path):
+    for folder in ("features", "labels"):
+        (tmp_path / folder).mkdir()
+    for at, name in enumerate("abc"):
+        np.save(tmp_path / f"features/{name}.npy", np.ones((2, 2)))
+        np.save(tmp_path / f"labels/{name}.npy", np.array([at]))
+    (tmp_path / "labels/b.npy").unlink()
+    with pytest.raises(BagFileError, match="1 of 3 bags cannot be read"):
+        load_bag_folder(tmp_path)
+    with pytest.warns(UserWarning, match=r"1 \(b\): there is no file of its label"):
+        data = load_bag_folder(tmp_path, missing="drop")
+    assert (data.bag_names.tolist(), data.target.tolist()) == (["a", "c"], [0, 2])
+
+
 def test_faults_stay_errors(tmp_path):
     folder = slides(tmp_path / "f", "s1", "s2")
     (folder / "s2.npy").write_bytes(b"no array")
