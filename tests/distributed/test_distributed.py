@@ -14,6 +14,7 @@ from collections import Counter
 from contextlib import contextmanager
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
@@ -288,6 +289,32 @@ def test_bags_of_files(client, data, tmp_path, form):
         scan_bags(turned)
     with pytest.raises(FileNotFoundError, match="no such file"):
         scan_bags(tmp_path / "nothing.npz")
+
+
+def test_labels_of_files_are_as_written(client, data, tmp_path):
+    bags, _ = data
+    labels = {"x": ["b", "c"], "y": ["a", "b"], "z": [None, np.nan], "n": [0, 1]}
+    for name, y in labels.items():
+        save_bags(tmp_path / f"{name}.npz", bags[:2], y)
+    found = scan_bags([tmp_path / f"{name}.npz" for name in "xyz"])
+    assert [None if y != y else y for y in found.target] == ["b", "c", "a", "b", None, None]
+    assert found.classes.tolist() == ["a", "b", "c"]
+    declared = scan_bags([tmp_path / f"{name}.npz" for name in "xy"], classes=["c", "b", "a"])
+    assert declared.classes.tolist() == ["c", "b", "a"]
+    assert declared.target.tolist() == ["b", "c", "a", "b"]
+    with pytest.raises(ValueError, match=r"x.npz: labels are texts but numbers in .*n.npz"):
+        scan_bags([tmp_path / f"{name}.npz" for name in "xn"])
+
+
+def test_what_a_folder_lacks_is_left_out(client, tmp_path):
+    for name in "abc":
+        np.save(tmp_path / f"{name}.npy", np.full((2, 2), ord(name)))
+    table = pd.DataFrame({"bag": ["c", "z", "b"], "label": ["no", "yes", None]})
+    with pytest.warns(UserWarning, match="3 of 4 bags are left out"):
+        found = scan_bag_folder(tmp_path, table, missing="drop", classes=["no", "yes"])
+    assert [*found.dropped] == ["z", "b", "a"]
+    assert (found.target.tolist(), found.classes.tolist()) == (["no"], ["no", "yes"])
+    assert found.data.compute().instances.tolist() == [[99, 99]] * 2
 
 
 def test_bags_of_a_folder_with_one_file_per_bag(client, data, tmp_path):

@@ -38,7 +38,7 @@ from .text import MISSING, quoted_names
 
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"
-_PRODUCTIVE = "productive"
+_PRODUCTIVE, _FALSE = "productive", ["F", "f", "False", "false", "FALSE"]
 _VALID = "[ACDEFGHIKLMNPQRSTVWY]+"
 # Whole numbers below are exact in double precision.
 _MOST_COPIES = 2**53
@@ -287,7 +287,7 @@ def _read(pandas: Any, file: Path, needed: list[str], optional: list[str]) -> _R
             index_col=False,
             dtype=str,
             keep_default_na=False,
-            na_values=sorted(MISSING),
+            na_values=dict.fromkeys((_SEQUENCE, *_GENES), sorted(MISSING)),
             quoting=csv.QUOTE_NONE,
             skip_blank_lines=False,
             encoding="utf-8-sig",
@@ -297,7 +297,7 @@ def _read(pandas: Any, file: Path, needed: list[str], optional: list[str]) -> _R
             for block in blocks:
                 valid = block[_SEQUENCE].fillna("").str.fullmatch(_VALID).to_numpy(dtype=bool)
                 if _PRODUCTIVE in block:
-                    valid &= ~block[_PRODUCTIVE].str.lower().isin(["f", "false"]).to_numpy(bool)
+                    valid = valid & ~block[_PRODUCTIVE].isin(_FALSE).to_numpy()
                 if optional:
                     copies = pandas.to_numeric(block[_COUNT], errors="coerce")
                     whole = (copies > 0) & (copies < _MOST_COPIES) & (copies % 1 == 0)

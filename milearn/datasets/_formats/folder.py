@@ -700,6 +700,10 @@ def read_headers(
     files, splits = find_bags(path, *arrays)
     table = splits if table is None else table
     rows, problems, dropped = rows_of_bags(table, [*files], columns, path, missing, classes)
+    for name in [*rows] if missing == "drop" else []:
+        if not all(place.path.is_file() for place in files[name].get("label", ())):
+            dropped[name] = "there is no file of its label"
+            del rows[name]
 
     def header(name: str) -> FoundBag:
         return _found_bag(name, files[name], rows[name])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -214,7 +215,7 @@ Place = Callable[[int], str]
 def column_of(cells: Sequence[Any], place: Place) -> np.ndarray:
     """A column of bag_data: whole numbers, numbers, in which gaps are NaN, or texts."""
     known = np.array([not is_gap(cell) for cell in cells], dtype=bool)
-    some = [cell for cell, is_known in zip(cells, known, strict=True) if is_known]
+    some = [*compress(cells, known)]
     numbers = _numbers(some, np.flatnonzero(known), place)
     if numbers is not None and some and not any(isinstance(cell, str) for cell in some):
         return _with_gaps(numbers, known)
@@ -235,8 +236,7 @@ def as_labels(
     """
     place = place or (lambda at: f"label {at + 1}")
     known = np.array([not is_gap(label) for label in labels], dtype=bool)
-    rows = np.flatnonzero(known)
-    some = [label for label, is_known in zip(labels, known, strict=True) if is_known]
+    rows, some = np.flatnonzero(known), [*compress(labels, known)]
     values: Any = None
     if classes is None or classes.dtype.kind != "U":
         remedy = ", or declare all labels as texts by classes=" if classes is None else ""
@@ -270,12 +270,13 @@ def _numbers(
     """The cells as numbers, None for texts, or an error if all but one word are numbers."""
     numbers = as_numbers(cells)
     if numbers is None:
-        words = [at for at, cell in enumerate(cells) if as_numbers([cell]) is None]
-        if len({str(cells[at]) for at in words}) == 1 and len(words) < len(cells):
-            at = words[0]
+        texts = [str(cell) for cell in cells]
+        distinct = dict.fromkeys(texts)
+        words = [text for text in distinct if as_numbers([text]) is None]
+        if len(words) == 1 < len(distinct):
             raise ContentError(
-                f"{place(rows[at])}: {cells[at]!r} is the only word in a column of numbers; "
-                f"correct it, or leave the cell empty if the value is missing{remedy}."
+                f"{place(rows[texts.index(words[0])])}: {words[0]!r} is the only word in a column "
+                f"of numbers; correct it, or leave the cell empty if the value is missing{remedy}."
             )
     return numbers
 
@@ -311,6 +312,11 @@ def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
 
 def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     """The data set of the arrays of :func:`arrays_of`; unknown keys are ignored."""
+    for key, values in arrays.items():
+        if values.dtype.kind == "U" and values.nbytes:
+            letters = values.astype(values.dtype.newbyteorder("=")).reshape(-1).view(np.uint32)
+            if letters.max() > sys.maxunicode:
+                raise ContentError(f"{key!r} holds no text; fetch or save the file again.")
     texts = None
     if "instances" in arrays:
         instances: Any = arrays["instances"]

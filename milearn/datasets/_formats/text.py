@@ -26,7 +26,7 @@ def is_gap(cell: Any) -> bool:
     :func:`milearn.datasets._formats.table.read_frame` has replaced the words of :data:`MISSING`; in
     a frame of pandas the user has decided what they mean.
     """
-    return is_missing(cell) or str(cell).strip() in ("", "?")
+    return is_missing(cell) or (isinstance(cell, str) and cell.strip() in ("", "?"))
 
 
 def number_text(value: Any) -> str:
