@@ -114,7 +114,7 @@ def check_indices(columns: Any, bag_names: np.ndarray | None) -> None:
 
 def _plain(name: Any) -> str:
     """A name as text, without the zeros that a column of numbers loses."""
-    text = str(name)
+    text = f"{name:.0f}" if isinstance(name, float) and name.is_integer() else str(name)
     return text.lstrip("0") or "0" if text.isdecimal() else text
 
 

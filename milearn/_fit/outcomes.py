@@ -80,7 +80,7 @@ class _Outcomes(np.ndarray):
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)
         if self.index is not None and isinstance(found, _Outcomes) and found.dtype == self.dtype:
-            found.index = self.index[key]
+            found.index = self.index[np.arange(len(self.index))[key]]
         return found
 
 
