@@ -62,7 +62,8 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     check_consistent_length(events, times)
     found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
     found["event"], found["time"] = events.astype(bool), times
-    index, other = (getattr(each, "index", None) for each in (event, time))
+    index: Any = getattr(event, "index", None)
+    other: Any = getattr(time, "index", None)
     if not (hasattr(index, "equals") and hasattr(other, "equals")):
         return found
     if not index.equals(other):

@@ -1,4 +1,4 @@
-"""Bags know their names: a series in the order of another table is an error, never a guess."""
+"""Bags know their names: a series in the order of another table is an error."""
 
 from __future__ import annotations
 
