@@ -936,19 +936,21 @@ default=None
             raise ValueError(
                 f"The parts have {widths} features: every part must have the same features."
             )
-        names = [None if p.feature_names is None else p.feature_names.tolist() for p in parts]
-        known = [at for at, each in enumerate(names) if each is not None]
-        for at in known[1:]:
-            if names[at] != names[known[0]]:
+        named = {
+            at: [*p.feature_names] for at, p in enumerate(parts) if p.feature_names is not None
+        }
+        first = next(iter(named), 0)
+        for at, names in named.items():
+            if names != named[first]:
                 raise ValueError(
-                    f"Part {at} has {unlike(names[at], names[known[0]])} part {known[0]}: pass "
-                    f"part[:, names] with the columns of part {known[0]}."
+                    f"Part {at} has {unlike(names, named[first])} part {first}: pass "
+                    f"part[:, names] with the columns of part {first}."
                 )
         matrix = stack_matrices([part.instances for part in parts])
         return parts[0]._changed(
             instances=canonical_csr(matrix) if sparse.issparse(matrix) else matrix,
             offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
-            feature_names=parts[0].feature_names if len(known) == len(parts) else None,
+            feature_names=parts[0].feature_names if len(named) == len(parts) else None,
             **joined(parts),
         )
 

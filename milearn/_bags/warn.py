@@ -6,6 +6,7 @@ import contextlib
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import joblib
 import sklearn
@@ -19,11 +20,16 @@ _INSIDE = tuple(
 ) + (contextlib.__file__,)
 
 
+def is_inside(frame: Any) -> bool:
+    """Whether a frame belongs to scikit-learn, joblib or this package."""
+    return frame.f_code.co_filename.startswith(_INSIDE)
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the innermost frame that belongs to neither scikit-learn, joblib nor this package."""
     level = 2
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
+    while frame.f_back is not None and is_inside(frame):
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)

@@ -36,7 +36,7 @@ from .._bags.columns import bag_ids_in, frame_without_index
 from .._bags.names import bag_text, check_index
 from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
-from .warn import warn_user
+from .warn import is_inside, warn_user
 
 _FLOATS = (np.float64, np.float32)
 # For estimators that read the instances in blocks, where float16 is converted.
@@ -294,6 +294,8 @@ def validate_bags(
         return Bags.singletons(matrix, feature_names=frame_names(X))
     if bags.is_remote:
         check_takes_remote(estimator)
+    if bags.names is not None:
+        _check_callers()
     name = "this function" if estimator is None else type(estimator).__name__
     n_bags, n_features = bags.shape
     if n_bags < min_bags:
@@ -331,9 +333,41 @@ def validate_bags(
 def check_order(bags: Any, **values: Any) -> None:
     """Refuse a Series whose index names the bags in another order, see :func:`check_index`."""
     for what, given in values.items():
-        doubt = check_index(given, bags.names, what)
+        try:
+            doubt = check_index(given, bags.names, what)
+        except ValueError:
+            if _check_callers():  # first, as their message is about all bags and not a part of them
+                continue
+            raise
         if doubt is not None:
             warn_user(doubt, UserWarning)
+
+
+def _check_callers() -> bool:
+    """Check the labels that scikit-learn encodes, divides or uses itself.
+
+    The frames of scikit-learn below the line of the user hold the bags and labels that were passed.
+    The result is whether it exchanges labels, and the index of a Series with them.
+    """
+    frame: Any = sys._getframe(1)
+    frames = []
+    while frame is not None and is_inside(frame):
+        if _is_scikit_learn(frame):
+            frames.append(frame)
+        frame = frame.f_back
+    for frame in reversed(frames):
+        if frame.f_code.co_name == "_permutation_test_score":
+            return True
+        given = dict(frame.f_locals)
+        if "args" in given:  # of a decorator
+            given = dict(zip(("X", "y"), given["args"], strict=False)) | given.get("kwargs", {})
+        X = given.get("X")
+        if isinstance(X, Bags):
+            for what in ("y", "sample_weight", "groups"):
+                doubt = check_index(given.get(what), X.names, what)
+                if doubt is not None:
+                    warn_user(doubt, UserWarning)
+    return False
 
 
 def in_order(method: Callable) -> Callable:

@@ -6,7 +6,8 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from .._bags.warn import warn_user
+from .._bags.warn import is_inside as is_inside
+from .._bags.warn import warn_user as warn_user
 
 
 def warn_of_limit(estimator: Any, n_limited: int, n: int, what: str = "problem(s)") -> None:

@@ -14,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags import Bags
 from .._bags.canonical import column_key
-from .._fit.validation import single_scorer, validate_bags
+from .._fit.validation import check_order, single_scorer, validate_bags
 from ..model_selection import Ranks
 from ..model_selection._splitters import check_count
 from ._scores import COLORS, LINE, Display, _last_step, class_column, default_column, label_text
@@ -152,6 +152,8 @@ class BagScoresDisplay(Display):
                 f"response_method={response_method!r} is unknown: use 'auto', 'decision_function' "
                 "or 'predict_proba'."
             )
+        if isinstance(X, Bags):
+            check_order(X, y=y)
         order = ["decision_function", "predict_proba"]
         tuned = getattr(estimator, "best_threshold_", None)
         if tuned is not None:
@@ -463,6 +465,7 @@ def permutation_importance(
     n_repeats = check_count("n_repeats", n_repeats, 1)
     # Values that are missing are the matter of the estimator, which may impute them.
     bags = validate_bags(None, X, ensure_all_finite="allow-nan")
+    check_order(bags, y=y)
     labels = np.asarray(y)
     if labels.ndim == 0 or len(labels) != len(bags):
         raise ValueError(

@@ -560,7 +560,10 @@ def check_bag_names(estimator: Any, problem: Problem) -> None:
     blocks[5] = np.full_like(blocks[5], np.inf)
     bad = Bags.from_list(dict(zip(ids, blocks, strict=True)))
     fitted = fitted_on(estimator, named, y)
-    for method, call in (("fit", partial(fit, fresh(estimator), y=y)), *methods_of(fitted)):
+    calls: dict[str, Callable] = dict(methods_of(fitted)) | {
+        "fit": partial(fit, fresh(estimator), y=y)
+    }
+    for method, call in calls.items():
         refuses(partial(call, bad), ValueError, "^Bag 'S05' contains inf", f"{method} of infinity")
     if hasattr(fitted, "transform") and isinstance(found := fitted.transform(named), Bags):
         kept = None if found.names is None else found.names.tolist()

@@ -692,3 +692,31 @@ def test_workers_whose_memory_stays_full_are_an_error(small_worker, monkeypatch)
     there = DistributedBags.from_bags(Bags.singletons(np.zeros((20, 2))), client=small_worker)
     with pytest.raises(RuntimeError, match=r"paused all workers.*memory_limit is 3\.81 MB"):
         there.compute()
+
+
+# -- names and choices of instances ---------------------------------------------------------------
+
+
+def test_names_of_bags_decide_their_order(client, data):
+    pandas = pytest.importorskip("pandas")
+    bags, y = data
+    ids = [f"p{number:03}" for number in np.random.default_rng(0).permutation(len(bags))]
+    named = Bags(bags.instances, bags.offsets, names=ids)
+    there = DistributedBags.from_bags(named, partition_bytes=bags.nbytes // 3)
+    assert there.names.tolist() == there.compute().names.tolist() == ids
+    assert there[[3, 1]].names.tolist() == [ids[3], ids[1]]
+    labels = pandas.Series(y, index=ids)
+    model = MISVC(kernel="linear")
+    fitted = model.fit(there, labels)
+    np.testing.assert_allclose(fitted.coef_, MISVC(kernel="linear").fit(named, y).coef_, rtol=1e-3,
+                               atol=1e-4)  # fmt: skip
+    with pytest.raises(ValueError, match=r"pass y\.loc\[X\.names\]"):
+        model.fit(there, labels.sort_index())
+    for choose in (
+        lambda: there.select_instances(np.ones(there.n_instances, dtype=bool)),
+        lambda: there.sample_instances(2),
+        lambda: there.with_instance_data(score=np.ones(there.n_instances)),
+    ):
+        with pytest.raises(TypeError, match=r"needs all instances in one process.*compute"):
+            choose()
+    assert there.compute().sample_instances(1).sizes.max() == 1
