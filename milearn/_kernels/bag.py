@@ -41,7 +41,7 @@ from .._bags.segments import (
 )
 from .._bags.threads import Parallel
 from .memory import block_bytes as cached_bytes
-from .pairs import block_shape, own_sums, pair_reductions, side_of, squares
+from .pairs import block_shape, own_sums, side_of, squares
 
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
@@ -55,45 +55,6 @@ _NEGLIGIBLE = 1e-14
 _ALONE = np.zeros(1, dtype=np.intp)
 
 Kernel = Callable[[Any, Any], np.ndarray]
-
-
-def pair_sums(
-    left: Any,
-    left_offsets: np.ndarray,
-    right: Any = None,
-    right_offsets: np.ndarray | None = None,
-    *,
-    kernel: Kernel,
-    n_jobs: int | None = None,
-) -> np.ndarray:
-    """s(A, B) for every bag A on the left and B on the right; both are equal without ``right``.
-
-    Parameters
-    ----------
-    left, right : ndarray or CSR
-    left_offsets, right_offsets : ndarray
-    kernel : callable
-    n_jobs : int, default=None
-        Number of threads that share the bags on the left.
-
-    Returns
-    -------
-    ndarray of shape (n_left_bags, n_right_bags)
-    """
-    columns, offsets = (left, left_offsets) if right_offsets is None else (right, right_offsets)
-    return pair_reductions(
-        lambda of, to: kernel(left[of], columns[to]),
-        left_offsets,
-        offsets,
-        symmetric=right_offsets is None,
-        similarity=np.asarray,
-        n_jobs=n_jobs,
-    ).sums
-
-
-def self_sums(instances: Any, offsets: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """s(B, B) of each bag, shape (n_bags,)."""
-    return own_sums(lambda of, to: kernel(instances[of], instances[to]), offsets, np.asarray)
 
 
 def bag_scales(
@@ -111,7 +72,8 @@ def bag_scales(
         return np.ones(n_bags)
     if name == "mean_set":
         return 1.0 / np.diff(offsets)
-    return normalising_scales(self_sums(instances, offsets, kernel), what)
+    own = own_sums(lambda of, to: kernel(instances[of], instances[to]), offsets, np.asarray)
+    return normalising_scales(own, what)
 
 
 def normalising_scales(own: np.ndarray, what: str = "Bag") -> np.ndarray:

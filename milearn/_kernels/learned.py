@@ -40,6 +40,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from .._bags.canonical import check_choice
+from .._bags.segments import segment_mean
 from .bag import (
     bag_vectors,
     cosines,
@@ -258,7 +259,7 @@ class LearnedBagKernels:
                 bags.offsets,
                 self.columns.offsets,
                 symmetric=symmetric,
-                means="means" in needs,
+                pool=segment_mean if "means" in needs else None,
                 nearest="nearest" in needs,
                 similarity=partial(gaussians, self.scale) if "sums" in needs else None,
                 n_jobs=self.n_jobs,

@@ -22,7 +22,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import gen_batches
 
-from .._bags.segments import bag_ranges, segment_mean
+from .._bags.segments import bag_ranges
 from .._bags.threads import Parallel
 from .._version import refuse_old
 from .memory import block_bytes, require_memory
@@ -289,8 +289,8 @@ def _over_rows(ufunc: Any, values: np.ndarray, starts: np.ndarray, dtype: Any) -
 class PairReductions:
     """Result of :func:`pair_reductions`; fields that were not requested are None."""
 
-    # Of shape (n_left_bags, n_right_bags). Mean over the instances of the left bag of the smallest
-    # value with the right one, and the same from the instances of the right bag to the left one.
+    # Of shape (n_left_bags, n_right_bags). The smallest values of the instances of the left bag
+    # with the right one, pooled over the bag, and the same from the right bag to the left one.
     to_columns: Any = None
     to_rows: Any = None
     # Of shape (n_left_bags, n_right_instances). Value of each instance on the right with the
@@ -306,10 +306,10 @@ def pair_reductions(
     right: np.ndarray,
     *,
     symmetric: bool,
-    means: bool = False,
+    pool: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     nearest: bool = False,
     similarity: Callable[[np.ndarray], np.ndarray] | None = None,
-    root: bool = False,
+    both: bool = True,
     n_jobs: int | None = None,
 ) -> PairReductions:
     """One pass over the pairs of instances.
@@ -322,12 +322,16 @@ def pair_reductions(
         Offsets of the bags.
     symmetric : bool
         Whether both sides are the same bags.
-    means, nearest : bool
-        Whether ``to_columns`` and ``to_rows``, and ``nearest``, are computed.
+    pool : callable, default=None
+        ``pool(values, offsets)`` of the smallest values of the instances of each bag, such as
+        ``segment_mean``; if None, ``to_columns`` and ``to_rows`` are not computed.
+    nearest : bool
+        Whether ``nearest`` is computed.
     similarity : callable, default=None
         Similarities of a block of values, which it may change; if None, ``sums`` are not computed.
-    root : bool, default=False
-        Whether ``to_columns`` and ``to_rows`` are means of square roots.
+    both : bool, default=True
+        Whether ``to_rows`` is computed too. If both sides are the same bags and it is not,
+        ``to_columns`` must be symmetric.
     n_jobs : int, default=None
 
     Returns
@@ -336,25 +340,24 @@ def pair_reductions(
     """
     shape = len(left) - 1, len(right) - 1
     found = PairReductions(
-        np.empty(shape) if means else None,
-        np.empty(shape) if means else None,
+        np.empty(shape) if pool else None,
+        np.empty(shape) if pool and both else None,
         np.empty((shape[0], int(right[-1]))) if nearest else None,
         np.empty(shape) if similarity is not None else None,
     )
-    needs = Needs(means or (nearest and symmetric), means or nearest, similarity)
+    needs = Needs(
+        bool(pool) or (nearest and symmetric), found.to_rows is not None or nearest, similarity
+    )
 
     def keep(group: tuple[int, int], other: tuple[int, int]) -> None:
         block = PairBlock.of(values_of, (left, right), group, other, needs)
         rows, columns = slice(*group), slice(*other)
         if found.sums is not None:
             found.sums[rows, columns] = block.sums
-        if means:
-            to_columns, to_rows = block.to_columns, block.to_rows
-            if root:
-                to_columns, to_rows = np.sqrt(to_columns), np.sqrt(to_rows)
-            sums = np.add.reduceat(to_rows, block.column_offsets[:-1], axis=1)
-            found.to_rows[rows, columns] = sums / np.diff(block.column_offsets)
-            found.to_columns[rows, columns] = segment_mean(to_columns, block.row_offsets)
+        if pool:
+            found.to_columns[rows, columns] = pool(block.to_columns, block.row_offsets)
+        if pool and both:
+            found.to_rows[rows, columns] = pool(block.to_rows.T, block.column_offsets).T
         if found.nearest is not None:
             found.nearest[rows, slice(*right[list(other)])] = block.to_rows
             if symmetric:
@@ -364,8 +367,8 @@ def pair_reductions(
     if symmetric:
         if found.sums is not None:
             copy_upper(found.sums, found.sums)
-        if means:
-            copy_upper(found.to_rows, found.to_columns)
+        if pool:
+            copy_upper(found.to_rows if both else found.to_columns, found.to_columns)
             found.to_rows = found.to_columns.T
     return found
 

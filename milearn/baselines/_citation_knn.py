@@ -6,16 +6,16 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import gen_batches
 
 from .._bags import Bags
-from .._bags.distinct import drawn_bags, most_bags, rows_per_block
+from .._bags.distinct import rows_per_block
 from .._bags.remote import over_blocks
-from .._bags.rows_on_disk import in_memory
 from .._compat import Interval
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from ..metrics import bag_distances
+from ..metrics._bag_kernels import prototype_bags
 from ._base import BaselineClassifier
 
 # Number of training bags up to which "auto" stores all of them.
@@ -155,9 +155,9 @@ class CitationKNN(BaselineClassifier):
             The fitted estimator.
         """
         training = self._training(X, y, None)
-        drawn = self._drawn(training.bags)
-        whole = len(drawn) == len(training.bags)
-        bags = in_memory(training.bags if whole else training.bags[drawn])
+        bags, drawn = prototype_bags(
+            training.bags, self.n_prototypes, _AUTO_BAGS, self.random_state
+        )
         if self.n_references > len(bags):
             raise ValueError(
                 f"n_references={self.n_references} but there are {len(bags)} bags: ask for at most "
@@ -176,13 +176,6 @@ class CitationKNN(BaselineClassifier):
             }
         )
         return self
-
-    def _drawn(self, bags: Bags) -> np.ndarray:
-        """Positions of the bags that are stored."""
-        n_bags = len(bags) if self.n_prototypes is None else self.n_prototypes
-        if n_bags == "auto":
-            n_bags = most_bags(bags, _AUTO_BAGS)
-        return drawn_bags(bags, int(n_bags), check_random_state(self.random_state))
 
     def _radius(self, bags: Bags) -> np.ndarray:
         if self.n_citers == 0:

@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 
 from .._bags import Bags
+from .._bags.canonical import check_choice
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_max, segment_mean
 from .._bags.threads import inner_matrices
@@ -171,8 +172,7 @@ class SingleInstance(BagEstimator):
                 f"estimator={inner!r} is neither a classifier nor a regressor: pass an instance "
                 "of one, such as SVC()."
             )
-        if self.pooling not in ("max", "mean"):
-            raise ValueError(f"pooling={self.pooling!r} is unknown: use 'max' or 'mean'.")
+        check_choice("pooling", self.pooling, ("max", "mean"))
         self._check_threshold()
         if kind == "regressor" and self.pos_label is not None:
             raise ValueError(

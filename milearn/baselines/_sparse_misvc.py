@@ -27,7 +27,6 @@ from .._solvers.svm.sparse_mi import (
     solve_transductive,
     sparse_patterns,
 )
-from ..base import class_scores
 from ._base import BaselineClassifier
 
 _SOLVER_TOL = 1e-8
@@ -287,8 +286,7 @@ class SparseMISVC(BaselineClassifier):
             scores += kernel_scores(
                 self._kernel, bags.instances, self.support_vectors_, self.dual_coef_
             )
-        columns = [self._positive_sign * column for column in scores.T]
-        return class_scores(columns, self._positive_sign)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
 def _labels(

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.distinct import PointBags, drawn_bags, drawn_points, most_bags
-from .._bags.rows_on_disk import in_memory
+from .._bags.distinct import PointBags, drawn_points
 from .._compat import StrOptions
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
@@ -18,7 +17,7 @@ from .._fit.warn import warn_of_limit
 from .._kernels.instance import resolve_gamma
 from .._solvers.baselines.diverse_density import CONCEPT_OPTIONS, concept_distances, learn_concepts
 from ..metrics import bag_distances
-from ..metrics._bag_kernels import largest_similarities
+from ..metrics._bag_kernels import largest_similarities, prototype_bags
 from ._base import BagEmbedding
 
 # Number of training bags up to which "auto" uses all of them.
@@ -144,13 +143,9 @@ class BagDissimilarity(BagEmbedding):
         options: dict[str, Any] = {"metric": self.metric}
         if self.metric == "mind":
             options |= {"directed": self.directed, "squared": self.squared}
-        n_bags = len(bags) if self.n_prototypes is None else self.n_prototypes
-        if n_bags == "auto":
-            n_bags = most_bags(bags, _AUTO_BAGS)
-        drawn = drawn_bags(bags, int(n_bags), check_random_state(self.random_state))
-        kept = bags if len(drawn) == len(bags) else bags[drawn]
+        kept, drawn = prototype_bags(bags, self.n_prototypes, _AUTO_BAGS, self.random_state)
         fitted |= {
-            "bags_": in_memory(kept),
+            "bags_": kept,
             "prototype_positions_": drawn,
             "_options": options,
             "_n_features_out": len(drawn),

@@ -13,10 +13,9 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags import Bags
-from .._bags.canonical import column_key
+from .._bags.canonical import check_choice, check_positive, column_key
 from .._fit.validation import check_order, single_scorer, validate_bags
 from ..model_selection import Ranks
-from ..model_selection._splitters import check_count
 from ._scores import COLORS, LINE, Display, _last_step, class_column, default_column, label_text
 
 
@@ -147,14 +146,10 @@ class BagScoresDisplay(Display):
         ValueError
             For an unknown ``response_method``, or three or more classes without ``class_label``.
         """
-        if response_method not in ("auto", "decision_function", "predict_proba"):
-            raise ValueError(
-                f"response_method={response_method!r} is unknown: use 'auto', 'decision_function' "
-                "or 'predict_proba'."
-            )
         if isinstance(X, Bags):
             check_order(X, y=y)
         order = ["decision_function", "predict_proba"]
+        check_choice("response_method", response_method, ["auto", *order])
         tuned = getattr(estimator, "best_threshold_", None)
         if tuned is not None:
             # scikit-learn's order for "auto" in the tuning of thresholds.
@@ -462,7 +457,7 @@ def permutation_importance(
     >>> found.importances.shape, found.feature_names.tolist()
     ((2, 5), ['first', 'last'])
     """
-    n_repeats = check_count("n_repeats", n_repeats, 1)
+    check_positive(n_repeats=n_repeats)
     # Values that are missing are the matter of the estimator, which may impute them.
     bags = validate_bags(None, X, ensure_all_finite="allow-nan")
     check_order(bags, y=y)

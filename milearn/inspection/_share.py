@@ -14,6 +14,7 @@ from sklearn.utils import check_consistent_length, gen_batches
 
 from .._bags import Bags
 from .._bags.arrow import need_module
+from .._bags.canonical import check_choice
 from .._bags.segments import without_rounding
 from .._fit.validation import validate_labels
 from ._scores import (
@@ -227,8 +228,7 @@ class ShareDisplay(Display):
         ShareDisplay
             This display.
         """
-        if kind not in ("shares", "bags", "instances"):
-            raise ValueError(f"kind={kind!r} is unknown: use 'shares', 'bags' or 'instances'.")
+        check_choice("kind", kind, ("shares", "bags", "instances"))
         self._open(ax)
         getattr(self, f"_plot_{kind}")()
         if kind != "shares":

@@ -11,12 +11,14 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.canonical import check_choice, check_positive
-from .._bags.distinct import rows_per_block
+from .._bags.distinct import drawn_bags, most_bags, rows_per_block
+from .._bags.rows_on_disk import in_memory
 from .._bags.segments import (
     bag_ranges,
     offsets_of,
     pooling_matrix,
     segment_max,
+    segment_mean,
     segment_min,
     segment_sum,
 )
@@ -28,18 +30,13 @@ from .._kernels.bag import (
     minmax_bytes,
     minmax_vectors,
     normalising_scales,
-    pair_sums,
 )
 from .._kernels.instance import KERNELS, instance_kernel, takes_sparse
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory
 from .._kernels.pairs import (
     BLOCKS_HELD,
-    Needs,
-    PairBlock,
     PreparedRows,
-    copy_upper,
-    each_block,
     earth_movers,
     pair_reductions,
     require_pot,
@@ -239,8 +236,14 @@ def bag_kernel(
         product = sums[0] @ sums[-1].T
         values = np.asarray(product.toarray() if sparse.issparse(product) else product)
     else:
-        arrays = [each for bags in sides for each in (bags.instances, bags.offsets)]
-        values = pair_sums(*arrays, kernel=function, n_jobs=n_jobs)
+        values = pair_reductions(
+            lambda of, to: function(left.instances[of], training.instances[to]),
+            left.offsets,
+            training.offsets,
+            symmetric=Y is None,
+            similarity=np.asarray,
+            n_jobs=n_jobs,
+        ).sums
     scale = _scales(name, left, function, values if Y is None else None)
     values *= scale[:, None]
     values *= scale if Y is None else _scales(name, training, function, None)
@@ -276,8 +279,9 @@ def _require_room(what: str, left: Bags, right: Bags, further: float, remedy: st
     )
 
 
-_HAUSDORFF = ("min", "max", "mean")
-BAG_METRICS = (*_HAUSDORFF, "mind", "emd")
+# How the distances of the instances of a bag to the nearest ones of another bag are pooled.
+_POOLS = {"min": segment_min, "max": segment_max, "mean": segment_sum, "mind": segment_mean}
+BAG_METRICS = (*_POOLS, "emd")
 
 
 def bag_distances(
@@ -411,24 +415,41 @@ def bag_distances(
         right = left if symmetric else _drawn(right, max_instances, generator)
     # The instances whose copies fit into ``working_memory``.
     at_once = rows_per_block(max(1, int(_bytes_per_instance(left))))
-    # The result is in memory twice: while it is made symmetric, or put together from blocks.
-    further = 8.0 * len(left) * len(right) + _bytes_per_instance(right) * right.n_instances
+    # The result is in memory twice: while it is made symmetric, or put together from blocks. Of
+    # other bags, there are also the distances in the other direction.
+    further = (8.0 if symmetric else 16.0) * len(left) * len(right)
+    further += _bytes_per_instance(right) * right.n_instances
     if not symmetric:
         n_copied = min(left.n_instances, max(at_once, int(left.sizes.max(initial=0))))
         further += _bytes_per_instance(left) * n_copied
     remedy = "; a clusterer can be fitted on a sample of the bags and predict the others"
     _require_room("matrix of distances between", left, right, further, remedy)
 
+    def pool(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        if metric in ("min", "max"):
+            return np.sqrt(_POOLS[metric](values, offsets))
+        return _POOLS[metric](values if squared else np.sqrt(values), offsets)
+
     def computed(part: Bags) -> np.ndarray:
         rows, columns = _sides(part, right, symmetric)
         if metric == "emd":
             return earth_movers(rows, columns, symmetric=symmetric, n_jobs=n_jobs)
-        if metric != "mind":
-            return _hausdorff(rows, columns, metric, symmetric, n_jobs)
-        options: Any = {"symmetric": symmetric, "root": not squared, "n_jobs": n_jobs}
-        values_of = partial(squares, rows, columns)
-        found = pair_reductions(values_of, rows.offsets, columns.offsets, means=True, **options)
-        return found.to_columns if directed else 0.5 * (found.to_columns + found.to_rows)
+        found = pair_reductions(
+            partial(squares, rows, columns),
+            rows.offsets,
+            columns.offsets,
+            pool=pool,
+            both=metric != "min" and (symmetric or not directed),
+            symmetric=symmetric,
+            n_jobs=n_jobs,
+        )
+        values = np.asarray(found.to_columns)
+        if metric == "max":
+            np.maximum(values, found.to_rows, out=values)
+        elif metric != "min" and not directed:
+            values += found.to_rows
+            values /= 2.0 if metric == "mind" else part.sizes[:, None] + right.sizes
+        return values
 
     if symmetric or left.n_instances <= at_once:
         return computed(left)
@@ -446,37 +467,6 @@ def both_sides(X: Any, Y: Any) -> tuple[Bags, Bags]:
             "the same features."
         )
     return left, right
-
-
-def _hausdorff(
-    rows: PreparedRows, columns: PreparedRows, metric: str, symmetric: bool, n_jobs: int | None
-) -> np.ndarray:
-    left, right = rows.offsets, columns.offsets
-    distances = np.empty((len(left) - 1, len(right) - 1))
-    needs = Needs(to_columns=True, to_rows=metric != "min")
-
-    def fill(group: tuple[int, int], other: tuple[int, int]) -> None:
-        block = PairBlock.of(partial(squares, rows, columns), (left, right), group, other, needs)
-        distances[slice(*group), slice(*other)] = _block_distances(block, metric)
-
-    each_block(left, right, fill, symmetric=symmetric, n_jobs=n_jobs)
-    if symmetric:
-        copy_upper(distances, distances)
-    return distances
-
-
-def _block_distances(block: PairBlock, metric: str) -> np.ndarray:
-    if metric == "min":
-        return np.sqrt(segment_min(block.to_columns, block.row_offsets))
-    starts = block.column_offsets[:-1]
-    if metric == "max":
-        there = segment_max(block.to_columns, block.row_offsets)
-        back = np.maximum.reduceat(block.to_rows, starts, axis=1)
-        return np.sqrt(np.maximum(there, back))
-    there = segment_sum(np.sqrt(block.to_columns), block.row_offsets)
-    back = np.add.reduceat(np.sqrt(block.to_rows), starts, axis=1)
-    sizes = np.diff(block.row_offsets)[:, None] + np.diff(block.column_offsets)
-    return (there + back) / sizes
 
 
 def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
@@ -516,6 +506,20 @@ def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[PreparedRows, Prep
         side_of(one, left.offsets, centre),
         side_of(other, right.offsets, centre, right=True),
     )
+
+
+def prototype_bags(
+    bags: Bags, n_prototypes: int | str | None, most: int, random_state: Any
+) -> tuple[Bags, np.ndarray]:
+    """Bags with which others are compared, in memory, and their positions, ascending.
+
+    "auto" draws at most ``most`` bags, and None takes all.
+    """
+    n_bags = len(bags) if n_prototypes is None else n_prototypes
+    if n_bags == "auto":
+        n_bags = most_bags(bags, most)
+    drawn = drawn_bags(bags, int(n_bags), check_random_state(random_state))
+    return in_memory(bags if len(drawn) == len(bags) else bags[drawn]), drawn
 
 
 def largest_similarities(bags: Bags, prototypes: Any, gamma: float) -> np.ndarray:

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from .._bags.canonical import check_choice, first_text, id_array
+from .._bags.canonical import check_choice, check_columns, first_text, id_array
 from .._bags.merge import LABEL_RULES, group_labels, grouped
 from .._bags.segments import segment_max, segment_mean, segment_min, segment_sum
 from .._fit.outcomes import events_and_times
@@ -363,11 +363,7 @@ class _GroupScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         found = getattr(as_bags(X), "bag_data", {})
-        if self.column not in found:
-            raise ValueError(
-                f"The groups are in bag_data[{self.column!r}], which the bags do not have; their "
-                f"columns are: {', '.join(map(repr, found)) or 'none'}."
-            )
+        check_columns("bag_data", [self.column], list(found))
         method = next((name for name in self.methods if hasattr(estimator, name)), None)
         if method is None:
             raise TypeError(f"{type(estimator).__name__} has no {' or '.join(self.methods)}.")

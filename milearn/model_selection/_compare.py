@@ -21,6 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory, has_fit_parameter
 
 from .._bags.arrow import need_module
+from .._bags.canonical import check_choice
 from .._fit.validation import as_bags, check_order
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
@@ -111,12 +112,8 @@ class Ranks:
         ValueError
             For an unknown test.
         """
-        if test == "wilcoxon":
-            alike = self.wilcoxon > self.alpha
-        elif test == "nemenyi":
-            alike = self.nemenyi > self.alpha
-        else:
-            raise ValueError(f"test={test!r} is unknown: use 'wilcoxon' or 'nemenyi'.")
+        check_choice("test", test, ("wilcoxon", "nemenyi"))
+        alike = (self.wilcoxon if test == "wilcoxon" else self.nemenyi) > self.alpha
         runs: list[tuple[int, int]] = []
         for first in range(len(self.methods)):
             last = first
@@ -396,8 +393,7 @@ class Comparison:
     def _folds(self, score: str | None) -> list[list[list[float]]]:
         """Scores by data set, estimator and fold."""
         name = self.scores[0] if score is None else score
-        if name not in self.scores:
-            raise ValueError(f"score={score!r} is unknown: the scores are {list(self.scores)}.")
+        check_choice("score", name, self.scores)
         found: dict[tuple[str, str], list[float]] = {}
         for record in self.records:
             found.setdefault((record["dataset"], record["estimator"]), []).append(record[name])

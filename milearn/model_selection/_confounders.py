@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import type_of_target
 from .._bags import Bags
 from .._bags.annotations import canonical_data
 from .._bags.blocks import Block
+from .._bags.canonical import check_columns
 from .._bags.segments import segment_sum
 from .._fit.validation import as_bags, check_bags
 from ._compare import Comparison, compare, data_of, splits_of
@@ -144,10 +145,7 @@ def confounder_baseline(
 def _covariates(bags: Bags, given: Any, taken: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Columns with one entry per bag, with other names than those that are taken."""
     if isinstance(given, (list, tuple)):
-        for name in given:
-            if name not in bags.bag_data:
-                known = ", ".join(map(repr, bags.bag_data)) or "none"
-                raise ValueError(f"bag_data has no column {name!r}; its columns are: {known}.")
+        check_columns("bag_data", given, list(bags.bag_data))
         given = {name: bags.bag_data[name] for name in given}
     columns = canonical_data(given, len(bags), "bag_data", "bag")
     for name, values in columns.items():

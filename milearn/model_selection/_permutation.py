@@ -14,8 +14,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, check_consistent_length, check_random_state, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
+from .._bags.canonical import check_choice, check_positive
 from ._compare import data_of, fit_params, splits_of
-from ._splitters import check_count, group_codes
+from ._splitters import group_codes
 
 
 def label_permutation_test(
@@ -135,9 +136,8 @@ def label_permutation_test(
     >>> found.p_value, found.smallest_p_value
     (0.01, 0.01)
     """
-    n_permutations = check_count("n_permutations", n_permutations, 1)
-    if permute not in ("between", "within"):
-        raise ValueError(f"permute={permute!r} is unknown: use 'between' or 'within'.")
+    check_positive(n_permutations=n_permutations)
+    check_choice("permute", permute, ("between", "within"))
     check_consistent_length(X, y, groups)
     rng, model = check_random_state(random_state), clone(estimator)
     for name, value in model.get_params().items():

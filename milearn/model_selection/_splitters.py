@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, check_scalar
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from .._bags.merge import check_groups
+from .._compat import split_counts
 from .._fit.outcomes import events_and_times, has_outcomes
 from .._fit.validation import as_bags, check_order, missing_labels
 from .._fit.warn import warn_user
@@ -202,14 +203,6 @@ def _known_classes(name: str, y: Any, unlabeled: Any) -> tuple[np.ndarray, np.nd
     return labelled, known
 
 
-def check_count(name: str, value: Any, least: int) -> int:
-    """An integer number of splits or repeats, or scikit-learn's error."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-    return int(value)
-
-
 def _sizes(X: Any, **of_bags: Any) -> np.ndarray:
     bags = as_bags(X)
     if bags is not None:
@@ -390,7 +383,7 @@ class StratifiedBagKFold(BagSplitter):
         random_state: Any = None,
         unlabeled: Any = None,
     ) -> None:
-        self.n_splits = check_count("n_splits", n_splits, 2)
+        self.n_splits = check_scalar(n_splits, "n_splits", Integral, min_val=2)
         if not isinstance(shuffle, (bool, np.bool_)):
             raise TypeError(f"shuffle must be True or False, got {shuffle!r}.")
         if not shuffle and random_state is not None:
@@ -551,9 +544,6 @@ def _exchange_groups(problem: Problem, folds: np.ndarray) -> np.ndarray:
 # may not lead to a valid split. After this number of failures, valid orders are very unlikely.
 _ATTEMPTS = 100
 
-# Products within this distance of an integer are rounded to it: 0.7 of 10 bags are 7, not 6.
-_ROUNDING = 1e-9
-
 _UNUSED, _TEST, _TRAIN = 0, 1, 2
 
 
@@ -578,7 +568,8 @@ class BagShuffleSplit(BagSplitter):
         Number of splits.
     test_size : float or int, default=None
         Fraction or number of the labelled bags in the test set. By default, the complement of
-        ``train_size``, or 0.1 if ``train_size`` is also None.
+        ``train_size``, or 0.1 if ``train_size`` is also None. Fractions are rounded as in
+        :class:`~sklearn.model_selection.ShuffleSplit`: up, and down for ``train_size``.
     train_size : float or int, default=None
         Fraction or number of the labelled bags in the training set. By default, the complement of
         ``test_size``.
@@ -591,8 +582,8 @@ class BagShuffleSplit(BagSplitter):
     Raises
     ------
     ValueError
-        At construction, if ``n_splits`` is below 1, or sizes are invalid or sum to more than all
-        bags. In ``split``, if all labels have the same class, the length of labels or groups is not
+        At construction, if ``n_splits`` is below 1. In ``split``, if sizes are invalid or sum to
+        more than all bags, all labels have the same class, the length of labels or groups is not
         the number of bags, or a side would not contain all classes.
 
     See Also
@@ -626,21 +617,16 @@ class BagShuffleSplit(BagSplitter):
         random_state: Any = None,
         unlabeled: Any = None,
     ) -> None:
-        self.n_splits = check_count("n_splits", n_splits, 1)
-        _check_share("test_size", test_size)
-        _check_share("train_size", train_size)
-        if _is_share(test_size) and _is_share(train_size) and test_size + train_size > 1:
-            raise ValueError(
-                f"test_size={test_size} and train_size={train_size} are more than all bags: "
-                "their sum must not exceed 1."
-            )
+        self.n_splits = check_scalar(n_splits, "n_splits", Integral, min_val=1)
         self.test_size = test_size
         self.train_size = train_size
         self.random_state = random_state
         self.unlabeled = unlabeled
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        n_test, n_train = _split_counts(len(problem.codes), self.test_size, self.train_size)
+        n_train, n_test = split_counts(
+            len(problem.codes), self.test_size, self.train_size, default_test_size=0.1
+        )
         _check_split_counts(problem, n_test, n_train)
         counts = np.bincount(problem.codes, minlength=len(problem.classes))
         wanted_test = _allot(n_test, counts, counts - 1)
@@ -656,42 +642,6 @@ class BagShuffleSplit(BagSplitter):
 
 
 # -- numbers -----------------------------------------------------------------------------------
-
-
-def _is_share(size: Any) -> bool:
-    return isinstance(size, (float, np.floating))
-
-
-def _check_share(name: str, size: Any) -> None:
-    if size is None or (_is_share(size) and 0 < size < 1):
-        return
-    whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
-    if not whole or size < 1:
-        raise ValueError(
-            f"{name}={size!r} is neither a share between 0 and 1 nor a number of bags of at "
-            "least 1."
-        )
-
-
-def _split_counts(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
-    """Numbers of test and training bags among n labelled ones."""
-    if test_size is None and train_size is None:
-        test_size = 0.1
-    test = _count(test_size, math.ceil, n, -_ROUNDING)
-    train = _count(train_size, math.floor, n, _ROUNDING)
-    test = n - train if test is None else test
-    train = n - test if train is None else train
-    if test < 1 or train < 1 or test + train > n:
-        raise ValueError(
-            f"test_size={test_size} and train_size={train_size} ask for {test} test and {train} "
-            f"training bags of {n} labelled ones: leave at least one for each side."
-        )
-    return test, train
-
-
-def _count(size: Any, rounded: Callable[[float], int], n: int, tolerance: float) -> Any:
-    """Number of bags for a fraction of n or a number; None for None."""
-    return rounded(size * n + tolerance) if _is_share(size) else size
 
 
 def _check_split_counts(problem: Problem, n_test: int, n_train: int) -> None:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.arrow import need_module
+from .._bags.canonical import check_columns
 from .._bags.names import bag_text
 from .._bags.rows_on_disk import row_blocks
 from .._bags.threads import inner_matrices
@@ -349,12 +350,7 @@ def _checked(columns: Any) -> tuple[str, ...]:
 
 
 def _column(who: str, bags: Bags, name: str) -> np.ndarray:
-    if name not in bags.bag_data:
-        held = ", ".join(map(repr, bags.bag_data)) or "none"
-        raise ValueError(
-            f"{who} needs bag_data[{name!r}], which the bags do not have; their columns are: "
-            f"{held}."
-        )
+    check_columns("bag_data", [name], list(bags.bag_data))
     values = bags.bag_data[name]
     if values.ndim > 1:
         raise ValueError(

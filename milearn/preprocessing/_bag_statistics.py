@@ -142,7 +142,7 @@ class BagStatistics(TransformerMixin, VersionedEstimator):
         """
         check_is_fitted(self)
         bags = validate_bags(self, X, reset=False, dtype=STORED_FLOATS)
-        if is_read_in_blocks(bags) and len(bags):
+        if is_read_in_blocks(bags):
             parts = bags.source().map(_rows_of_block, self.statistics_)
             rows: Any = sparse.vstack(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)
         else:
@@ -178,9 +178,6 @@ class BagStatistics(TransformerMixin, VersionedEstimator):
 
     def _takes_remote_bags(self) -> bool:
         return True
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "statistics_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

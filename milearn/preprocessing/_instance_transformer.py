@@ -388,7 +388,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
         _use_positions(fitted, bags.feature_names)
-        if _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
+        if is_read_in_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
             fitted = bags.source().fold(fit_block, fitted)
         else:
             whole = converted(bags, np.float32) if bags.dtype == np.float16 else bags
@@ -493,7 +493,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             return bags.transformed(_transformed, self)
         named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
         return bags.with_instances(
-            self._in_blocks(bags) if _reads_blocks(bags) else self._apply(bags.instances),
+            self._in_blocks(bags) if is_read_in_blocks(bags) else self._apply(bags.instances),
             feature_names=self.get_feature_names_out() if named else None,
         )
 
@@ -524,10 +524,6 @@ def _transformed(bags: Bags, transformer: InstanceTransformer) -> Bags:
 def fit_block(transformer: Any, block: Block) -> Any:
     """The transformer after one more block."""
     return transformer.partial_fit(block.instances)
-
-
-def _reads_blocks(bags: Bags) -> bool:
-    return bags.n_instances > 0 and is_read_in_blocks(bags)
 
 
 def _input_of(inner: Any, matrix: Any) -> Any:

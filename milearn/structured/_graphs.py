@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._bags.canonical import canonical_graph
+from .._bags.canonical import canonical_graph, check_choice
 from .._fit.validation import missing_labels
-
-_KINDS = ("direct", "cocitation", "coupling")
-_AVERAGES = ("link", "node")
 
 
 def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse.csr_array:
@@ -71,8 +67,7 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
            [0. , 0.5, 0. , 0. ],
            [0. , 0. , 0. , 0. ]])
     """
-    if kind not in _KINDS:
-        raise ValueError(f"kind={kind!r} is unknown: use one of {', '.join(map(repr, _KINDS))}.")
+    check_choice("kind", kind, ("direct", "cocitation", "coupling"))
     rows, columns, n = _pairs(links, n)
     keep = rows != columns
     codes = np.unique(rows[keep] * n + columns[keep])
@@ -153,8 +148,7 @@ def homophily(
     >>> round(homophily(graph, ["a", "a", "b", "b"]), 3)
     0.667
     """
-    if average not in _AVERAGES:
-        raise ValueError(f"average={average!r} is unknown: use 'link' or 'node'.")
+    check_choice("average", average, ("link", "node"))
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(f"y has {labels.ndim} dimensions: give one class per node.")
@@ -197,15 +191,6 @@ def check_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:
 def links_of(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:
     """The validated graph; None becomes a graph without links."""
     return sparse.csr_array((n, n)) if graph is None else check_graph(graph, n, name, what)
-
-
-def check_neighbors(name: str, k: Any) -> int:
-    """A number of neighbours of at least one."""
-    if isinstance(k, bool) or not isinstance(k, Integral):
-        raise TypeError(f"{name}={k!r} is not an integer.")
-    if k < 1:
-        raise ValueError(f"{name}={k} must be at least 1.")
-    return int(k)
 
 
 def _pairs(links: Any, n: int | None) -> tuple[np.ndarray, np.ndarray, int]:

@@ -12,14 +12,13 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from .._bags import Bags
+from .._bags.canonical import check_choice, check_positive
 from .._bags.names import bag_text
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
 from .._solvers.common.cccp import RELATIVE_TIE
 from ..metrics import bag_distances
-from ._graphs import check_neighbors
 
-_WEIGHTS = ("uniform", "gaussian")
 # Maximum average number of neighbours, including ties, per requested neighbour.
 _MOST_PER_NEIGHBOUR = 20
 _PAIRS_AT_A_TIME = 2**20
@@ -93,7 +92,7 @@ def knn_bag_graph(
            [0., 0., 0., 1.],
            [0., 0., 1., 0.]])
     """
-    n_neighbors = check_neighbors("n_neighbors", n_neighbors)
+    check_positive(n_neighbors=n_neighbors)
     distances = _distances(X, metric, kernel, n_jobs)
     n = len(distances)
     if n < 2:
@@ -219,10 +218,8 @@ def spatial_graph(
     if not isinstance(bags, Bags):
         raise TypeError(f"bags is {type(bags).__name__}: pass Bags with instance_data[{coords!r}].")
     k, radius = _checked(k, radius)
-    if not callable(weights) and weights not in _WEIGHTS:
-        raise ValueError(
-            f"weights={weights!r} is unknown: use 'uniform', 'gaussian' or a callable."
-        )
+    if not callable(weights):
+        check_choice("weights", weights, ("uniform", "gaussian"))
     positions = _positions(bags, coords)
     rows, columns, values = [], [], []
     for first, last in zip(bags.offsets[:-1], bags.offsets[1:], strict=True):
@@ -243,7 +240,7 @@ def _checked(k: Any, radius: Any) -> tuple[int | None, float | None]:
     if k is None and radius is None:
         raise ValueError("k and radius are both None: give a number of neighbours or a radius.")
     if k is not None:
-        k = check_neighbors("k", k)
+        check_positive(k=k)
     if radius is not None and not (isinstance(radius, Real) and 0 < float(radius) < np.inf):
         raise ValueError(f"radius={radius!r} must be a number above 0.")
     return k, None if radius is None else float(radius)

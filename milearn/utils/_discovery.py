@@ -16,6 +16,8 @@ from sklearn.base import (
     TransformerMixin,
 )
 
+from .._bags.canonical import check_choice
+
 _MIXINS = {
     "classifier": ClassifierMixin,
     "regressor": RegressorMixin,
@@ -62,11 +64,8 @@ def all_estimators(
     True
     """
     kinds = [type_filter] if isinstance(type_filter, str) else list(type_filter or _MIXINS)
-    unknown = [kind for kind in kinds if kind not in _MIXINS]
-    if unknown:
-        raise ValueError(
-            f"type_filter={unknown[0]!r} is unknown: choose from {', '.join(map(repr, _MIXINS))}."
-        )
+    for kind in kinds:
+        check_choice("type_filter", kind, _MIXINS)
     wanted = BaseEstimator if type_filter is None else tuple(_MIXINS[kind] for kind in kinds)
     found = {}
     for module in map(import_module, _public_packages()):

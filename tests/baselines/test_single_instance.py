@@ -166,7 +166,7 @@ OVO = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
 @pytest.mark.parametrize(
     ("model", "y", "weights", "message"),
     [
-        (SingleInstance(pooling="median"), None, None, "pooling='median' is unknown: use 'max'"),
+        (SingleInstance(pooling="median"), None, None, "pooling='median' is unknown; choose"),
         (SingleInstance(KMeans(2)), None, None, "estimator=KMeans(n_clusters=2) is neither a "),
         (SingleInstance(SVC), None, None, "pass an instance of one, such as SVC()."),
         (SingleInstance(Ridge(), pos_label=1), np.arange(40.0), None, "but Ridge is a regressor"),

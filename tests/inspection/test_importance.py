@@ -129,7 +129,7 @@ def test_a_pipeline_that_imputes_gets_missing_values(bags):
 
 def test_what_is_refused(bags):
     y = np.zeros(15)
-    with pytest.raises(ValueError, match="n_repeats must be a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="n_repeats == 0, must be >= 1"):
         permutation_importance(Recorder(), bags, y, n_repeats=0)
     with pytest.raises(IndexError, match="The bags have no feature named 'z'"):
         permutation_importance(Recorder(), bags, y, features=["z"])

@@ -123,7 +123,7 @@ def test_what_cannot_be_drawn_is_one_sentence(data):
     model = ShareDiscriminant(share=0.3).fit(X, y)
     with pytest.raises(TypeError, match="MISVC has no share_scores_: fit it first, or plot"):
         ShareDisplay.from_estimator(MISVC(kernel="linear").fit(X, y), X, y)
-    with pytest.raises(ValueError, match="kind='pie' is unknown: use 'shares', 'bags' or"):
+    with pytest.raises(ValueError, match="kind='pie' is unknown; choose one of shares, bags"):
         ShareDisplay.from_estimator(model, X, y, kind="pie")
     with pytest.raises(ValueError, match="y has 29 labels for 30 bags"):
         ShareDisplay.from_estimator(model, X, y[:29])

@@ -12,13 +12,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels, sigmoid
 
 from milearn import Bags
 from milearn._kernels import memory
-from milearn._kernels.bag import (
-    BAG_KERNELS,
-    instance_scales,
-    minmax_vectors,
-    pair_sums,
-    self_sums,
-)
+from milearn._kernels.bag import BAG_KERNELS, bag_scales, instance_scales, minmax_vectors
 from milearn._kernels.instance import instance_kernel
 from milearn._kernels.learned import learn_bag_kernel
 from milearn.metrics import bag_kernel
@@ -92,15 +86,16 @@ def test_blocks_of_any_size_give_the_same_sums(shape, largest, monkeypatch):
     whole = kernel(X.instances, Y.instances)
     by_row = np.add.reduceat(whole, X.offsets[:-1], axis=0)
     by_pair = np.add.reduceat(by_row, Y.offsets[:-1], axis=1)
-    pairs = pair_sums(X.instances, X.offsets, Y.instances, Y.offsets, kernel=kernel)
+    pairs = bag_kernel(X, Y, bag_kernel="set", gamma=0.2)
     assert pairs == pytest.approx(by_pair)
     own = kernel(X.instances, X.instances)
     own = np.add.reduceat(np.add.reduceat(own, X.offsets[:-1], axis=0), X.offsets[:-1], axis=1)
-    same = pair_sums(X.instances, X.offsets, kernel=kernel)
+    same = bag_kernel(X, bag_kernel="set", gamma=0.2)
     assert same == pytest.approx(own)
-    threads = pair_sums(X.instances, X.offsets, kernel=kernel, n_jobs=2)
+    threads = bag_kernel(X, bag_kernel="set", gamma=0.2, n_jobs=2)
     np.testing.assert_array_equal(threads, same)
-    assert self_sums(X.instances, X.offsets, kernel) == pytest.approx(np.diagonal(own))
+    scales = bag_scales("normalized_set", X.instances, X.offsets, kernel)
+    assert scales == pytest.approx(np.diagonal(own) ** -0.5)
 
 
 def test_the_matrix_of_all_instances_is_never_made():

@@ -92,7 +92,7 @@ def test_scorer_of_a_loss_and_what_it_refuses():
     np.testing.assert_allclose(scorer(model, X, y), -expected.mean())
     for column, options, error, sentence in (
         ("patient", {}, ValueError, "of group 'P0' have two labels"),
-        ("site", {}, ValueError, r"bag_data\['site'\], which the bags do not have; their"),
+        ("site", {}, ValueError, "bag_data has no column 'site': its columns"),
         ("patient", {"labels": "some"}, ValueError, "^labels='some' is unknown; choose one of"),
         ("patient", {"how": "median"}, ValueError, "^how='median' is unknown; choose one of max"),
         ("patient", {"response_method": "score_samples"}, TypeError, "has no score_samples"),

@@ -101,7 +101,7 @@ def test_several_scores_functions_and_bunches():
     record = found.records[0]
     assert record["accuracy"] == accuracy_score(y[test], model.predict(X[test]))
     assert record["roc_auc"] == roc_auc_score(y[test], model.decision_function(X[test]))
-    with pytest.raises(ValueError, match="score='f1' is unknown: the scores are"):
+    with pytest.raises(ValueError, match="score='f1' is unknown; choose one of accuracy"):
         found.table("f1")
 
 

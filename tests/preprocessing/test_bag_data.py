@@ -66,7 +66,7 @@ def test_dates_and_durations_are_days(unit):
 def test_a_column_that_is_missing_or_of_another_kind():
     bags = drawn()
     fitted = BagData(["age"]).fit(bags)
-    message = r"BagData needs bag_data\['age'\], which the bags do not have; .* are: 'site'"
+    message = r"bag_data has no column 'age': its columns are \['site'\]"
     with pytest.raises(ValueError, match=message):
         fitted.transform(bags.with_bag_data({"site": bags.bag_data["site"]}))
     with pytest.raises(ValueError, match=r"bag_data\['age'\] holds texts, but BagData was fitted"):

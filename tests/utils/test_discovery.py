@@ -39,7 +39,7 @@ def test_a_package_that_needs_an_extra_may_be_without_it(monkeypatch):
 
 
 def test_unknown_filter():
-    with pytest.raises(ValueError, match=r"^type_filter='bags' is unknown: choose from 'classif"):
+    with pytest.raises(ValueError, match=r"^type_filter='bags' is unknown; choose one of classif"):
         all_estimators("bags")
 
 
