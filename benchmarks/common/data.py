@@ -88,7 +88,10 @@ def load(name: str) -> DataSet:
         bags, y = _pages(part)
     elif name in FILES:
         bunch = load_file(name)
-        bags, y = bunch.data, np.asarray(bunch.target).astype(int)
+        bags, y = bunch.data, np.asarray(bunch.target)
+        if "classes" in bunch:
+            y = np.array([bunch.classes.tolist().index(label) for label in y])
+        y = y.astype(int)
     else:
         names = ", ".join([*EMBEDDED, *FILES, "webkb:student"])
         raise SystemExit(f"There is no data set {name!r}: choose from {names}.")
@@ -125,8 +128,7 @@ def _pages(kind: str) -> tuple[Bags, np.ndarray]:
     which nothing has to be learnt for.
     """
     bunch = load_file("webkb")
-    kinds = np.asarray(bunch.target_names).astype(str)[np.asarray(bunch.target).astype(int)]
-    places = np.asarray(bunch.group_names).astype(str)[bunch.groups]
+    kinds, places = bunch.target, bunch.groups
     mine, others = kinds == kind, kinds != kind
     if kind in UNIVERSITIES:
         mine, others = places == kind, (places != kind) & (places != "misc")

@@ -132,7 +132,7 @@ def table3(args: argparse.Namespace) -> None:
         "left a cluster empty.\ngap: largest duality gap of a fit, relative to its objective.\n"
         "corel1000 replaces SIVAL, which is not available:"
     )
-    kinds = getattr(load_file("corel1000_10class"), "target_names", range(10))
+    kinds = getattr(load_file("corel1000_10class"), "classes", range(10))
     for name in names[1:]:
         say(f"  {name}: {', '.join(str(kinds[each]) for each in GROUPS[int(name[-1]) - 1])}")
 

@@ -130,7 +130,7 @@ def pages_of(category: str) -> Pages:
         links = file["bag_links"]
     direct = link_graph(links, n)
     linked = np.asarray(direct.sum(axis=0) + direct.sum(axis=1)).ravel() > 0
-    mine = pages.target == list(pages.target_names).index(category)
+    mine = pages.target == category
     rng = np.random.default_rng(0)
     inside = np.flatnonzero(mine & linked)
     outside = rng.choice(np.flatnonzero(~mine & linked), len(inside), replace=False)

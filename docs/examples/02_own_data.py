@@ -75,7 +75,7 @@ table = pd.DataFrame(
 table.to_csv(folder.parent / "labels.csv", index=False)
 
 data = load_bag_folder(folder, folder.parent / "labels.csv")
-print(data.data, data.target_names, data.target[:6], sep="\n")
+print(data.data, data.classes, data.target[:6], sep="\n")
 
 # %%
 # Look at the bags before you fit
@@ -84,9 +84,9 @@ print(data.data, data.target_names, data.target[:6], sep="\n")
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(4.8, 3.6), layout="constrained")
-sizes = [data.data.sizes[data.target == code] for code in range(2)]
+sizes = [data.data.sizes[data.target == label] for label in data.classes]
 ax.boxplot(sizes, widths=0.6)
-ax.set_xticks([1, 2], data.target_names)
+ax.set_xticks([1, 2], data.classes)
 ax.set_ylabel("instances per bag")
 ax.set_title("Sizes of the bags by class")
 

@@ -61,7 +61,8 @@ from milearn import MISVC
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import InstanceTransformer
 
-model = make_pipeline(InstanceTransformer(StandardScaler()), MISVC(kernel="linear", C=1.0))
+classifier = MISVC(kernel="linear", C=1.0, pos_label="tumour")
+model = make_pipeline(InstanceTransformer(StandardScaler()), classifier)
 splits = StratifiedBagKFold(3).split(X, y, groups=data.groups)
 print(cross_val_score(model, X, y, cv=list(splits), scoring="roc_auc").round(3))
 
@@ -74,23 +75,23 @@ print(cross_val_score(model, X, y, cv=list(splits), scoring="roc_auc").round(3))
 from milearn.inspection import InstanceScoresDisplay
 
 model.fit(X[:50], y[:50])
-slide = 50 + int(np.flatnonzero(y[50:] == 1)[0])
+slide = 50 + int(np.flatnonzero(y[50:] == "tumour")[0])
 display = InstanceScoresDisplay.from_estimator(
     model, X, bag=slide, coordinates="coords", patch_size=256, limit=2.0
 )
-display.ax_.set_title(f"{data.target_names[y[slide]]} slide {slide}")
+display.ax_.set_title(f"{y[slide]} slide {slide}")
 
 # %%
 # A normal slide for comparison. With the same ``limit`` a red patch has the same meaning in both.
 import matplotlib.pyplot as plt
 
-normal = 50 + int(np.flatnonzero(y[50:] == 0)[0])
+normal = 50 + int(np.flatnonzero(y[50:] == "normal")[0])
 figure, axes = plt.subplots(1, 2, figsize=(9.0, 4.4), layout="compressed")
 for bag, ax in zip((slide, normal), axes, strict=True):
     InstanceScoresDisplay.from_estimator(
         model, X, bag=bag, coordinates="coords", patch_size=256, limit=2.0, ax=ax
     )
-    ax.set_title(f"{data.target_names[y[bag]]} slide {bag}")
+    ax.set_title(f"{y[bag]} slide {bag}")
 
 # %%
 # :ref:`time and memory <results_time>` has the memory and the time of a million patches and more. :doc:`/gallery/12_dask` uses a

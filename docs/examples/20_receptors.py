@@ -52,7 +52,7 @@ metadata.head(3)
 from milearn.datasets import load_airr
 
 people = load_airr(folder.name, metadata)
-X, y = people.data, people.target_names[people.target]
+X, y = people.data, people.target
 X
 
 # %%

@@ -10,6 +10,8 @@ from scipy import sparse
 
 from .canonical import as_array, canonical_csr, check_columns, is_missing, to_list
 
+# The array of instance_data with the side of the patches, in the unit of their coordinates.
+PATCH_SIZE = "patch_size_level0"
 _EXAMPLES = {
     "instance_data": "a dict of arrays with one entry per instance, such as {'coords': array}",
     "bag_data": "a data frame, or a dict of arrays with one entry per bag, such as {'age': array}",

@@ -347,6 +347,7 @@ class BagExports:
                 raise ValueError(f"Arrow does not hold {name}: save the bags by save_bags.")
         _check_names(["bag", "label", "instances", *bags.bag_data, *bags.instance_data])
         columns = {}
+        ids = bags.names if ids is None else ids
         if ids is not None:
             columns["bag"] = pa.array(_per_bag(bags, ids, "ids"))
         if y is not None:

@@ -58,6 +58,12 @@ def check_array_like(data: Any, what: str) -> None:
     so do objects without items, of which NumPy makes arrays without dimensions.
     """
     refuse_anndata(data, what)
+    if np.ma.is_masked(data):
+        raise TypeError(
+            f"{what} is a masked array, whose mask would be ignored: Bags.from_padded(X) makes "
+            "bags of a masked array (n_bags, size, n_features) and leaves the masked instances "
+            "out; single values are filled by X.filled(np.nan) and imputed."
+        )
     known = sparse.issparse(data) or isinstance(data, Sequence)
     if hasattr(data, "__getitem__") and not (known or any(hasattr(data, n) for n in _INTERFACES)):
         raise TypeError(
@@ -389,7 +395,7 @@ def stack_blocks(
             first, columns = position, names
         elif names is not None and names != columns:
             raise ValueError(
-                f"Bag {position} has other columns than bag {first}: give all bags the same "
+                f"Bag {position} has {unlike(names, columns)} bag {first}: give all bags the same "
                 "columns in the same order."
             )
         arrays[position] = canonical_block(block, position)
@@ -406,6 +412,15 @@ def stack_blocks(
                 f"bag must have the same features.{_series_advice(stacked)}"
             )
     return stack_matrices(stacked), offsets_of([array.shape[0] for array in stacked]), columns
+
+
+def unlike(names: Sequence[str], others: Sequence[str] | None) -> str:
+    """In what the names of features differ from others: a part of a message."""
+    if sorted(names) != sorted(others or ()):
+        alone = [n for n in (*names, *(others or ())) if (n in names) != (n in (others or ()))]
+        return f"other columns ({', '.join(map(repr, alone[:4]))}) than"
+    two = next(pair for pair in zip(names, others or (), strict=True) if pair[0] != pair[1])
+    return f"its columns in another order ({two[0]!r} for {two[1]!r}) than"
 
 
 def stack_features(matrices: Sequence[Any]) -> Any:
@@ -435,7 +450,7 @@ def is_full(key: Any) -> bool:
     return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
 
 
-def bag_positions(key: Any, n_bags: int) -> np.ndarray:
+def bag_positions(key: Any, n_bags: int, n_instances: int | None = None) -> np.ndarray:
     """Positions of the bags that a list of integers or a mask selects, counted from 0."""
     keys = np.asarray(key)
     if keys.ndim != 1:
@@ -445,6 +460,11 @@ def bag_positions(key: Any, n_bags: int) -> np.ndarray:
     try:
         _ = np.broadcast_to(0, n_bags)[keys]  # which NumPy checks, without memory for all bags
     except IndexError as error:
+        if keys.dtype == bool and len(keys) == n_instances:
+            raise IndexError(
+                f"The mask has one entry for each of {n_instances} instances, and X[mask] selects "
+                "bags: pass it to X.select_instances(mask)."
+            ) from error
         raise IndexError(f"Bags are selected by integers or a mask: {error}.") from error
     return (np.flatnonzero(keys) if keys.dtype == bool else keys.astype(np.intp)) % n_bags
 

@@ -38,7 +38,10 @@ from .canonical import (
     stack_blocks,
     stack_matrices,
     to_list,
+    unlike,
 )
+from .columns import frame_without_index, warn_of_constants, without_index
+from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import group_by_id, offsets_of
 
@@ -77,7 +80,8 @@ class RawConstructors:
         step : int, default=None
             Number of time points from the start of a window to the next one; by default,
             ``length``, so that windows do not overlap. Points after the last whole window are left
-            out.
+            out. So are points that are NaN in all channels at the start and the end of a series,
+            which pad it, and windows of nothing but NaN.
         channels_last : bool, default=False
             Whether the shape of a series is (time, channels), as in data frames.
 
@@ -111,6 +115,13 @@ class RawConstructors:
         named = {at: _channels_and_time(each, at, channels_last) for at, each in numbered(X)}
         if not named:
             raise ValueError("No series were given: pass at least one.")
+        pads = []
+        for position, values in named.items():
+            points = np.flatnonzero(_has_number(values, 1))
+            if not len(points):
+                raise ValueError(f"Series {position} is NaN at every point: leave it out.")
+            pads.append(points[0])
+            named[position] = values[:, points[0] : points[-1] + 1]
         series, first = [*named.values()], next(iter(named))
         channels = series[0].shape[0]
         for position, values in named.items():
@@ -125,17 +136,127 @@ class RawConstructors:
                     f"Series {position} has {values.shape[1]} time points, fewer than "
                     f"length={length}: choose shorter windows, or leave the series out.{turned}"
                 )
-        starts = [np.arange(0, values.shape[1] - length + 1, step) for values in series]
-        offsets = offsets_of([len(first) for first in starts])
+        every = [np.arange(0, values.shape[1] - length + 1, step) for values in series]
+        # The windows with a number, of series that are padded or have gaps.
+        kept = [_has_number(values, length)[at] for values, at in zip(series, every, strict=True)]
+        offsets = offsets_of([np.count_nonzero(each) for each in kept])
         windows = np.empty(
             (int(offsets[-1]), channels * length), np.result_type(*{v.dtype for v in series})
         )
         for at, values in enumerate(series):
             cut = np.lib.stride_tricks.sliding_window_view(values, length, axis=1)[:, ::step]
             rows = windows[offsets[at] : offsets[at + 1]]
+            cut = cut if kept[at].all() else cut[:, kept[at]]
             rows.reshape(len(rows), channels, length)[...] = cut.transpose(1, 0, 2)
+        starts = [first + at[has] for first, at, has in zip(pads, every, kept, strict=True)]
         data = {"start": np.concatenate(starts)}
         return cls(windows, offsets, instance_data=data, names=keys_of(X))
+
+    @classmethod
+    def from_padded(
+        cls,
+        X: Any,
+        *,
+        lengths: Any = None,
+        mask: Any = None,
+        feature_names: Any = None,
+        instance_data: Mapping[str, Any] | None = None,
+        bag_data: Any = None,
+        names: Any = None,
+    ) -> Self:
+        """Bags from an array in which smaller bags are padded to the size of the largest one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_bags, max_size, n_features)
+            Also a masked array of NumPy. Its instances whose features are all masked are padding,
+            and other masked values become NaN.
+        lengths : array-like of int of shape (n_bags,), default=None
+            Size of each bag, whose padding is at the end.
+        mask : array-like of bool of shape (n_bags, max_size), default=None
+            True for instances and False for padding, as the masks of Keras and the attention masks
+            of transformers. ``key_padding_mask`` of torch is the opposite: pass ``~mask``. If
+            padding is NaN, pass ``~np.isnan(X).all(axis=2)``.
+        feature_names, bag_data, names : array-like or None
+            As for :class:`Bags`.
+        instance_data : mapping of str to array-like of shape (n_bags, max_size, ...), default=None
+            Further arrays of the instances, which are padded too.
+
+        Returns
+        -------
+        Bags
+            Without the padding.
+
+        Raises
+        ------
+        ValueError
+            If neither or both of ``lengths`` and ``mask`` are given, or they do not fit, or a bag
+            is nothing but padding.
+
+        Examples
+        --------
+        >>> from milearn import Bags
+        >>> padded = [[[1.0], [2.0], [0.0]], [[3.0], [0.0], [0.0]]]
+        >>> Bags.from_padded(padded, lengths=[2, 1]).instances.tolist()
+        [[1.0], [2.0], [3.0]]
+        """
+        hidden = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
+        values = as_array(X if hidden is None else np.ma.getdata(X), "X")
+        if values.ndim != 3:
+            raise ValueError(
+                f"X has {values.ndim} dimension(s): pass an array (n_bags, max_size, n_features); "
+                "for one feature that is X[:, :, np.newaxis]."
+            )
+        if hidden is not None:
+            if lengths is None and mask is None:
+                mask = ~hidden.all(axis=2)
+            values = np.where(hidden, np.nan, values) if hidden.any() else values
+        if (lengths is None) == (mask is None):
+            raise ValueError(
+                "Pass either lengths=, the size of each bag, or mask=, True for each instance that "
+                "is no padding; if padding is NaN, mask=~np.isnan(X).all(axis=2)."
+            )
+        n_bags, longest = values.shape[:2]
+        if mask is None:
+            sizes = as_array(lengths, "lengths")
+            if sizes.shape != (n_bags,) or not np.isin(sizes, np.arange(longest + 1)).all():
+                raise ValueError(
+                    f"lengths must hold a whole number up to {longest} for each of {n_bags} bags."
+                )
+            kept = np.arange(longest) < sizes[:, np.newaxis]
+        else:
+            kept = as_array(mask, "mask")
+            if kept.shape != (n_bags, longest) or not np.isin(kept, (0, 1)).all():
+                raise ValueError(
+                    f"mask must have shape {(n_bags, longest)}, True for instances and False for "
+                    "padding."
+                )
+            kept = kept.astype(bool)
+        ids, sizes = canonical_ids(names, n_bags), kept.sum(axis=1)
+        check_index(lengths, ids, "lengths")
+        for bag in np.flatnonzero(sizes == 0)[:1].tolist():
+            name = bag if ids is None else repr(ids[bag])
+            raise ValueError(
+                f"Bag {name} is nothing but padding: leave it out. In a mask True is an instance; "
+                "pass ~mask if it is padding."
+            )
+        data = {}
+        for name, each in (instance_data or {}).items():
+            array = as_array(each, f"instance_data[{name!r}]")
+            if array.shape[:2] != (n_bags, longest):
+                raise ValueError(
+                    f"instance_data[{name!r}] has shape {array.shape}: pad it as X, to "
+                    f"{(n_bags, longest)}."
+                )
+            data[name] = array[kept]
+        return cls(
+            values[kept],
+            offsets_of(sizes),
+            feature_names=feature_names,
+            instance_data=data,
+            bag_data=bag_data,
+            names=ids,
+        )
 
     @classmethod
     def from_images(
@@ -343,6 +464,12 @@ def _channels_and_time(values: Any, position: Any, channels_last: bool) -> np.nd
     return as_floats(rows, f"Series {position}")
 
 
+def _has_number(values: np.ndarray, length: int) -> np.ndarray:
+    """Whether each window of ``length`` points, with step 1, has a value that is not NaN."""
+    counts = offsets_of(~np.isnan(values).all(axis=0))
+    return counts[length:] > counts[:-length]
+
+
 # -- images ----------------------------------------------------------------------------------------
 
 
@@ -469,16 +596,22 @@ class BagConstructors(RawConstructors):
                     f"Bag {position} is itself Bags: join containers by Bags.concatenate."
                 )
         stacked, offsets, columns = stack_blocks(items)
-        return cls(
+        if columns is not None and feature_names is None:
+            kept = without_index(columns, lambda name: stacked[:, columns.index(name)])
+            if len(kept) < len(columns):
+                stacked = stacked[:, [columns.index(name) for name in kept]]
+            feature_names = kept
+        bags = cls(
             stacked,
             offsets,
             bag_graph=bag_graph,
             instance_graph=instance_graph,
-            feature_names=columns if feature_names is None else feature_names,
+            feature_names=feature_names,
             instance_data=data_of_blocks(instance_data, offsets),
             bag_data=bag_data,
             names=keys_of(blocks),
         )
+        return bags if columns is None else warn_of_constants(bags)
 
     @classmethod
     def from_ids(
@@ -521,7 +654,9 @@ default=None
             a column of ``bag_data`` that changes within a bag, or instances that are not a 2-D
             matrix of real numbers.
         """
-        if feature_names is None:
+        framed = feature_names is None and hasattr(instances, "columns")
+        if framed:
+            instances = frame_without_index(instances)
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
         names, codes, order, offsets = group_by_id(bag_ids)
@@ -551,6 +686,8 @@ default=None
         )
         if stays_on_disk:
             bags = bags._changed(instances=LazyRows.of_groups(matrix, codes))
+        if framed:
+            warn_of_constants(bags)
         return (bags, id_array(names)) if return_ids else bags
 
     @classmethod
@@ -624,6 +761,8 @@ default=None
         taken = map(to_list, [*(instance_data or {}).values(), *columns.values()])
         reserved = [bag, label, *chain.from_iterable(taken)]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
+        if features is None:
+            chosen = without_index(chosen, df.__getitem__)
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:
             raise ValueError("The frame has no feature columns: bags need at least one.")
@@ -636,6 +775,8 @@ default=None
             instance_data=data,
             bag_data=frame_data(df, columns, "bag_data"),
         )
+        if features is None:
+            warn_of_constants(bags)
         labels = None if label is None else label_of_bags(df[label].to_numpy(), keys)
         return with_extras(bags, label is not None, labels, return_ids, ids)
 
@@ -746,6 +887,7 @@ default=None
             For an ``X`` that is not a 2-D matrix of real numbers.
         """
         if feature_names is None:
+            X = frame_without_index(X)
             feature_names = frame_names(X)
         matrix = canonical_matrix(X)
         return cls(
@@ -763,8 +905,8 @@ default=None
         Parameters
         ----------
         parts : iterable of Bags
-            Feature names are kept when every part has the same; of ``instance_data`` and
-            ``bag_data`` the arrays that every part has.
+            Names of features, which must be the same in the same order, are kept if every part has
+            them; of ``instance_data`` and ``bag_data`` the arrays that every part has.
 
         Returns
         -------
@@ -773,7 +915,7 @@ default=None
         Raises
         ------
         ValueError
-            If there are no parts, or for parts that differ in their number of features, or whose
+            If there are no parts, or for parts that differ in their features, or whose
             ``instance_data`` or ``bag_data`` of one name differ in shape or hold text in one part
             only.
         TypeError
@@ -794,12 +936,21 @@ default=None
             raise ValueError(
                 f"The parts have {widths} features: every part must have the same features."
             )
-        names = [None if p.feature_names is None else p.feature_names.tolist() for p in parts]
+        named = {
+            at: [*p.feature_names] for at, p in enumerate(parts) if p.feature_names is not None
+        }
+        first = next(iter(named), 0)
+        for at, names in named.items():
+            if names != named[first]:
+                raise ValueError(
+                    f"Part {at} has {unlike(names, named[first])} part {first}: pass "
+                    f"part[:, names] with the columns of part {first}."
+                )
         matrix = stack_matrices([part.instances for part in parts])
         return parts[0]._changed(
             instances=canonical_csr(matrix) if sparse.issparse(matrix) else matrix,
             offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
-            feature_names=parts[0].feature_names if names.count(names[0]) == len(names) else None,
+            feature_names=parts[0].feature_names if len(named) == len(parts) else None,
             **joined(parts),
         )
 

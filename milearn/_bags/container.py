@@ -29,6 +29,7 @@ from .canonical import (
     row_range,
     stack_features,
 )
+from .choice import InstanceChoice
 from .constructors import BagConstructors
 from .merge import BagMerging
 from .names import canonical_ids, check_indices
@@ -36,7 +37,7 @@ from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, un
 from .segments import gather_rows, offsets_of, segment_index
 
 
-class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
+class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExports):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
@@ -287,8 +288,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
     def _changed(self, **parts: Any) -> Self:
         made = object.__new__(type(self))
         made._keep(**(self._parts | parts))
-        if "instances" not in parts and made._instances is None:
-            made._instances = self._instances  # what was read of them
+        if "instances" not in parts:
+            made._rows, made._instances = self._rows, self._instances
         return made
 
     # -- content --------------------------------------------------------------------------
@@ -460,7 +461,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, BagExports):
             if step == 1:
                 return self._take_range(start, max(start, stop))
             key = np.arange(start, stop, step)
-        return self._take(bag_positions(key, len(self)))
+        return self._take(bag_positions(key, len(self), self.n_instances))
 
     def _block(self, position: int) -> Any:
         first, last = self.offsets[position], self.offsets[position + 1]

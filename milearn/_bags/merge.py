@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .annotations import between, entries_of_groups, entry_of_groups, taken_rows
 from .canonical import canonical_csr, check_choice, first_text, id_array, is_missing
-from .names import check_index, ids_as_names
+from .names import bag_text, check_index, ids_as_names
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
 # What group_by_id returns: names of the groups, group of each bag, bags by group, and its ends.
@@ -89,7 +89,7 @@ class BagMerging:
         check_choice("how", how, LABEL_RULES)
         for values, what in ((groups, "groups"), (y, "y"), (sample_weight, "sample_weight")):
             check_index(values, bags.names, what)
-        names, codes, order, ends = grouped(groups, len(bags))
+        names, codes, order, ends = grouped(groups, len(bags), bags)
         first = order[ends[:-1]]
         words = {"who": _TWO_BAGS, "advice": "leave the column out by with_bag_data"}
         columns = entries_of_groups(bags.bag_data, codes, first, names, **words)
@@ -141,16 +141,21 @@ class BagMerging:
         return merged if len(parts) == 1 else tuple(parts)
 
 
-def grouped(groups: Any, n_bags: int) -> Groups:
+def grouped(groups: Any, n_bags: int, bags: Any = None) -> Groups:
     """Bags by group, as :func:`.segments.group_by_id` returns them, or an error."""
     keys = np.asarray(groups)
     if keys.shape != (n_bags,):
         raise ValueError(f"groups has shape {keys.shape} for {n_bags} bags: give every bag one.")
-    listed = keys.tolist()
-    missing = next((bag for bag, key in enumerate(listed) if is_missing(key)), None)
-    if missing is not None:
-        raise ValueError(f"groups is missing for bag {missing}: give every bag its group.")
-    return group_by_id(listed)
+    check_groups(keys, bags)
+    return group_by_id(keys.tolist())
+
+
+def check_groups(keys: np.ndarray, bags: Any = None) -> None:
+    """Raise an error if a bag has no group, in any of several columns."""
+    for bag, of_bag in enumerate(keys.tolist()):
+        if any(map(is_missing, of_bag if isinstance(of_bag, list) else [of_bag])):
+            name = f"bag {bag}" if bags is None else bag_text(bags, bag)
+            raise ValueError(f"groups is missing for {name}: give every bag its group.")
 
 
 # -- labels ----------------------------------------------------------------------------------------

@@ -68,6 +68,10 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
     if bag_names is None or not hasattr(index, "to_numpy"):
         return None
     keys, names = index.tolist(), bag_names.tolist()
+    if getattr(index, "nlevels", 1) > 1:  # one of its levels may hold the names
+        levels = [index.get_level_values(at).tolist() for at in range(index.nlevels)]
+        known = {*map(_plain, names)}
+        keys = next((each for each in levels if {*map(_plain, each)} == known), keys)
     if keys == names:
         return None
     of_text = isinstance(names[0], str) if names else False
@@ -86,6 +90,8 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
             )
     unknown = next((name for name in names if _plain(name) not in set(plain_keys)), None)
     remedy = f"pass {what}.loc[X.names]"
+    if not hasattr(values, "loc"):  # outcomes
+        remedy = f"make {what} of table.loc[X.names]"
     if unknown is not None:
         remedy = (
             f"it has no entry for bag {unknown!r}. Give {what} the names of the bags, or pass "
@@ -108,7 +114,7 @@ def check_indices(columns: Any, bag_names: np.ndarray | None) -> None:
 
 def _plain(name: Any) -> str:
     """A name as text, without the zeros that a column of numbers loses."""
-    text = str(name)
+    text = f"{name:.0f}" if isinstance(name, float) and name.is_integer() else str(name)
     return text.lstrip("0") or "0" if text.isdecimal() else text
 
 

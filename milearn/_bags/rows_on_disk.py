@@ -236,6 +236,16 @@ class LazyRows:
         sizes = np.diff(self.offsets)[chosen]
         return self._of(self.firsts[chosen], offsets_of(sizes), inner[groups])
 
+    def of_rows(self, rows: np.ndarray, offsets: np.ndarray) -> LazyRows:
+        """Some of the rows, in ascending order, of bags with the given offsets."""
+        runs = np.searchsorted(self._run_offsets, rows, side="right") - 1
+        places = self._run_firsts[runs] + rows - self._run_offsets[runs]
+        starts = np.diff(places, prepend=-2) != 1
+        starts[offsets[:-1]] = True
+        firsts = np.flatnonzero(starts)
+        parts = np.searchsorted(firsts, offsets)
+        return self._of(places[firsts], np.append(firsts, len(rows)), parts)
+
     def within(self, start: int, stop: int, dtype: Any) -> Any:
         """Rows ``start`` to ``stop`` in a type: a view of the matrix, or rows that are read."""
         firsts, sizes = self._runs(start, stop)

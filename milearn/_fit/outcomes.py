@@ -30,12 +30,14 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     -------
     ndarray of shape (n_bags,)
         A structured array with the fields "event" and "time", as
-        ``sksurv.util.Surv.from_arrays`` of scikit-survival makes them.
+        ``sksurv.util.Surv.from_arrays`` of scikit-survival makes them. Of pandas Series it keeps
+        the index, which must be in the order of the bags if it names them.
 
     Raises
     ------
     ValueError
-        If ``event`` has other values, times are not finite, or the lengths differ.
+        If ``event`` has other values, times are negative or not finite, or the lengths or indices
+        differ.
 
     See Also
     --------
@@ -57,11 +59,31 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
                 f"event holds {odd[0]!r}: pass True for an observed event and False for a "
                 "censored bag."
             )
-    times = check_array(column_or_1d(time), ensure_2d=False, dtype=np.float64, input_name="time")
+    times = _times(column_or_1d(time), "time")
     check_consistent_length(events, times)
     found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
     found["event"], found["time"] = events.astype(bool), times
-    return found
+    index: Any = getattr(event, "index", None)
+    other: Any = getattr(time, "index", None)
+    if not (hasattr(index, "equals") and hasattr(other, "equals")):
+        return found
+    if not index.equals(other):
+        raise ValueError("event and time have different indices: pass time.loc[event.index].")
+    named = found.view(_Outcomes)
+    named.index = index
+    return named
+
+
+class _Outcomes(np.ndarray):
+    """Outcomes with the index of the Series of which they were made."""
+
+    index: Any = None
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        if self.index is not None and isinstance(found, _Outcomes) and found.dtype == self.dtype:
+            found.index = self.index[np.arange(len(self.index))[key]]
+        return found
 
 
 def outcome_fields(y: np.ndarray) -> tuple[str, str] | None:
@@ -99,7 +121,7 @@ def validate_outcomes(estimator: Any, y: Any, bags: Bags) -> tuple[np.ndarray, n
     ValueError
         For other targets, another number of them than bags, or times that are not finite.
     """
-    y = y if y is None else np.asarray(y)
+    y = y if y is None else np.asanyarray(y)
     if y is not None and outcome_fields(y) is None:
         raise _not_outcomes()
     return events_and_times(validate_labels(estimator, y, bags))
@@ -111,8 +133,17 @@ def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
     names = outcome_fields(y)
     if names is None:
         raise _not_outcomes()
-    times = check_array(y[names[1]], ensure_2d=False, dtype=np.float64, input_name="y")
-    return y[names[0]].astype(bool), times
+    return y[names[0]].astype(bool), _times(y[names[1]], "y")
+
+
+def _times(values: Any, name: str) -> np.ndarray:
+    times: np.ndarray = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    for at in np.flatnonzero(times < 0)[:1]:
+        raise ValueError(
+            f"{name} holds {times[at]:g} for bag {at}: a time is counted from the start of the "
+            "observation, and is not negative."
+        )
+    return times
 
 
 def _not_outcomes() -> ValueError:

@@ -32,10 +32,11 @@ from .._bags.canonical import (
     frame_names,
     is_missing,
 )
+from .._bags.columns import bag_ids_in, frame_without_index
 from .._bags.names import bag_text, check_index
 from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
-from .warn import warn_user
+from .warn import is_inside, warn_user
 
 _FLOATS = (np.float64, np.float32)
 # For estimators that read the instances in blocks, where float16 is converted.
@@ -283,6 +284,7 @@ def validate_bags(
             "ensure_min_samples": min_bags,
             "order": "C",
         }
+        X = frame_without_index(X)
         with _advice_on_text(X):
             if estimator is None:
                 matrix = check_array(X, **options)
@@ -292,6 +294,8 @@ def validate_bags(
         return Bags.singletons(matrix, feature_names=frame_names(X))
     if bags.is_remote:
         check_takes_remote(estimator)
+    if bags.names is not None:
+        _check_callers()
     name = "this function" if estimator is None else type(estimator).__name__
     n_bags, n_features = bags.shape
     if n_bags < min_bags:
@@ -329,9 +333,41 @@ def validate_bags(
 def check_order(bags: Any, **values: Any) -> None:
     """Refuse a Series whose index names the bags in another order, see :func:`check_index`."""
     for what, given in values.items():
-        doubt = check_index(given, bags.names, what)
+        try:
+            doubt = check_index(given, bags.names, what)
+        except ValueError:
+            if _check_callers():  # first, as their message is about all bags and not a part of them
+                continue
+            raise
         if doubt is not None:
             warn_user(doubt, UserWarning)
+
+
+def _check_callers() -> bool:
+    """Check the labels that scikit-learn encodes, divides or uses itself.
+
+    The frames of scikit-learn below the line of the user hold the bags and labels that were passed.
+    The result is whether it exchanges labels, and the index of a Series with them.
+    """
+    frame: Any = sys._getframe(1)
+    frames = []
+    while frame is not None and is_inside(frame):
+        if _is_scikit_learn(frame):
+            frames.append(frame)
+        frame = frame.f_back
+    for frame in reversed(frames):
+        if frame.f_code.co_name == "_permutation_test_score":
+            return True
+        given = dict(frame.f_locals)
+        if "args" in given:  # of a decorator
+            given = dict(zip(("X", "y"), given["args"], strict=False)) | given.get("kwargs", {})
+        X = given.get("X")
+        if isinstance(X, Bags):
+            for what in ("y", "sample_weight", "groups"):
+                doubt = check_index(given.get(what), X.names, what)
+                if doubt is not None:
+                    warn_user(doubt, UserWarning)
+    return False
 
 
 def in_order(method: Callable) -> Callable:
@@ -358,13 +394,14 @@ def check_finite(bags: Bags, allow_nan: bool) -> None:
         bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
         what, remedy = "infinity", "remove or clip it"
         if np.isnan(value):
-            what, remedy = (
-                "NaN",
-                (
-                    "impute it with milearn.preprocessing.InstanceTransformer(SimpleImputer()) or "
-                    "remove the instance"
-                ),
-            )
+            what, remedy = "NaN", "impute it with milearn.preprocessing.InstanceTransformer("
+            remedy += "SimpleImputer()) or remove the instance"
+            if not bags.is_sparse and np.isnan(bags.instance_rows[row : row + 1]).all():
+                remedy = (
+                    "all its features are NaN. If it is padding, leave it out, of a padded array "
+                    "by Bags.from_padded(X, mask=~np.isnan(X).all(axis=2)), of Bags by "
+                    f"X.select_instances(~np.isnan(X.instances).all(axis=1)). Otherwise {remedy}"
+                )
         raise ValueError(
             f"B{bag_text(bags, bag)[1:]} contains {what} (instance row {row}): {remedy}."
         )
@@ -520,15 +557,24 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     check_n_labels(y, bags)
     if numeric:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    if (name := bag_ids_in(bags, y)) is not None:
+        warn_user(
+            f"Each row of X is a bag, and {name!r} is a feature. y is the same in all rows with "
+            f"one value of it: if it names the bag of each row, pass Bags.from_frame(X, {name!r}).",
+            UserWarning,
+        )
     return y
 
 
 def check_n_labels(y: np.ndarray, bags: Bags) -> None:
     """Raise a ValueError if there is not one label per bag."""
     if len(y) != len(bags):
+        framed = bags.feature_names is not None and len(bags) == bags.n_instances
         raise ValueError(
             f"y has {len(y)} labels for {len(bags)} bags: pass one label per bag (inconsistent "
             "numbers of samples)."
+            + " Each row of X is a bag: if a column names the bag of each row, pass "
+            "Bags.from_frame(X, column)." * framed
         )
 
 

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import warnings
-from pathlib import Path
 from typing import Any
 
-import joblib
-import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
-# Files whose frames are between the user's line and the warning: decorators of scikit-learn and of
-# contexts, meta-estimators and pipelines, joblib's loops.
-_INSIDE = tuple(
-    f"{Path(path).parent}{sep}"
-    for path in (sklearn.__file__, joblib.__file__, Path(__file__).parents[1] / "__init__.py")
-    for sep in ("/", "\\")
-) + (contextlib.__file__,)
-
-
-def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the innermost frame that belongs to neither scikit-learn, joblib nor this package."""
-    level = 2
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
-        frame = frame.f_back
-        level += 1
-    warnings.warn(message, category, stacklevel=level)
+from .._bags.warn import is_inside as is_inside
+from .._bags.warn import warn_user as warn_user
 
 
 def warn_of_limit(estimator: Any, n_limited: int, n: int, what: str = "problem(s)") -> None:

@@ -24,6 +24,7 @@ from sklearn.utils import Bunch
 from .._bags import Bags
 from .._bags.annotations import NO_ANNOTATIONS
 from .._bags.blocks import BLOCK_BYTES, Block, PassSource, stacked
+from .._bags.canonical import unlike
 from .._bags.names import canonical_ids
 from .._bags.remote import refusal
 from .._bags.rows_on_disk import LazyRows
@@ -31,8 +32,15 @@ from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
 from ..datasets import load_bags
 from ..datasets._errors import BagFileError
-from ..datasets._formats.folder import FoundBag, fields_of, read_found, read_headers
+from ..datasets._formats.folder import (
+    FoundBag,
+    fields_of,
+    read_found,
+    read_headers,
+    warn_of_dropped,
+)
 from ..datasets._formats.npy_folder import is_npy_folder
+from ..datasets._formats.record import declared_classes
 
 try:
     import dask
@@ -431,6 +439,10 @@ class PartitionedRows:
         """Not supported, because the instances are not in this process."""
         raise TypeError(refusal("merge"))
 
+    def of_rows(self, rows: np.ndarray, offsets: np.ndarray) -> NoReturn:
+        """Not supported, because the instances are not in this process."""
+        raise TypeError(refusal("A choice of instances"))
+
     def __getitem__(self, key: Any) -> NoReturn:
         raise TypeError(refusal("This"))
 
@@ -745,6 +757,10 @@ class DistributedBags(Bags):
         picked: Any = self._take_range(position, position + 1)
         return picked.compute().instances
 
+    def with_instance_data(self, **arrays: Any) -> NoReturn:
+        """Not supported, because the instances are not in this process."""
+        raise TypeError(refusal("with_instance_data"))
+
     def __iter__(self) -> NoReturn:
         raise TypeError(refusal("A loop over bags"))
 
@@ -830,8 +846,8 @@ def scan_bags(
     -------
     data : :class:`~sklearn.utils.Bunch`
         ``data`` : :class:`DistributedBags`; ``target`` : ndarray of shape (n_bags,), or None if
-        a file has no labels; and ``target_names``, ``bag_names``, ``sample_weight`` and ``split``
-        if all files contain them.
+        a file has no labels; ``classes`` of text labels; and ``bag_names``, ``sample_weight`` and
+        ``split`` if all files contain them.
 
     Raises
     ------
@@ -874,12 +890,13 @@ def scan_bags(
             part = client.submit(_bags_of, shard, first, last, pure=False, **where)
             futures.append(part)
             n_bags.append(last - first)
-    targets = [head["target"] for head in heads]
+    targets, listed = _labels_alike(files, heads)
     offsets = offsets_of(np.concatenate([head["sizes"] for head in heads]))
     made = Partitions(client, futures, offsets_of(n_bags), offsets, local_bytes)
     bunch = Bunch(target=None if any(part is None for part in targets) else np.concatenate(targets))
-    if heads[0]["target_names"] is not None:
-        bunch["target_names"] = np.asarray(heads[0]["target_names"])
+    if listed and bunch["target"] is not None:
+        alike = all(np.array_equal(listed[0], classes) for classes in listed)
+        bunch["classes"] = listed[0] if alike else np.unique(np.concatenate(listed))
     for name in _PER_BAG:
         if all(name in head["fields"] for head in heads):
             bunch[name] = np.concatenate([head["fields"][name] for head in heads])
@@ -894,12 +911,11 @@ def _shard(path: str, options: dict[str, Any]) -> Bunch:
 
 
 def _head(shard: Bunch) -> dict[str, Any]:
-    names = shard.get("target_names")
     return {
         **described(shard["data"]),
         "mapped": in_files(shard["data"]),
         "target": shard["target"],
-        "target_names": None if names is None else [str(name) for name in names],
+        "classes": shard.get("classes"),
         "fields": {name: shard[name] for name in _PER_BAG if name in shard},
     }
 
@@ -911,12 +927,38 @@ def _bags_of(shard: Bunch, first: int, last: int) -> Bags:
 
 def _check_alike(files: Sequence[str], heads: Sequence[dict[str, Any]]) -> None:
     for file, head in zip(files, heads, strict=True):
-        for name in ("n_features", "dtype", "is_sparse", "target_names"):
+        for name in ("n_features", "dtype", "is_sparse"):
             if head[name] != heads[0][name]:
                 raise BagFileError(
                     f"{file}: {name} is {head[name]} but {heads[0][name]} in {files[0]}; save the "
                     "files in one form, or pass dtype= and as_sparse=."
                 )
+        names, first = (each["feature_names"] for each in (head, heads[0]))
+        if names is not None and first is not None and list(names) != list(first):
+            raise BagFileError(
+                f"{file} has {unlike(list(names), list(first))} {files[0]}: save the files with "
+                "the same features."
+            )
+
+
+def _labels_alike(
+    files: Sequence[str], heads: Sequence[dict[str, Any]]
+) -> tuple[list[Any], list[np.ndarray]]:
+    """The labels of all files, and the classes of those that have them, or an error."""
+    targets = [head["target"] for head in heads]
+    of_text: dict[bool, str] = {}
+    for file, target in zip(files, targets, strict=True):
+        if target is not None and not (target.dtype.kind == "f" and np.isnan(target).all()):
+            of_text.setdefault(target.dtype.kind in "OU", file)
+    if len(of_text) > 1:
+        raise BagFileError(
+            f"{of_text[True]}: labels are texts but numbers in {of_text[False]}; save the files in "
+            "one form, or pass classes= with texts."
+        )
+    if True in of_text:
+        # Missing labels alone are numbers, of which NumPy would make texts.
+        targets = [y if y is None or y.dtype.kind != "f" else y.astype(object) for y in targets]
+    return targets, [head["classes"] for head in heads if head["classes"] is not None]
 
 
 def scan_bag_folder(
@@ -927,9 +969,11 @@ def scan_bag_folder(
     label: str | tuple[str, str] | None = None,
     group: str | None = None,
     split: str | None = None,
+    classes: Any = None,
     key: str = "features",
     dtype: Any = None,
     empty: str = "raise",
+    missing: str = "error",
     partition_bytes: int = PARTITION_BYTES,
     local_bytes: int = LOCAL_BYTES,
     client: Client | None = None,
@@ -951,12 +995,17 @@ def scan_bag_folder(
         One row per bag with its label, see :func:`~milearn.datasets.load_bag_folder`.
     bag, label, group, split : str, default=None
         Columns of the table; for ``label`` also a tuple of two, the event and the time.
+    classes : array-like of str or of numbers, default=None
+        All classes in their order, see :func:`~milearn.datasets.load_bag_folder`.
     key : str, default="features"
         Name of the array of the instances in files with named arrays.
     dtype : {float16, float32, float64}, default=None
         Type of the instances. By default, the widest type of the files.
     empty : {"raise", "drop"}, default="raise"
         Whether files without instances raise an error or are skipped.
+    missing : {"error", "drop"}, default="error"
+        Whether to leave out rows without a file, files without a row, and rows without an entry,
+        see :func:`~milearn.datasets.load_bag_folder`.
     partition_bytes : int, default=67108864
         Size of a partition as stored. A bag is in one partition.
     local_bytes : int, default=16777216
@@ -967,10 +1016,9 @@ def scan_bag_folder(
     Returns
     -------
     data : :class:`~sklearn.utils.Bunch`
-        ``data`` : :class:`DistributedBags`; ``target``, ``bag_names``, ``target_names``,
-        ``groups``, ``group_names``, ``split`` and ``dropped`` as
-        :func:`~milearn.datasets.load_bag_folder` returns them. Positions and labels of instances
-        are not read.
+        ``data`` : :class:`DistributedBags`; ``target``, ``bag_names``, ``classes``, ``groups``,
+        ``split`` and ``dropped`` as :func:`~milearn.datasets.load_bag_folder` returns them.
+        Positions and labels of instances are not read.
 
     Raises
     ------
@@ -994,7 +1042,7 @@ def scan_bag_folder(
     """
     client = current_client(client)
     columns = {"bag": bag, "label": label, "group": group, "split": split}
-    folder = Path(path).absolute()
+    folder, declared = Path(path).absolute(), declared_classes(classes)
     bags, kept_dtype, dropped = read_headers(
         folder,
         table,
@@ -1002,6 +1050,8 @@ def scan_bag_folder(
         arrays=(key, None),
         dtype=dtype,
         empty=empty,
+        missing=missing,
+        classes=declared,
         progress=(None, False),
     )
     row_bytes = max(1, kept_dtype.itemsize * bags[0].width)
@@ -1020,9 +1070,11 @@ def scan_bag_folder(
         "feature_names": None,
     }
     made = Partitions(client, futures, _bounds(ranges), offsets, local_bytes)
-    bunch = Bunch(**fields_of(bags))
+    bunch = Bunch(**fields_of(bags, declared))
     bunch["data"] = DistributedBags._of(made, description, bunch["bag_names"])
     bunch["dropped"] = dropped
+    if dropped:
+        warn_of_dropped(dropped, len(bags))
     return bunch
 
 

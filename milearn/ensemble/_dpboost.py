@@ -127,11 +127,11 @@ class DPBoost(BoostedBags):
     Notes
     -----
     [1]_ returns the weights of the relaxation. Here the witnesses under these weights are fixed and
-    the resulting linear program is solved, until the value of the problem no longer decreases. If
-    instances tie for the highest score, the first and the last are tried. If several weights have
-    the lowest value, a last linear program chooses some with few learners.
+    the resulting linear program is solved, until the value no longer decreases. If
+    instances tie for the highest score, the first and the last are tried. Of weights with the same
+    value, a last linear program chooses few.
     Linear programs are solved by an interior point method, to a relative gap of 1e-6, or ``tol`` if
-    it is smaller, but not below 1e-7. Negative bags can have several instances. Programs with more
+    it is smaller, at least 1e-7. Negative bags can have several instances. Programs with more
     than two million coefficients are solved without reductions.
 
     References

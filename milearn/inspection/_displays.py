@@ -14,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags import Bags
 from .._bags.canonical import check_choice, check_positive, column_key
-from .._fit.validation import check_n_labels, single_scorer, validate_bags
+from .._fit.validation import check_n_labels, check_order, single_scorer, validate_bags
 from ..model_selection import Ranks
 from ._scores import COLORS, LINE, Display, class_column, label_text
 
@@ -146,6 +146,8 @@ class BagScoresDisplay(Display):
         ValueError
             For an unknown ``response_method``, or three or more classes without ``class_label``.
         """
+        if isinstance(X, Bags):
+            check_order(X, y=y)
         order = ["decision_function", "predict_proba"]
         check_choice("response_method", response_method, ["auto", *order])
         tuned = getattr(estimator, "best_threshold_", None)
@@ -457,6 +459,7 @@ def permutation_importance(
     check_positive(n_repeats=n_repeats)
     # Values that are missing are the matter of the estimator, which may impute them.
     bags = validate_bags(None, X, ensure_all_finite="allow-nan")
+    check_order(bags, y=y)
     labels = np.atleast_1d(np.asarray(y))
     check_n_labels(labels, bags)
     names, columns = _groups(bags, features)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
+from .._bags.annotations import PATCH_SIZE
 from .._bags.names import position_of
+from .._fit.warn import warn_user
 from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below, local_bags, scored_instances
 
 _MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
@@ -38,7 +40,7 @@ class InstanceScoresDisplay(Display):
         Position in the bag of the instance with the highest score, which is the default.
     coordinates : array-like of shape (n_instances, 2), default=None
         Column (x, to the right) and row (y, downwards) of each instance.
-    patch_size : float, default=None
+    patch_size : float or array-like of shape (n_instances,), default=None
         Side of the patches, in the unit of the coordinates. The coordinates are then the upper left
         corners of the patches; if None, they are the centres.
     parts : array-like of shape (n_instances,), default=None
@@ -96,7 +98,7 @@ class InstanceScoresDisplay(Display):
     scores: Any
     witness: int | None = None
     coordinates: Any = None
-    patch_size: float | None = None
+    patch_size: Any = None
     parts: Any = None
     threshold: float | None = 0.0
     score_name: str = "score"
@@ -115,6 +117,10 @@ class InstanceScoresDisplay(Display):
                     f"coordinates must have shape ({shape[0]}, 2), a column and a row for each "
                     f"instance of the bag, got {self.coordinates.shape}."
                 )
+        if self.patch_size is not None:
+            self.patch_size = np.asarray(self.patch_size, dtype=np.float64)
+            if self.patch_size.shape not in ((), shape):
+                raise ValueError(f"patch_size must be a number, or one for each of {shape[0]}.")
         self.parts = np.zeros(shape) if self.parts is None else np.asarray(self.parts)
         if self.parts.shape != shape:
             raise ValueError(
@@ -155,9 +161,10 @@ class InstanceScoresDisplay(Display):
         coordinates : str or array-like of shape (n_instances of the bag, 2), default=None
             Column and row of each instance, or the name of an entry of ``X.instance_data`` that
             contains them.
-        patch_size : float, default=None
+        patch_size : float or array-like of shape (n_instances of the bag,), default=None
             Side of the patches, if the coordinates are their upper left corners; None if they are
-            centres.
+            centres. By default, ``instance_data["patch_size_level0"]`` if it exists, which
+            :func:`milearn.datasets.load_bag_folder` reads from files of TRIDENT.
         parts : str or array-like of shape (n_instances of the bag,), default=None
             Part of the bag from which each instance comes, or the name of an entry of
             ``X.instance_data``. By default, "bag" if it exists, which :meth:`milearn.Bags.merge`
@@ -182,6 +189,9 @@ class InstanceScoresDisplay(Display):
         found = scored_instances(estimator, one, class_label)
         if parts is None and "bag" in one.instance_data:
             parts = "bag"
+        known = one.instance_data.get(PATCH_SIZE, np.nan)
+        if patch_size is None and isinstance(coordinates, str) and np.isfinite(known).all():
+            patch_size = known
         display = cls(
             scores=found.scores,
             witness=int(found.witnesses[0]),
@@ -271,7 +281,9 @@ class InstanceScoresDisplay(Display):
         self._label("instance of the bag", self.score_name)
 
     def _plot_map(self, ax: Any, cmap: Any, limit: float | None) -> None:
-        centres = self.coordinates + 0.5 * (self.patch_size or 0.0)
+        sides = np.zeros(len(self.scores)) if self.patch_size is None else self.patch_size
+        sides = np.broadcast_to(sides, self.scores.shape)
+        centres = self.coordinates + 0.5 * sides[:, np.newaxis]
         low, high, colors = float(self.scores.min()), float(self.scores.max()), "viridis"
         extend = "neither"
         if self.threshold is not None:
@@ -284,7 +296,8 @@ class InstanceScoresDisplay(Display):
         panels = self._panels(ax, len(names))
         for number, (name, panel) in enumerate(zip(names, panels, strict=True)):
             rows = np.flatnonzero(codes == number)
-            self.maps_.append(self._map(panel, centres[rows], self.scores[rows], style))
+            size = None if self.patch_size is None else float(sides[rows[0]])
+            self.maps_.append(_map(panel, centres[rows], self.scores[rows], size, style))
             if number + _PANELS_IN_A_ROW >= len(names):
                 panel.set_xlabel("column")
             if number % _PANELS_IN_A_ROW == 0:
@@ -320,18 +333,39 @@ class InstanceScoresDisplay(Display):
         grid = place.subgridspec(*shape)
         return [self.figure_.add_subplot(grid[divmod(each, columns)]) for each in range(n)]
 
-    def _map(self, ax: Any, centres: np.ndarray, scores: np.ndarray, style: dict[str, Any]) -> Any:
-        """Scores as a picture, or as points if they are not on a grid."""
-        grid = _as_grid(centres, scores, self.patch_size)
-        if grid is not None:
-            values, extent = grid
-            return ax.imshow(values, extent=extent, interpolation="nearest", **style)
-        share = min(1.0, _MAX_POINTS / len(centres))
-        line = {"edgecolors": LINE, "linewidths": 0.4 * share}
-        points = ax.scatter(*centres.T, c=scores, s=max(1.0, 36.0 * share), **line, **style)
-        ax.set_aspect("equal")
-        ax.invert_yaxis()
-        return points
+
+def _map(
+    ax: Any, centres: np.ndarray, scores: np.ndarray, size: float | None, style: dict[str, Any]
+) -> Any:
+    """Scores as a picture, or as points if they are not on a grid."""
+    grid = _as_grid(centres, scores, size)
+    if grid is not None:
+        values, extent = grid
+        step = (extent[1] - extent[0]) / values.shape[1]
+        if size is not None and _is_other_size(size, step, ~np.ma.getmaskarray(values)):
+            warn_user(
+                f"patch_size={size:g}, but neighbours are {step:g} apart: the map may be shifted "
+                "by half of the difference. Pass the side of the patches in the unit of the "
+                "coordinates.",
+                UserWarning,
+            )
+        return ax.imshow(values, extent=extent, interpolation="nearest", **style)
+    share = min(1.0, _MAX_POINTS / len(centres))
+    line = {"edgecolors": LINE, "linewidths": 0.4 * share}
+    points = ax.scatter(*centres.T, c=scores, s=max(1.0, 36.0 * share), **line, **style)
+    ax.set_aspect("equal")
+    ax.invert_yaxis()
+    return points
+
+
+def _is_other_size(size: float, step: float, filled: np.ndarray) -> bool:
+    """Whether patches of this size would neither touch nor overlap by whole steps.
+
+    It is unknown if few instances are neighbours.
+    """
+    pairs = (filled[1:] & filled[:-1]).sum() + (filled[:, 1:] & filled[:, :-1]).sum()
+    shares = size / step
+    return bool(pairs >= filled.sum() and (shares < 1 - 1e-6 or abs(shares % 1) > 1e-6))
 
 
 def _entry(bags: Bags, what: str, given: Any) -> Any:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from .._bags import Bags
 from .._bags.segments import bag_ranges, without_rounding
 from .._fit.outcomes import has_outcomes
-from .._fit.validation import validate_bags
+from .._fit.validation import check_order, validate_bags
 from ._scores import (
     COLORS,
     NEUTRAL,
@@ -184,6 +184,7 @@ class WitnessDisplay(Display):
         if y is not None:
             if has_outcomes(y):
                 raise ValueError("y holds outcomes of survival: pass classes, or y=None.")
+            check_order(container, y=y)
             labels = np.asarray(y)
             if labels.shape != (len(container),):
                 raise ValueError(

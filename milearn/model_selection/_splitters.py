@@ -14,6 +14,7 @@ from sklearn.utils import check_consistent_length, check_random_state, check_sca
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from .._bags.merge import check_groups
 from .._compat import split_counts
 from .._fit.outcomes import events_and_times, has_outcomes
 from .._fit.validation import as_bags, check_order, missing_labels
@@ -212,6 +213,8 @@ def _sizes(X: Any, **of_bags: Any) -> np.ndarray:
     bags = as_bags(X)
     if bags is not None:
         check_order(bags, **of_bags)
+        if of_bags.get("groups") is not None:
+            check_groups(np.asarray(of_bags["groups"]), bags)
         return bags.sizes
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     return np.ones(n_rows, dtype=np.intp)
@@ -220,9 +223,7 @@ def _sizes(X: Any, **of_bags: Any) -> np.ndarray:
 def group_codes(groups: Any) -> np.ndarray:
     """Numbers of the groups of bags, in order of appearance."""
     keys = column_or_1d(np.asarray(groups), warn=True)
-    missing = np.flatnonzero(missing_labels(keys))
-    if len(missing):
-        raise ValueError(f"groups is missing for bag {missing[0]}: give every bag its group.")
+    check_groups(keys)
     codes: dict[Hashable, int] = {}
     return np.array([codes.setdefault(key, len(codes)) for key in keys.tolist()], dtype=np.intp)
 

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import column_or_1d
 
+from .._bags.names import bag_text
 from .._fit.validation import as_bags, check_order, missing_labels, single_scorer
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
@@ -193,8 +194,10 @@ def transductive_grid_search(
     warn_of_shared_groups(groups, splits, "The input")
     for number, (_, test) in enumerate(splits):
         if missing[test].any():
+            tested = int(test[missing[test]][0])
+            name = f"bag {tested}" if bags is None else bag_text(bags, tested)
             raise ValueError(
-                f"Split {number} tests bag {test[missing[test]][0]}, which has no label: use a "
+                f"Split {number} tests {name}, which has no label: use a "
                 "splitter of milearn.model_selection with the same unlabeled."
             )
     data = X if bags is None else bags

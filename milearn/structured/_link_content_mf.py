@@ -130,7 +130,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     >>> bags, y = make_bags(n_bags=40, random_state=0)
     >>> linked = Bags(bags.instances, bags.offsets, bag_graph=(y[:, None] == y).astype(float))
     >>> model = LinkContentMF(n_components=5).fit(linked, y)
-    >>> model.Z_.shape
+    >>> model.factors_.shape
     (40, 5)
     """
 

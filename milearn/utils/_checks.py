@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import importlib.util
 import inspect
 import re
 import tempfile
@@ -543,6 +545,40 @@ def check_feature_names(estimator: Any, problem: Problem) -> None:
         kept = getattr(transformed, "feature_names", None)
         if kept is not None:
             assert list(kept) == out, f"the bags are named {list(kept)}, not {out}"
+
+
+@bag_check("dense", once=True)
+def check_bag_names(estimator: Any, problem: Problem) -> None:
+    """Bags are called by their names, which decide the order of labels and weights.
+
+    Labels and weights are series of pandas, without which only messages are checked.
+    """
+    X, y = problem.X, problem.y
+    ids = [f"S{number:02}" for number in range(len(X))]
+    named = Bags(X.instances, X.offsets, names=ids)
+    blocks = list(X)
+    blocks[5] = np.full_like(blocks[5], np.inf)
+    bad = Bags.from_list(dict(zip(ids, blocks, strict=True)))
+    fitted = fitted_on(estimator, named, y)
+    calls: dict[str, Callable] = dict(methods_of(fitted)) | {
+        "fit": partial(fit, fresh(estimator), y=y)
+    }
+    for method, call in calls.items():
+        refuses(partial(call, bad), ValueError, "^Bag 'S05' contains inf", f"{method} of infinity")
+    if hasattr(fitted, "transform") and isinstance(found := fitted.transform(named), Bags):
+        kept = None if found.names is None else found.names.tolist()
+        assert kept == ids, "transform lost the names of the bags"
+    if y is None or y.dtype.names or importlib.util.find_spec("pandas") is None:
+        return
+    labels = importlib.import_module("pandas").Series(y, index=ids)
+    with_series = fitted_on(estimator, named, labels)
+    assert_close(fit_outputs(fitted, named), fit_outputs(with_series, named), REFIT, "a series y")
+    given = {"y": labels[::-1]}
+    if _takes_weights(estimator, problem):
+        given["sample_weight"] = 0 * labels[::-1] + 1.0
+    for what, values in given.items():
+        call = partial(fit, fresh(estimator), named, **({"y": y} | {what: values}))
+        refuses(call, ValueError, rf"{what}\.loc\[X\.names\]", f"{what} in another order")
 
 
 @bag_check("dense", "sparse", "graphs", needs=("transform",))

@@ -107,6 +107,7 @@ def test_operations_keep_them_aligned(tmp_path_factory, data):
         assert_aligned(bags)
 
 
+@pytest.mark.filterwarnings("ignore:Feature 'x1' has one value in every bag")
 @hypothesis.given(SIZES, st.randoms(use_true_random=False))
 @few
 def test_rows_frames_lists_and_arrow_keep_them_aligned(sizes, random):

@@ -72,7 +72,8 @@ def test_from_list_of_frames(library):
     other = module.DataFrame({"b": [5.0], "a": [6.0]})
     refuses(
         lambda: Bags.from_list([frames[0], other]),
-        "Bag 1 has other columns than bag 0: give all bags the same columns in the same order.",
+        "Bag 1 has its columns in another order ('b' for 'a') than bag 0: give all bags the same "
+        "columns in the same order.",
     )
 
 

@@ -182,6 +182,8 @@ def run(folder, *, seed, files=math.inf, seconds=math.inf):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
+                # What is damaged may be zero.
+                warnings.filterwarnings("ignore", ".* instances consist of zeros", UserWarning)
                 data = load_bags(path, **options).data
                 # What is mapped is read at last.
                 pickle.dumps(data), data.instances.copy(), data[::-1].instances

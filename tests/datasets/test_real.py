@@ -67,9 +67,9 @@ def test_every_published_file_is_read(data_dir, name):
 
 def test_what_else_the_files_know(data_dir):
     webkb = load_bags(real(data_dir, "webkb.npz"))
-    assert webkb.target_names[5] == "staff"
-    assert (webkb.target == 5).sum() == 137
-    assert webkb.group_names[webkb.groups[0]] in ("cornell", "misc", "texas", "washington")
+    assert webkb.classes[5] == "staff"
+    assert (webkb.target == "staff").sum() == 137
+    assert webkb.groups[0] in ("cornell", "misc", "texas", "washington")
     lj = load_bags(real(data_dir, "lj_16_30_2.npz"))
     assert_array_equal(np.bincount(lj.split), [60, 60])
     news = load_bags(real(data_dir, "newsgroups/sci_med.npz"))

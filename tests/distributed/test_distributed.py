@@ -14,6 +14,7 @@ from collections import Counter
 from contextlib import contextmanager
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
@@ -281,8 +282,39 @@ def test_bags_of_files(client, data, tmp_path, form):
     save_bags(tmp_path / "narrow.npz", bags[:, :3], y)
     with pytest.raises(ValueError, match=r"narrow.npz: n_features is 3 but 6"):
         scan_bags([*paths, tmp_path / "narrow.npz"])
+    turned = [tmp_path / "first.npz", tmp_path / "turned.npz"]
+    for path, names in zip(turned, ("abcdef", "bacdef"), strict=True):
+        save_bags(path, bags.with_instances(bags.instances, feature_names=list(names)), y)
+    with pytest.raises(ValueError, match=r"turned.npz has its columns in another order \('b' for"):
+        scan_bags(turned)
     with pytest.raises(FileNotFoundError, match="no such file"):
         scan_bags(tmp_path / "nothing.npz")
+
+
+def test_labels_of_files_are_as_written(client, data, tmp_path):
+    bags, _ = data
+    labels = {"x": ["b", "c"], "y": ["a", "b"], "z": [None, np.nan], "n": [0, 1]}
+    for name, y in labels.items():
+        save_bags(tmp_path / f"{name}.npz", bags[:2], y)
+    found = scan_bags([tmp_path / f"{name}.npz" for name in "xyz"])
+    assert [None if y != y else y for y in found.target] == ["b", "c", "a", "b", None, None]
+    assert found.classes.tolist() == ["a", "b", "c"]
+    declared = scan_bags([tmp_path / f"{name}.npz" for name in "xy"], classes=["c", "b", "a"])
+    assert declared.classes.tolist() == ["c", "b", "a"]
+    assert declared.target.tolist() == ["b", "c", "a", "b"]
+    with pytest.raises(ValueError, match=r"x.npz: labels are texts but numbers in .*n.npz"):
+        scan_bags([tmp_path / f"{name}.npz" for name in "xn"])
+
+
+def test_what_a_folder_lacks_is_left_out(client, tmp_path):
+    for name in "abc":
+        np.save(tmp_path / f"{name}.npy", np.full((2, 2), ord(name)))
+    table = pd.DataFrame({"bag": ["c", "z", "b"], "label": ["no", "yes", None]})
+    with pytest.warns(UserWarning, match="3 of 4 bags are left out"):
+        found = scan_bag_folder(tmp_path, table, missing="drop", classes=["no", "yes"])
+    assert [*found.dropped] == ["z", "b", "a"]
+    assert (found.target.tolist(), found.classes.tolist()) == (["no"], ["no", "yes"])
+    assert found.data.compute().instances.tolist() == [[99, 99]] * 2
 
 
 def test_bags_of_a_folder_with_one_file_per_bag(client, data, tmp_path):
@@ -660,3 +692,31 @@ def test_workers_whose_memory_stays_full_are_an_error(small_worker, monkeypatch)
     there = DistributedBags.from_bags(Bags.singletons(np.zeros((20, 2))), client=small_worker)
     with pytest.raises(RuntimeError, match=r"paused all workers.*memory_limit is 3\.81 MB"):
         there.compute()
+
+
+# -- names and choices of instances ---------------------------------------------------------------
+
+
+def test_names_of_bags_decide_their_order(client, data):
+    pandas = pytest.importorskip("pandas")
+    bags, y = data
+    ids = [f"p{number:03}" for number in np.random.default_rng(0).permutation(len(bags))]
+    named = Bags(bags.instances, bags.offsets, names=ids)
+    there = DistributedBags.from_bags(named, partition_bytes=bags.nbytes // 3)
+    assert there.names.tolist() == there.compute().names.tolist() == ids
+    assert there[[3, 1]].names.tolist() == [ids[3], ids[1]]
+    labels = pandas.Series(y, index=ids)
+    model = MISVC(kernel="linear")
+    fitted = model.fit(there, labels)
+    np.testing.assert_allclose(fitted.coef_, MISVC(kernel="linear").fit(named, y).coef_, rtol=1e-3,
+                               atol=1e-4)  # fmt: skip
+    with pytest.raises(ValueError, match=r"pass y\.loc\[X\.names\]"):
+        model.fit(there, labels.sort_index())
+    for choose in (
+        lambda: there.select_instances(np.ones(there.n_instances, dtype=bool)),
+        lambda: there.sample_instances(2),
+        lambda: there.with_instance_data(score=np.ones(there.n_instances)),
+    ):
+        with pytest.raises(TypeError, match=r"needs all instances in one process.*compute"):
+            choose()
+    assert there.compute().sample_instances(1).sizes.max() == 1

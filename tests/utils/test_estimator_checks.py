@@ -288,6 +288,10 @@ def loses_graphs(self, X):
     return Bags(bags.instances, bags.offsets, feature_names=bags.feature_names)
 
 
+def loses_bag_names(self, X):
+    return Doubled.transform(self, X)._changed(names=None)
+
+
 def ends_at_once(self, X, y):
     self._start_task(X=X, y=y).end()
     return X, y
@@ -455,6 +459,12 @@ BROKEN = [
             Doubled, get_feature_names_out=lambda self, _=None: [*self.feature_names_in_, "more"]
         ),
     ),
+    (
+        "bag_names",
+        "y in another order: was not refused",
+        broken(fit=fits(lambda _, X, y: (X, np.asarray(y)))),
+    ),
+    ("bag_names", "lost the names", broken(Doubled, transform=loses_bag_names)),
     ("transform", "fit_transform", broken(Doubled, fit_transform=transforms_elsewhere)),
     ("transform", "lost the graph", broken(Doubled, transform=loses_graphs)),
     ("set_output", "", WrapsBags()),

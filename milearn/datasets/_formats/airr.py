@@ -31,12 +31,14 @@ from .folder import (
     files_of,
     for_each_bag,
     rows_of_bags,
+    warn_of_dropped,
 )
-from .record import BagRecord, make_bags_of
-from .text import quoted_names
+from .record import BagRecord, declared_classes, make_bags_of
+from .text import MISSING, quoted_names
 
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"
+_PRODUCTIVE, _FALSE = "productive", ["F", "f", "False", "false", "FALSE"]
 _VALID = "[ACDEFGHIKLMNPQRSTVWY]+"
 # Whole numbers below are exact in double precision.
 _MOST_COPIES = 2**53
@@ -70,6 +72,8 @@ def load_airr(
     group: str | None = None,
     split: str | None = None,
     bag_data: Sequence[str] | None = None,
+    classes: Any = None,
+    missing: str = "error",
     genes: bool = False,
     receptors: np.ndarray | None = None,
     verbose: bool = False,
@@ -102,6 +106,8 @@ def load_airr(
     bag_data : sequence of str, default=None
         Further columns of the metadata, such as age or sequencing run, which become
         ``data.bag_data``.
+    classes, missing
+        See :func:`load_bag_folder`.
     genes : bool, default=False
         Whether receptors with the same ``junction_aa`` and different V or J genes are different.
         The first gene of a call is used, without its allele.
@@ -117,11 +123,11 @@ def load_airr(
     data : :class:`~sklearn.utils.Bunch`
         As in :func:`load_bag_folder`: ``data`` (:class:`~milearn.Bags` of sparse float32 rows, with
         ``instance_data["duplicate_count"]`` if the files have it), ``target`` (None without
-        labels), ``bag_names``, and ``target_names``, ``groups``, ``group_names`` and ``split`` if
+        labels), ``bag_names``, ``dropped``, and ``classes``, ``groups`` and ``split`` if
         they are known. ``receptors``, of shape (n_receptors,), has the name of each feature, the
         shortest first:
         ``b"CASSLGF"``, or ``b"CASSLGF TRBV7-9 TRBJ1-2"`` with ``genes=True``. ``n_dropped``, of
-        shape (n_people,), has the number of damaged rows of each person.
+        shape (n_people,), has the number of rows of each person that were left out.
 
     Raises
     ------
@@ -138,8 +144,8 @@ def load_airr(
     -----
     UserWarning
         If rows were left out, with the first files and lines: those without ``junction_aa``, with
-        characters other than the 20 amino acids, such as a stop codon, or with a
-        ``duplicate_count`` that is not a whole number above zero.
+        characters other than the 20 amino acids, such as a stop codon, with a ``duplicate_count``
+        that is not a whole number above zero, or with a ``productive`` that is false.
 
     See Also
     --------
@@ -170,8 +176,8 @@ def load_airr(
     >>> people.data
     Bags(n_bags=2, n_instances=3, n_features=2, sizes=1..2, dtype=float32, sparse,
     instance_data=['duplicate_count'])
-    >>> people.receptors, people.target
-    (array([b'CASSLGF', b'CASSPGF'], dtype='|S7'), array([0, 1]))
+    >>> people.receptors, people.target.tolist()
+    (array([b'CASSLGF', b'CASSPGF'], dtype='|S7'), ['healthy', 'ill'])
     >>> X, counts = people.data, people.data.instance_data["duplicate_count"]
     >>> sparse.csr_array((counts, X.instances.indices, X.offsets), shape=X.shape).toarray()
     array([[3, 1],
@@ -181,8 +187,10 @@ def load_airr(
     pandas = need_module("pandas", "load_airr")
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     needed = [_SEQUENCE, *(_GENES if genes else ())]
-    files, rows, optional = _read_headers(path, metadata, columns, needed)
-    further = list(bag_columns(bag_data))
+    further, declared = list(bag_columns(bag_data)), declared_classes(classes)
+    files, rows, optional, dropped = _read_headers(
+        path, metadata, columns, needed, missing, declared
+    )
     given = None if receptors is None else _known_receptors(np.asarray(receptors, dtype=bytes))
 
     def read(name: str) -> _Repertoire:
@@ -196,9 +204,11 @@ def load_airr(
     with file_name_in_errors(path):
         bags, known = _one_hot_bags(found, given)
         record = BagRecord(bags)
-        add_table(record, people, further)
+        add_table(record, people, further, declared)
+    if dropped:
+        record.descr = f"{record.describe(path)} {warn_of_dropped(dropped, len(people))}"
     bunch = record.to_bunch(path)
-    bunch["receptors"], bunch["n_dropped"] = known, n_dropped
+    bunch["receptors"], bunch["n_dropped"], bunch["dropped"] = known, n_dropped, dropped
     return bunch
 
 
@@ -214,10 +224,15 @@ def _known_receptors(receptors: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def _read_headers(
-    path: Path, metadata: Any, columns: dict[str, Any], needed: list[str]
-) -> tuple[dict[str, Path], dict[str, BagRow], list[str]]:
-    """The file and the row of each person, and the optional columns to read."""
-    if not path.is_dir():
+    path: Path,
+    metadata: Any,
+    columns: dict[str, Any],
+    needed: list[str],
+    missing: str,
+    classes: np.ndarray | None,
+) -> tuple[dict[str, Path], dict[str, BagRow], list[str], dict[str, str]]:
+    """The file and the row of each person, the optional columns, and who is left out."""
+    if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such folder.")
     files = files_of(path, _SUFFIXES)
     if metadata is not None and not hasattr(metadata, "columns"):
@@ -227,7 +242,7 @@ def _read_headers(
         raise BagFileError(
             f"{path}: there is no repertoire ({', '.join(_SUFFIXES)}) in this folder; check it."
         )
-    rows, problems = rows_of_bags(metadata, [*files], columns, path)
+    rows, problems, dropped = rows_of_bags(metadata, [*files], columns, path, missing, classes)
 
     def has_counts(name: str) -> tuple[str, bool]:
         header = _header(files[name])
@@ -242,7 +257,9 @@ def _read_headers(
     if len(without) < len(counted):
         problems += [(n, f"there is no column {_COUNT!r}, which other files have") for n in without]
     check_readable(path, problems, {*rows, *(name for name, _ in problems)})
-    return files, rows, [] if without else [_COUNT]
+    if not rows:
+        raise BagFileError(f"{path}: no repertoire has a row of the metadata and all its entries.")
+    return files, rows, [] if without else [_COUNT], dropped
 
 
 def _header(file: Path) -> list[str]:
@@ -265,11 +282,12 @@ def _read(pandas: Any, file: Path, needed: list[str], optional: list[str]) -> _R
         blocks = pandas.read_csv(
             file,
             sep="\t",
-            usecols=needed + optional,
+            usecols=lambda name: name in (*needed, *optional, _PRODUCTIVE),
             # The first field is no index where the first row has more fields than the header.
             index_col=False,
             dtype=str,
             keep_default_na=False,
+            na_values=dict.fromkeys((_SEQUENCE, *_GENES), sorted(MISSING)),
             quoting=csv.QUOTE_NONE,
             skip_blank_lines=False,
             encoding="utf-8-sig",
@@ -278,6 +296,8 @@ def _read(pandas: Any, file: Path, needed: list[str], optional: list[str]) -> _R
         with blocks:
             for block in blocks:
                 valid = block[_SEQUENCE].fillna("").str.fullmatch(_VALID).to_numpy(dtype=bool)
+                if _PRODUCTIVE in block:
+                    valid = valid & ~block[_PRODUCTIVE].isin(_FALSE).to_numpy()
                 if optional:
                     copies = pandas.to_numeric(block[_COUNT], errors="coerce")
                     whole = (copies > 0) & (copies < _MOST_COPIES) & (copies % 1 == 0)
@@ -381,7 +401,7 @@ def _warn_of_rows(damaged: dict[Path, _Repertoire]) -> None:
     more = f" and {len(damaged) - len(shown)} more files" if len(damaged) > len(shown) else ""
     warn_user(
         f"{sum(each.n_dropped for each in damaged.values())} rows without a sequence of the 20 "
-        "amino acids, or without a whole number of copies, were left out: "
+        "amino acids, without a whole number of copies, or not productive, were left out: "
         f"{', '.join(shown)}{more}.",
         UserWarning,
     )

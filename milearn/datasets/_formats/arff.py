@@ -31,7 +31,7 @@ from ..._bags import Bags
 from ..._bags.segments import offsets_of
 from ..._compat import arff
 from .._errors import ContentError
-from .record import BagRecord, as_numbers, make_bags_of
+from .record import BagRecord, as_numbers, label_text, make_bags_of
 from .text import check_values, number_text
 
 _DATA = re.compile(r"^\s*@data\b.*$", re.IGNORECASE | re.MULTILINE)
@@ -82,7 +82,8 @@ def read_arff(path: Path, *, missing: str = "error") -> BagRecord:
         record.fields["sample_weight"] = np.array(weights)
     if at + 1 < len(names):
         kind = outer["attributes"][-1][1]
-        record.set_labels(columns[-1], None if isinstance(kind, str) else kind)
+        nominal = not isinstance(kind, str) and as_numbers(kind) is None
+        record.set_labels(columns[-1], np.array(kind) if nominal else None)
     return record
 
 
@@ -148,11 +149,8 @@ def write_arff(path: Path, record: BagRecord, file: BinaryIO) -> None:
     """
     target: Any = record.target
     names = [_quoted(name) for name in record.bag_names()]
-    classes = record.fields.get("target_names")
-    if classes is None:
-        labels = [number_text(value) for value in np.unique(target)]
-    else:
-        labels = [_quoted(str(name)) for name in classes]
+    classes = record.fields.get("classes")
+    labels = [_quoted(label_text(y)) for y in (np.unique(target) if classes is None else classes)]
     kind = "numeric" if classes is None and target.dtype.kind == "f" else f"{{{','.join(labels)}}}"
     head = [
         f"@relation {_quoted(path.stem)}",

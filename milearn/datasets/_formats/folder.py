@@ -19,13 +19,24 @@ from joblib import delayed
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.annotations import bag_columns
+from ..._bags.annotations import PATCH_SIZE, bag_columns
+from ..._bags.canonical import check_choice
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
 from ..._fit.outcomes import survival_outcomes
+from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
 from .npy_folder import new_folder, read_npy_folder, write_arrays
-from .record import BagRecord, column_of, encode_labels, float_type, make_bags_of, npz_header
+from .record import (
+    BagRecord,
+    as_labels,
+    column_of,
+    declared_classes,
+    float_type,
+    make_bags_of,
+    npz_header,
+    warn_of_zeros,
+)
 from .table import as_frame, read_frame
 from .text import check_column, header_advice, is_gap, known_column, likely_cause, quoted_names
 
@@ -62,6 +73,8 @@ class BagRow(NamedTuple):
 
     parts: dict[str, Any]
     columns: dict[str, Any]
+    # The column of each part.
+    chosen: dict[str, Any]
 
 
 def find_bags(path: Path, key: str, coords: str | None) -> tuple[BagFiles, Path | None]:
@@ -135,12 +148,14 @@ def _some_files(path: Path) -> dict[str, Path]:
 
 
 def files_of(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
-    """Files with one of the suffixes in a folder, by the name of the bag."""
+    """Files with one of the suffixes in a folder, or the file, by the name of the bag."""
     found: dict[str, Path] = {}
-    if not folder.is_dir():
-        return found
-    with os.scandir(folder) as entries:
-        names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_file())
+    names = []
+    if folder.is_file():
+        folder, names = folder.parent, [folder.name]
+    elif folder.is_dir():
+        with os.scandir(folder) as entries:
+            names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_file())
     for file in map(folder.joinpath, names):
         suffix = next((end for end in suffixes if file.name.lower().endswith(end)), None)
         if suffix is None:
@@ -163,9 +178,14 @@ def _folders_of_bags(path: Path) -> list[Path]:
 
 
 def rows_of_bags(
-    table: Any, names: Sequence[str], asked: dict[str, Any], folder: Path
-) -> tuple[dict[str, BagRow], list[tuple[str, str]]]:
-    """The rows of a table for the bags ``names``, in their order, and problems of bags.
+    table: Any,
+    names: Sequence[str],
+    asked: dict[str, Any],
+    folder: Path,
+    missing: str = "error",
+    classes: np.ndarray | None = None,
+) -> tuple[dict[str, BagRow], list[tuple[str, str]], dict[str, str]]:
+    """The rows of a table for the bags ``names``, problems of bags, and the bags to leave out.
 
     Parameters
     ----------
@@ -177,17 +197,30 @@ def rows_of_bags(
         The column for each of "bag", "label", "group" and "split", None to recognise it; for
         "label" also two columns, the event and the time of an outcome.
     folder : Path
-        The folder of the bags, for error messages if the table has no path.
+        The folder of the bags, for error messages if the table has no path, or the file of a bag,
+        which needs only its row.
+    missing, classes
+        Those of :func:`load_bag_folder`.
+
+    Returns
+    -------
+    rows : dict of BagRow
+        In the order of the table.
+    problems : list of tuple of str
+        The bag, or the row of the table, and what is wrong with it.
+    dropped : dict of str
+        What is missing, by the same names; empty unless ``missing="drop"``.
     """
+    check_choice("missing", missing, ("error", "drop"))
     if table is None:
         given = [f"{part}=" for part, column in asked.items() if column is not None]
         if given:
             raise ValueError(
                 f"{', '.join(given)} without a table: pass the table that has the column."
             )
-        return {name: BagRow({}, {}) for name in names}, []
+        return {name: BagRow({}, {}, {}) for name in names}, [], {}
     is_frame = hasattr(table, "columns")
-    frame = as_frame(table) if is_frame else _frame_of_file(Path(table), asked)
+    frame = (as_frame if is_frame else _frame_of_file)(table, _texts_in(asked, classes), classes)
     with file_name_in_errors(f"{folder}: the table" if is_frame else table):
         if not frame.columns.is_unique:
             raise ContentError("two columns have the same name; give the columns distinct names.")
@@ -196,33 +229,35 @@ def rows_of_bags(
         bags = _bag_of_each_row(columns, asked["bag"], names)
     rows: dict[str, BagRow] = {}
     problems: list[tuple[str, str]] = []
+    gaps: list[tuple[str, str]] = []
     known = set(names)
     left = [*known.difference(bags)]
     for at, bag in enumerate(bags):
         if bag is None:
-            problems.append((f"row {at + 1} of the table", "it names no bag"))
+            gaps.append((f"row {at + 1} of the table", _NO_NAME))
         elif bag in rows:
             problems.append((bag, "the table has two rows for it"))
         elif bag not in known:
-            cause = likely_cause([bag], left) if len(problems) < _SHOWN else ""
-            what = "there is no file for this row of the table"
-            problems.append((bag, f"{what}; {cause}" if cause else what))
+            cause = likely_cause([bag], left) if len(gaps) < _SHOWN else ""
+            what = f"{_NO_FILE}; {cause}" if cause else _NO_FILE
+            gaps += [] if folder.is_file() else [(bag, what)]
         else:
-            rows[bag] = BagRow({}, {name: cells[at] for name, cells in columns.items()})
-            for part, column in chosen.items():
-                if column is not None:
-                    rows[bag].parts[part], problem = _cell(part, column, rows[bag].columns)
+            cells = {name: column[at] for name, column in columns.items()}
+            rows[bag] = BagRow({}, cells, {p: name for p, name in chosen.items() if name})
+            for part, column in rows[bag].chosen.items():
+                several = column if isinstance(column, tuple) else (column,)
+                empty = next((name for name in several if is_gap(cells[name])), None)
+                if empty is not None and (missing == "drop" or part != "label"):
+                    gaps.append((bag, f"the column {empty!r} for {part}= is empty"))
+                elif isinstance(column, tuple):
+                    rows[bag].parts[part], problem = _outcome(column, *(cells[c] for c in column))
                     problems += [(bag, problem)] if problem else []
-    problems += [(name, "the table has no row for this file") for name in names if name not in rows]
-    return rows, problems
-
-
-def _cell(part: str, column: Any, cells: dict[str, Any]) -> tuple[Any, str | None]:
-    """The entry of a bag for a part, and what is wrong with it."""
-    if isinstance(column, tuple):
-        return _outcome(column, *(cells[name] for name in column))
-    empty = part != "label" and is_gap(cells[column])
-    return cells[column], f"the column {column!r} for {part}= is empty" if empty else None
+                else:
+                    rows[bag].parts[part] = cells[column]
+    gaps += [(name, _NO_ROW) for name in names if name not in rows]
+    if missing == "error":
+        return rows, problems + gaps, {}
+    return {name: row for name, row in rows.items() if name not in dict(gaps)}, problems, dict(gaps)
 
 
 def _outcome(names: tuple[str, str], event: Any, time: Any) -> tuple[Any, str | None]:
@@ -237,10 +272,21 @@ def _outcome(names: tuple[str, str], event: Any, time: Any) -> tuple[Any, str | 
     except (TypeError, ValueError):
         value = math.nan
     wrong = f"the column {names[1]!r} holds {time!r}, which is not a time"
-    return (_EVENTS[word], value), None if math.isfinite(value) else wrong
+    return (_EVENTS[word], value), None if 0 <= value < math.inf else wrong
 
 
-def _frame_of_file(path: Path, asked: dict[str, Any]) -> Any:
+def _texts_in(asked: dict[str, Any], classes: np.ndarray | None) -> list[str]:
+    """Columns of texts, such as names of files and groups: "007" is not the number 7."""
+    parts = [
+        "bag",
+        "group",
+        *(["label"] if classes is not None and classes.dtype.kind == "U" else []),
+    ]
+    return [name for part in parts for name in (*_COLUMNS[part], asked[part]) if name is not None]
+
+
+def _frame_of_file(path: Any, names: Sequence[str], classes: np.ndarray | None) -> Any:
+    path = Path(path)
     kinds = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
     kind = kinds.get(path.suffix.lower())
     if not path.is_file():
@@ -250,10 +296,8 @@ def _frame_of_file(path: Path, asked: dict[str, Any]) -> Any:
             f"{path}: a table is a .csv, .tsv or .parquet file or a data frame, not "
             f"{path.suffix!r}."
         )
-    # The names of files and groups are texts, such as "007", which is not the number 7.
-    names = {*_COLUMNS["bag"], *_COLUMNS["group"], asked["bag"], asked["group"]}
     with file_name_in_errors(path, kind):
-        return read_frame(path, kind, "\t" if kind == "tsv" else ",", [*filter(None, names)])
+        return read_frame(path, kind, "\t" if kind == "tsv" else ",", names, classes)
 
 
 def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
@@ -305,20 +349,29 @@ def _bag_name(value: Any, known: set[str]) -> str | None:
     """A cell as the name of a bag, without folder and suffix unless files have them."""
     if is_gap(value):
         return None
-    # pandas reads a column of integers with a missing value as floats.
-    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-    text = text.strip()
+    text = _id_text(value)
     # A path of Windows or of Linux. A compressed file has two suffixes.
     path = Path(text.replace("\\", "/"))
     shorter = (text, path.name, path.stem, Path(path.stem).stem)
     return next((name for name in shorter if name in known), text)
 
 
+def _id_text(value: Any) -> str:
+    # pandas reads a column of integers with a missing value as floats.
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if whole else value).strip()
+
+
 class ArrayHeader(NamedTuple):
-    """Shape and type of an array, which are read before its values."""
+    """Shape and type of an array, which are read before its values.
+
+    ``patch_size`` is the side of the patches in the unit of their coordinates, which TRIDENT keeps
+    with them.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype
+    patch_size: float = np.nan
 
 
 def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader | None:
@@ -338,7 +391,8 @@ def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader
                 raise ContentError(f"no array {name!r} among {quoted_names(names or ()) or 'none'}")
             if out is not None:
                 out[...] = np.asarray(found).reshape(out.shape)
-            return ArrayHeader(found.shape, found.dtype)
+            size = np.ravel(getattr(found, "attrs", {}).get(PATCH_SIZE, np.nan))
+            return ArrayHeader(found.shape, found.dtype, float(size[0]))
     except (ImportError, MemoryError):
         raise
     except Exception as error:
@@ -432,6 +486,12 @@ SUFFIXES: dict[str, Callable[[Path, contextlib.ExitStack], Any]] = {
 
 
 _SHOWN = 20  # maximum number of bags in an error message
+_NO_FILE, _NO_ROW = (
+    "there is no file for this row of the table",
+    "the table has no row for this file",
+)
+_NO_NAME = "it names no bag"
+_GAPS = (_NO_FILE, _NO_ROW, _NO_NAME)
 _SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1}
 _SPLITS |= dict.fromkeys(("val", "valid", "validation"), 2)
 
@@ -445,10 +505,12 @@ def load_bag_folder(
     group: str | None = None,
     split: str | None = None,
     bag_data: Sequence[str] | None = None,
+    classes: Any = None,
     key: str = "features",
     coords: str | None = "coords",
     dtype: Any = None,
     empty: str = "raise",
+    missing: str = "error",
     mmap: str | os.PathLike[str] | bool = False,
     n_jobs: int | None = None,
     verbose: bool = False,
@@ -479,11 +541,12 @@ def load_bag_folder(
     Parameters
     ----------
     path : path-like
-        The folder.
+        The folder, or the file of one bag, for which the table may have other rows.
     table : path-like or data frame, default=None
         A .csv, .tsv or .parquet file, or a pandas or polars frame, with one row per bag. The bags
-        are in the order of its rows, or in the order of their names without a table. A row without
-        a file and a file without a row are errors; an empty label means that the bag has no label.
+        are in the order of its rows, or in the order of their names without a table. An empty label
+        means that the bag has no label. In text files, the words that :func:`pandas.read_csv` takes
+        as missing are empty cells, unless ``classes`` has them; in a frame of pandas they are not.
     bag, label, group, split : str, default=None
         Columns of the table: the bag, which is the name of its file with or without suffix; its
         label; the group that splitters keep together, such as a patient; the published part. When
@@ -495,16 +558,24 @@ def load_bag_folder(
     bag_data : sequence of str, default=None
         Further columns of the table, such as age or site, which become ``data.bag_data``. An empty
         cell is NaN in a column of numbers.
+    classes : array-like of str or of numbers, default=None
+        All classes in their order, of which every label must be one. Texts make texts of all
+        labels. By default, labels are as in the table.
     key : str, default="features"
         Name of the array of the instances in files with named arrays.
     coords : str, default="coords"
         Name of the array of the positions of the instances, which becomes
-        ``data.instance_data["coords"]`` if it exists; None ignores positions.
+        ``data.instance_data["coords"]`` if it exists; None ignores positions. Its attribute
+        ``patch_size_level0``, which TRIDENT writes, becomes an array of ``instance_data`` too.
     dtype : {float16, float32, float64}, default=None
         Type of the instances. None keeps float16, float32 and float64, the widest if files differ;
         integers of up to two bytes become float32 and others float64.
     empty : {"raise", "drop"}, default="raise"
         Whether a file without instances is an error, or is ignored and listed in ``dropped``.
+    missing : {"error", "drop"}, default="error"
+        Whether rows without a file, files without a row, and rows without a group, a split, or an
+        event and a time, are errors, or are left out and listed in ``dropped``. "drop" also leaves
+        out bags without a label.
     mmap : path-like, default=False
         A new folder. The instances are written to a file in this folder and mapped into memory on
         demand; :func:`load_bags` opens the folder again with ``mmap=True``. False reads into
@@ -518,11 +589,11 @@ def load_bag_folder(
     Returns
     -------
     data : :class:`~sklearn.utils.Bunch`
-        As in :func:`load_bags`: ``data`` (:class:`~milearn.Bags`), ``target`` (None without labels)
-        and ``bag_names``; ``target_names`` for text labels, ``groups`` and ``group_names``,
-        ``split`` (0 = training, 1 = test, 2 = validation if the table contains these words,
-        otherwise its values) and ``instance_labels`` if they are known; and ``dropped``, the names
-        of the bags that were ignored.
+        As in :func:`load_bags`: ``data`` (:class:`~milearn.Bags`), ``target`` (the labels, None
+        without them) and ``bag_names``; ``classes`` of text labels, or as declared, ``groups`` as
+        texts, ``split`` (0 = training, 1 = test, 2 = validation if the table contains these words,
+        otherwise its values) and ``instance_labels`` if they are known; and ``dropped``, a dict
+        with the reason for each bag that was left out.
 
     Raises
     ------
@@ -535,6 +606,11 @@ def load_bag_folder(
         For a file whose library (h5py, torch) is not installed, a table without pandas, or a
         .parquet table without pyarrow. A .pt file is a pickle; torch reads it with
         ``weights_only=True``, which does not execute code in the file.
+
+    Warns
+    -----
+    UserWarning
+        If bags were left out, with their number, or if some instances consist of zeros.
 
     See Also
     --------
@@ -554,35 +630,42 @@ def load_bag_folder(
     ...     slides = load_bag_folder(folder, table)
     >>> slides.data
     Bags(n_bags=2, n_instances=8, n_features=4, sizes=3..5, dtype=float32)
-    >>> slides.bag_names, slides.target, slides.target_names
-    (array(['slide_2', 'slide_1'], dtype='<U7'), array([1, 0]), array(['normal', 'tumour'],
-    dtype='<U6'))
+    >>> slides.bag_names.tolist(), slides.target.tolist()
+    (['slide_2', 'slide_1'], ['tumour', 'normal'])
     """
     if mmap is True:
         raise ValueError(
             "mmap=True does not define where to write the instances: pass the path of a "
             "folder, mmap='folder', which stays and can be opened again."
         )
-    further = list(bag_columns(bag_data))
+    further, declared = list(bag_columns(bag_data)), declared_classes(classes)
     mapped = Path(mmap) if mmap else None
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
     with contextlib.ExitStack() as stack:
         folder = None if mapped is None else stack.enter_context(new_folder(mapped))
         bags, kept_dtype, dropped = read_headers(
-            path, table, columns, arrays=(key, coords), dtype=dtype, empty=empty, progress=progress
+            path,
+            table,
+            columns,
+            arrays=(key, coords),
+            dtype=dtype,
+            empty=empty,
+            missing=missing,
+            classes=declared,
+            progress=progress,
         )
         record = _filled(path, bags, kept_dtype, folder, *progress)
         with file_name_in_errors(path):
-            add_table(record, bags, further)
-        if len(dropped):
-            names = ", ".join(dropped)
-            record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
+            add_table(record, bags, further, declared)
+        if dropped:
+            record.descr = f"{record.describe(path)} {warn_of_dropped(dropped, len(bags))}"
         if folder is not None:
             write_arrays(folder, record)
             del record  # Windows cannot move a mapped file
     if mapped is None:
         bunch = record.to_bunch(path)
+        warn_of_zeros(bunch["data"])
     else:
         bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
     bunch["dropped"] = dropped
@@ -597,21 +680,30 @@ def read_headers(
     arrays: tuple[str, str | None],
     dtype: Any,
     empty: str,
+    missing: str,
+    classes: np.ndarray | None,
     progress: tuple[int | None, bool],
-) -> tuple[list[FoundBag], np.dtype, np.ndarray]:
-    """The bags of a folder that are not empty, their type, and the names of the empty ones.
+) -> tuple[list[FoundBag], np.dtype, dict[str, str]]:
+    """The bags of a folder, their type, and those that were left out.
 
     Only headers of files are read. The parameters are those of :func:`load_bag_folder`: ``arrays``
     contains ``key`` and ``coords``, and ``progress`` contains ``n_jobs`` and ``verbose``.
     """
-    if not path.is_dir():
-        raise FileNotFoundError(f"{path}: there is no such folder; load_bags reads a file.")
+    if not path.is_dir() and not files_of(path, SUFFIXES):
+        raise FileNotFoundError(
+            f"{path}: there is no such folder or file of a bag ({', '.join(SUFFIXES)}); load_bags "
+            "reads a file of many bags."
+        )
     if empty not in ("raise", "drop"):
         raise ValueError(f"empty={empty!r} is unknown; choose 'raise' or 'drop'.")
     wanted = None if dtype is None else float_type(dtype)
     files, splits = find_bags(path, *arrays)
     table = splits if table is None else table
-    rows, problems = rows_of_bags(table, [*files], columns, path)
+    rows, problems, dropped = rows_of_bags(table, [*files], columns, path, missing, classes)
+    for name in [*rows] if missing == "drop" else []:
+        if not all(place.path.is_file() for place in files[name].get("label", ())):
+            dropped[name] = "there is no file of its label"
+            del rows[name]
 
     def header(name: str) -> FoundBag:
         return _found_bag(name, files[name], rows[name])
@@ -620,12 +712,27 @@ def read_headers(
     problems += wrong + _unlike(found, empty)
     check_readable(path, problems, {*rows, *(name for name, _ in problems)})
     bags = [bag for bag in found if bag.size]
+    dropped |= {bag.name: "it has no instances" for bag in found if not bag.size}
     if not bags:
-        raise BagFileError(f"{path}: every file is empty; there is no bag to read.")
+        raise BagFileError(f"{path}: no bag is left. {_counted(dropped, 0)}")
     if wanted is None:
         wanted = np.result_type(*{_kept(bag.parts["features"].dtype) for bag in bags})
-    dropped = np.array([bag.name for bag in found if not bag.size], dtype=str)
     return bags, wanted, dropped
+
+
+def warn_of_dropped(dropped: dict[str, str], n_bags: int) -> str:
+    """Warn that bags were left out, in the sentence that is returned."""
+    said = _counted(dropped, n_bags)
+    warn_user(f"{said} See data.dropped.", UserWarning)
+    return said
+
+
+def _counted(dropped: dict[str, str], n_bags: int) -> str:
+    reasons: dict[str, list[str]] = {}
+    for name, reason in dropped.items():
+        reasons.setdefault(reason.split(";")[0], []).append(name)
+    counts = [f"{len(names)} ({names[0]}): {dropped[names[0]]}" for names in reasons.values()]
+    return f"{len(dropped)} of {len(dropped) + n_bags} bags are left out. {'. '.join(counts)}."
 
 
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
@@ -649,6 +756,7 @@ class FoundBag:
     name: str
     row: BagRow
     size: int = 0
+    patch_size: float = np.nan
     parts: dict[str, _Part] = field(default_factory=dict)
     label: Any = None
 
@@ -672,6 +780,7 @@ def _found_bag(name: str, files: dict[str, list[ArrayInFile]], row: BagRow) -> F
             bag.label = label.item()
         elif part == "features" or bag.size:
             bag.size, width = _size_and_width(part, header, bag.size)
+            bag.patch_size = header.patch_size if part == "coords" else bag.patch_size
             bag.parts[part] = _Part(place, header.dtype, width)
     return bag
 
@@ -723,6 +832,8 @@ def check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collec
     lines = [f"  {name}: {what}" for name, what in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         lines.append(f"  and {len(problems) - _SHOWN} more")
+    if any(what.startswith(_GAPS) or what.endswith("is empty") for _, what in problems):
+        lines.append("Pass missing='drop' to leave out what has no file, no row or an empty cell.")
     if any(": no array " in what for _, what in problems):
         lines.append("If the arrays have other names, pass them as key and coords.")
     raise BagFileError(
@@ -774,7 +885,10 @@ def _filled(
 
     _, problems = for_each_bag(fill, [*places], "bags", n_jobs, verbose)
     check_readable(path, problems, bags)
-    data = {"coords": arrays["coords"]} if "coords" in arrays else None
+    data = {"coords": arrays["coords"]} if "coords" in arrays else {}
+    sizes = np.array([bag.patch_size for bag in bags])
+    if not np.isnan(sizes).all():
+        data[PATCH_SIZE] = np.repeat(sizes, np.diff(offsets))
     with file_name_in_errors(path):
         record = BagRecord(make_bags_of(Bags, arrays["features"], offsets, instance_data=data))
     if "instance_labels" in arrays:
@@ -789,9 +903,10 @@ def _kept(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.kind in "biu" and dtype.itemsize <= 2 else np.float64)
 
 
-def fields_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
+def fields_of(bags: Sequence[FoundBag], classes: np.ndarray | None) -> dict[str, Any]:
     """Labels, names, groups and splits of the bags found by :func:`read_headers`, for a Bunch."""
     parts = {part: [bag.row.parts[part] for bag in bags] for part in bags[0].row.parts}
+    chosen = bags[0].row.chosen
     label, group, split = (parts.get(part) for part in ("label", "group", "split"))
     if label is None and all(bag.label is not None for bag in bags):
         label = [bag.label for bag in bags]
@@ -800,20 +915,32 @@ def fields_of(bags: Sequence[FoundBag]) -> dict[str, Any]:
     if label and isinstance(label[0], tuple):
         fields["target"] = survival_outcomes(*zip(*label, strict=True))
     elif label is not None:
-        fields["target"], classes = encode_labels(label)
+        place = _place(bags, chosen.get("label", "labels"))
+        fields["target"], classes = as_labels(label, classes, place)
         if classes is not None:
-            fields["target_names"] = classes
+            fields["classes"] = classes
     if group is not None:
-        named = np.unique([str(value) for value in group], return_inverse=True)
-        fields["group_names"], fields["groups"] = named
+        fields["groups"] = np.array([_id_text(value) for value in group])
     if split is not None:
         words = [str(value).strip().lower() for value in split]
         known = all(word in _SPLITS for word in words)
-        fields["split"] = np.array([_SPLITS[w] for w in words]) if known else column_of(split)
+        place = _place(bags, chosen["split"])
+        fields["split"] = (
+            np.array([_SPLITS[w] for w in words]) if known else column_of(split, place)
+        )
     return fields
 
 
-def add_table(record: BagRecord, bags: Sequence[FoundBag], bag_data: Sequence[str]) -> None:
+def _place(bags: Sequence[FoundBag], column: str) -> Callable[[int], str]:
+    return lambda at: f"row of {bags[at].name!r}, column {column!r}"
+
+
+def add_table(
+    record: BagRecord,
+    bags: Sequence[FoundBag],
+    bag_data: Sequence[str],
+    classes: np.ndarray | None,
+) -> None:
     """Add what the table says of the bags: labels, names, and columns of ``bag_data``."""
     known = bags[0].row.columns
     if bag_data and not known:
@@ -821,9 +948,10 @@ def add_table(record: BagRecord, bags: Sequence[FoundBag], bag_data: Sequence[st
     columns = {}
     for name in bag_data:
         check_column(name, "bag_data", list(known))
-        columns[name] = column_of([bag.row.columns[name] for bag in bags])
+        cells = [bag.row.columns[name] for bag in bags]
+        columns[name] = column_of(cells, _place(bags, name))
     record.bags = record.bags.with_bag_data(columns)
-    record.fields |= fields_of(bags)
+    record.fields |= fields_of(bags, classes)
     record.target = record.fields.pop("target")
 
 

@@ -29,13 +29,18 @@ from .record import (
     FIELDS,
     GRAPHS,
     BagRecord,
-    encode_labels,
+    as_labels,
+    as_numbers,
+    declared_classes,
     float_type,
+    label_text,
     read_npz,
+    warn_of_zeros,
     write_npz,
 )
 from .svmlight import read_svmlight
 from .table import read_table, write_csv, write_parquet
+from .text import MISSING, is_gap
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,9 @@ class Format:
     holds: Set[str] | None = None  # of what _special names; None for everything
 
 
-_COLUMNS = ("bag", "label", "instance", "instance_label", "bag_data", "missing")
-_IN_TABLES = {"target_names", "instance_names", "instance_labels", "bag_data", "no labels"}
-_IN_ARFF = {"target_names", "sample_weight", "sparse instances"}
+_COLUMNS = ("bag", "label", "instance", "instance_label", "bag_data", "classes", "missing")
+_IN_TABLES = {"classes", "instance_names", "instance_labels", "bag_data", "no labels"}
+_IN_ARFF = {"classes", "sample_weight", "sparse instances"}
 _read_tsv, _write_tsv = partial(read_table, delimiter="\t"), partial(write_csv, delimiter="\t")
 _read_parquet = partial(read_table, kind="parquet")
 _SPARSE_TEXT = (".svmlight", ".libsvm", ".svm")
@@ -84,6 +89,7 @@ def _special(record: BagRecord) -> list[str]:
     text = holds_text(bags)
     values = bags.instances.data if bags.is_sparse else bags.instances
     is_real = target is not None and target.dtype.kind == "f"
+    labels = [] if target is None or has_outcomes(target) else target.ravel().tolist()
     found = {
         **{name: name in record.fields for name in FIELDS if name != "bag_names"},
         **{name: getattr(bags, name) is not None for name in GRAPHS},
@@ -97,6 +103,9 @@ def _special(record: BagRecord) -> list[str]:
         "several labels per bag": target is not None and target.ndim != 1,
         "outcomes of survival analysis": has_outcomes(target),
         "infinite labels": is_real and np.isinf(target).any(),
+        "texts as labels that read as numbers or missing": any(
+            y in MISSING or as_numbers([y]) is not None for y in labels if isinstance(y, str)
+        ),
         "bags of the same name": len(set(names)) < len(names),
     }
     return [part for part, is_there in found.items() if is_there]
@@ -123,6 +132,8 @@ def format_of(path: Path, asked: str | None, *, reading: bool) -> str:
         inside = form.inside and form.inside in head.lower()
         if inside or (form.start and head.startswith(form.start)):
             return name
+    if reading and path.suffix.lower() in (".h5", ".hdf5", ".npy", ".pt"):
+        raise ContentError("this is the file of one bag; read it by load_bag_folder.")
     raise ContentError(
         f"the format cannot be determined by the suffix {path.suffix!r}"
         f"{' or the content' if reading else ''}; pass format= as one of {', '.join(FORMATS)}."
@@ -157,6 +168,7 @@ def load_bags(
     instance: str | None = None,
     instance_label: str | None = None,
     bag_data: Sequence[str] | None = None,
+    classes: Any = None,
     missing: str | None = None,
     delimiter: str | None = None,
     n_features: int | None = None,
@@ -206,9 +218,14 @@ def load_bags(
         ``data.bag_data`` instead of features. Columns whose names start with ``bag_data:``, as
         :func:`save_bags` writes them, do so without being named. An empty cell is NaN in a column
         of numbers.
+    classes : array-like of str or of numbers, default=None
+        All classes in their order, of which every label must be one. Texts make texts of all
+        labels. By default, labels are as in the file.
     missing : {"error", "nan"}, default="error"
-        For csv, tsv, parquet and arff: whether an empty, ``?`` or ``nan`` feature value is an error
-        or becomes NaN. Estimators do not support NaN, so the data have to be imputed first.
+        For csv, tsv, parquet and arff: whether a missing feature value is an error or becomes NaN.
+        In csv and tsv empty cells, ``?``, and the words that :func:`pandas.read_csv` takes as
+        missing, such as ``NA``, are missing, also in ``bag_data`` and labels (unless ``classes``
+        has the word). Estimators do not support NaN, so the data have to be imputed first.
     delimiter : str, default=","
         For csv.
     n_features : int, default=None
@@ -227,11 +244,11 @@ def load_bags(
     -------
     data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
         ``data`` : :class:`~milearn.Bags`; ``target`` : ndarray of shape (n_bags,), (n_bags,
-        n_labels), or None if the file has no labels. Labels are not changed if they are numbers
-        (int64 for integers); class names become codes 0, 1, ... into ``target_names``; a missing
-        label becomes NaN. If the file contains them: ``feature_names``, ``target_names``,
+        n_labels), or None if the file has no labels. Labels are numbers (int64 for integers) or
+        texts, as they are written; a missing label is NaN, among texts in an array of objects. If
+        they are known: ``classes``, the sorted texts or what was declared, ``feature_names``,
         ``bag_names``, ``instance_names``, ``instance_labels``, ``split``, ``groups``,
-        ``group_names``, ``sample_weight``. Always ``DESCR`` and ``filename``.
+        ``sample_weight``. Always ``DESCR`` and ``filename``.
 
     Raises
     ------
@@ -242,6 +259,11 @@ def load_bags(
         contains a pickle. Pickles are never loaded.
     ImportError
         For csv and tsv without pandas, and for parquet without pandas or pyarrow.
+
+    Warns
+    -----
+    UserWarning
+        If some dense instances consist of zeros.
 
     See Also
     --------
@@ -279,12 +301,14 @@ def load_bags(
         raise FileNotFoundError(f"{path}: there is no such file; check the path.")
     if missing not in (None, "error", "nan"):
         raise ValueError(f"missing={missing!r} is unknown; choose 'error' or 'nan'.")
+    declared = declared_classes(classes)
     given = {
         "bag": bag,
         "label": label,
         "instance": instance,
         "instance_label": instance_label,
         "bag_data": None if bag_data is None else list(bag_columns(bag_data)),
+        "classes": declared,
         "missing": missing,
         "delimiter": delimiter,
         "n_features": n_features,
@@ -296,6 +320,8 @@ def load_bags(
         if path.is_file() and not path.stat().st_size:
             raise ContentError("the file is empty; if a download was interrupted, fetch it again.")
         form = format_of(path, format, reading=True)
+        if "classes" not in FORMATS[form].options:
+            options.pop("classes", None)
         for name in options:
             if name not in FORMATS[form].options:
                 raise ContentError(
@@ -306,6 +332,10 @@ def load_bags(
         record = FORMATS[form].read(path, **options)
         if len(record.bags) == 0:
             raise ContentError("there is not a single instance in it; check the file.")
+        if declared is not None and record.target is not None:
+            if record.target.ndim > 1 or has_outcomes(record.target):
+                raise ContentError("classes= is for one label per bag; leave it out.")
+            record.set_labels(record.target.tolist(), declared)
     bags = record.bags
     if holds_text(bags) and (dtype is not None or as_sparse):
         raise ValueError("The instances are text: leave dtype and as_sparse out.")
@@ -328,7 +358,10 @@ def load_bags(
     elif new_type:
         bags = converted(bags, dtype)
     record.bags = bags
-    return (bags, record.target) if return_X_y else record.to_bunch(path)
+    bunch = record.to_bunch(path)
+    if not mmap:
+        warn_of_zeros(bunch["data"])
+    return (bunch["data"], record.target) if return_X_y else bunch
 
 
 def save_bags(
@@ -337,13 +370,12 @@ def save_bags(
     y: Any = None,
     *,
     format: str | None = None,
-    target_names: Any = None,
+    classes: Any = None,
     bag_names: Any = None,
     instance_names: Any = None,
     instance_labels: Any = None,
     split: Any = None,
     groups: Any = None,
-    group_names: Any = None,
     sample_weight: Any = None,
     descr: str = "",
 ) -> None:
@@ -360,13 +392,14 @@ def save_bags(
     X : Bags, Bunch, or sequence of 2-D arrays
         The bags. A Bunch of :func:`load_bags` also provides the labels and all fields.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), default=None
-        Labels. Strings become codes into ``target_names``, which are by default the sorted strings.
-        Outcomes of survival analysis only for npz and npy-folder.
+        Labels, which are read as they are; NaN is missing. Outcomes of survival analysis only for
+        npz and npy-folder.
     format : str, default=None
         One of the formats of :func:`load_bags` except mat and svmlight, which are only read. By
         default, it is determined by the suffix. A folder needs ``format="npy-folder"``.
-    target_names : array-like of str, default=None
-        Names of the classes 0, 1, ... of an integer ``y``.
+    classes : array-like of str or of numbers, default=None
+        All classes in their order, if it is not that of the sorted texts, or ``y`` lacks one.
+        Tables do not hold it.
     bag_names : array-like of shape (n_bags,), default=None
         Names of the bags.
     instance_names : array-like of shape (n_instances,), default=None
@@ -374,9 +407,7 @@ def save_bags(
     instance_labels : array-like of shape (n_instances,), default=None
         True labels of the instances, if they are known.
     split, groups : array-like of shape (n_bags,), default=None
-        Published part (0 = training, 1 = test), and codes into ``group_names``.
-    group_names : array-like of str, default=None
-        Names of the groups 0, 1, ...
+        Published part (0 = training, 1 = test), and groups such as patients.
     sample_weight : array-like of shape (n_bags,), default=None
         Weights of the bags, which ARFF also supports.
     descr : str, default=""
@@ -411,13 +442,12 @@ def save_bags(
     """
     path = Path(path)
     given = {
-        "target_names": target_names,
+        "classes": classes,
         "bag_names": bag_names,
         "instance_names": instance_names,
         "instance_labels": instance_labels,
         "split": split,
         "groups": groups,
-        "group_names": group_names,
         "sample_weight": sample_weight,
     }
     with file_name_in_errors(path):
@@ -456,22 +486,18 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
     if len(bags) == 0:
         raise ContentError("there are no bags to write; pass at least one.")
     target: Any = None if y is None else np.asarray(y)
-    if target is not None and target.dtype.kind in "OUS":
-        declared = given["target_names"]
-        texts = None if declared is None else [str(name) for name in declared]
-        target, found = encode_labels(target.tolist(), texts)
-        given["target_names"] = declared if found is None else found
+    classes = declared_classes(given["classes"])
+    is_text = target is not None and target.dtype.kind in "OUS"
+    if target is not None and target.ndim == 1 and (is_text or classes is not None):
+        # Of a list NumPy makes texts of gaps, too.
+        labels = list(y) if isinstance(y, (list, tuple)) else target.tolist()
+        if classes is None and any(isinstance(label, (str, bytes)) for label in labels):
+            # Texts stay texts, also those of numbers.
+            classes = np.unique([label_text(label) for label in labels if not is_gap(label)])
+        target, given["classes"] = as_labels(labels, classes)
     fields = {name: _plain(value) for name, value in given.items() if value is not None}
     record = BagRecord(bags, target, fields, descr)
     record.check_lengths()
-    names = fields.get("target_names")
-    if target is not None and names is not None and target.ndim == 1:
-        known = target[~np.isnan(target)] if target.dtype.kind == "f" else target
-        if len(known) and (known.min() < 0 or known.max() >= len(names) or (known % 1 != 0).any()):
-            raise ValueError(
-                f"y runs from {known.min()} to {known.max()}, but with {len(names)} target_names "
-                f"the labels are the codes 0 to {len(names) - 1}."
-            )
     return record
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,19 +17,20 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.canonical import is_missing
 from ..._bags.constructors import bags_of_texts, label_of_bags
-from ..._bags.names import canonical_ids
+from ..._bags.names import bag_text, canonical_ids
 from ..._bags.rows_on_disk import holds_text
 from ..._bags.segments import offsets_of
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
+from ..._fit.warn import warn_user
 from .._errors import ContentError
-from .text import is_gap, number_text
+from .text import is_gap, number_text, quoted_names
 
 # The optional contents of a data set, by their names in a Bunch.
 BAG_FIELDS = ("bag_names", "split", "groups", "sample_weight")
 INSTANCE_FIELDS = ("instance_names", "instance_labels")
-FIELDS = (*BAG_FIELDS, *INSTANCE_FIELDS, "target_names", "group_names")
+FIELDS = (*BAG_FIELDS, *INSTANCE_FIELDS, "classes")
 # Names of fields in the file that differ from the Bunch.
-_KEYS = {"target_names": "class_names", "groups": "group"}
+_KEYS = {"classes": "class_names", "groups": "group"}
 GRAPHS = ("bag_graph", "instance_graph")
 # Events and times of outcomes of survival analysis, which are the target.
 _OUTCOMES = ("y_event", "y_time")
@@ -79,25 +81,25 @@ class BagRecord:
         return [str(name) for name in names]
 
     def label_texts(self) -> list[str]:
-        """One text per bag: the name of its class or the number; ``?`` is missing."""
-        names = self.fields.get("target_names")
-        texts = []
-        for value in [] if self.target is None else self.target:
-            if is_missing(value):
-                texts.append("?")
-            elif names is not None:
-                texts.append(str(names[int(value)]))
-            else:
-                texts.append(str(value) if isinstance(value, str) else number_text(value))
-        return texts
+        """The text of each label; ``?`` is missing."""
+        labels = [] if self.target is None else self.target.tolist()
+        return ["?" if is_missing(label) else label_text(label) for label in labels]
 
     # -- labels and lengths
 
-    def set_labels(self, labels: Sequence[Any], declared: Sequence[str] | None = None) -> None:
-        """Store the labels of the bags as they are in a table."""
-        self.target, names = encode_labels(labels, declared)
-        if names is not None:
-            self.fields["target_names"] = names
+    def set_labels(self, labels: Sequence[Any], *options: Any) -> None:
+        """Store the labels of the bags, see :func:`as_labels`."""
+        self.target, classes = as_labels(labels, *options)
+        if classes is not None:
+            self.fields["classes"] = classes
+
+    def codes(self) -> Any:
+        """The labels as positions in ``classes``, as files hold them; others as they are."""
+        target: Any = self.target
+        if "classes" not in self.fields or target.ndim != 1:
+            return target
+        code_of = {label: code for code, label in enumerate(self.fields["classes"].tolist())}
+        return np.array([np.nan if is_missing(y) else code_of[y] for y in target.tolist()])
 
     def check_lengths(self) -> None:
         """Raise an error for labels or a field that do not fit the bags or instances."""
@@ -136,6 +138,24 @@ def check_indices(matrix: Any) -> None:
         raise ValueError("the row pointers of a sparse matrix decrease")
 
 
+def warn_of_zeros(bags: Bags) -> None:
+    """Warn if some instances, but not all of their bag, consist of zeros."""
+    if bags.is_sparse or holds_text(bags) or bags.shape[1] < 2:
+        return
+    rows = np.flatnonzero(bags.instances[:, 0] == 0)
+    rows = rows[~bags.instances[rows].any(axis=1)]
+    among_others = np.bincount(bags.bag_index[rows], minlength=len(bags)) < bags.sizes
+    rows = rows[among_others[bags.bag_index[rows]]]
+    if len(rows):
+        warn_user(
+            f"{len(rows)} of {bags.n_instances} instances consist of zeros, the first in "
+            f"{bag_text(bags, bags.bag_index[rows[0]])}. If they stand for failures, such as "
+            "conformers that were not found, leave them out by "
+            "X.select_instances(X.instances.any(axis=1)).",
+            UserWarning,
+        )
+
+
 def group_rows(
     instances: Any,
     bag_ids: Sequence[Any],
@@ -144,6 +164,8 @@ def group_rows(
     row_fields: dict[str, np.ndarray] | None = None,
     feature_names: Sequence[str] | None = None,
     bag_data: dict[str, Any] | None = None,
+    classes: np.ndarray | None = None,
+    label_column: str = "label",
 ) -> BagRecord:
     """Bags from a table with one row per instance, its rows in any order.
 
@@ -160,6 +182,10 @@ def group_rows(
     feature_names : sequence of str, default=None
     bag_data : dict of arrays of length n_instances, default=None
         Columns of ``bag_data``, which are constant within each bag.
+    classes : ndarray, default=None
+        See :func:`as_labels`.
+    label_column : str, default="label"
+        For messages.
     """
     bags, ids = make_bags_of(
         Bags.from_ids,
@@ -174,51 +200,100 @@ def group_rows(
     record = BagRecord(bags._changed(instance_data={}), fields=fields)
     if labels is not None:
         cells = np.asarray(labels, dtype=object)
-        record.set_labels(make_bags_of(label_of_bags, cells, bag_ids))
+        record.set_labels(
+            make_bags_of(label_of_bags, cells, bag_ids),
+            classes,
+            lambda bag: f"bag {str(ids[bag])!r}, column {label_column!r}",
+        )
     return record
 
 
-def column_of(cells: Sequence[Any]) -> np.ndarray:
+# What a message calls a position of a column.
+Place = Callable[[int], str]
+
+
+def column_of(cells: Sequence[Any], place: Place) -> np.ndarray:
     """A column of bag_data: whole numbers, numbers, in which gaps are NaN, or texts."""
-    gaps = np.array([is_gap(cell) for cell in cells], dtype=bool)
-    known = [cell for cell, gap in zip(cells, gaps, strict=True) if not gap]
-    numbers = None if any(isinstance(cell, str) for cell in known) else as_numbers(known)
-    if numbers is None or not known:
-        texts = ["" if gap else str(cell) for cell, gap in zip(cells, gaps, strict=True)]
-        return np.array(texts, dtype=str)
-    if not gaps.any():
-        return numbers
-    filled = np.full(len(cells), np.nan)
-    filled[~gaps] = numbers
+    known = np.array([not is_gap(cell) for cell in cells], dtype=bool)
+    some = [*compress(cells, known)]
+    numbers = _numbers(some, np.flatnonzero(known), place)
+    if numbers is not None and some and not any(isinstance(cell, str) for cell in some):
+        return _with_gaps(numbers, known)
+    column = np.full(len(cells), "", dtype=object)
+    column[known] = [*map(str, some)]
+    return column.astype(str)
+
+
+def as_labels(
+    labels: Sequence[Any], classes: np.ndarray | None = None, place: Place | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Labels as they are written, and all classes in their order.
+
+    Whole numbers become int64 and other numbers float64, also if a table has them as texts;
+    anything else is text. A missing label (None, NaN, an empty cell or ``?``) becomes NaN. The
+    classes are the declared ones, the sorted texts, or None for numbers. If texts are declared, all
+    labels are texts.
+    """
+    place = place or (lambda at: f"label {at + 1}")
+    known = np.array([not is_gap(label) for label in labels], dtype=bool)
+    rows, some = np.flatnonzero(known), [*compress(labels, known)]
+    values: Any = None
+    if classes is None or classes.dtype.kind != "U":
+        remedy = ", or declare all labels as texts by classes=" if classes is None else ""
+        values = _numbers(some, rows, place, remedy)
+    if values is None:
+        values = np.array([label_text(label) for label in some], dtype=str)
+        classes = np.unique(values) if classes is None else classes
+    if classes is not None:
+        for at in np.flatnonzero(~np.isin(values, classes))[:1]:
+            listed = quoted_names(classes.tolist())
+            raise ContentError(
+                f"{place(rows[at])}: {values[at].item()!r} is not among the classes {listed}."
+            )
+    return _with_gaps(values, known), classes
+
+
+def declared_classes(classes: Any) -> np.ndarray | None:
+    """The classes that a user declares, as an array of texts or of numbers."""
+    if classes is None:
+        return None
+    array = np.asarray(classes)
+    array = array.astype(str) if array.dtype.kind in "OSU" else array
+    if array.ndim != 1 or array.dtype.kind not in "Uiufb" or len(np.unique(array)) < len(array):
+        raise ValueError(f"classes={classes!r} must be a list of different texts or numbers.")
+    return array
+
+
+def _numbers(
+    cells: list[Any], rows: np.ndarray, place: Place, remedy: str = ""
+) -> np.ndarray | None:
+    """The cells as numbers, None for texts, or an error if all but one word are numbers."""
+    numbers = as_numbers(cells)
+    if numbers is None:
+        texts = [str(cell) for cell in cells]
+        distinct = dict.fromkeys(texts)
+        words = [text for text in distinct if as_numbers([text]) is None]
+        if len(words) == 1 < len(distinct):
+            raise ContentError(
+                f"{place(rows[texts.index(words[0])])}: {words[0]!r} is the only word in a column "
+                f"of numbers; correct it, or leave the cell empty if the value is missing{remedy}."
+            )
+    return numbers
+
+
+def _with_gaps(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The known values at their places, and NaN at the others."""
+    if known.all():
+        return values
+    filled = np.full(len(known), np.nan, dtype=object if values.dtype.kind == "U" else float)
+    filled[known] = values
     return filled
 
 
-def encode_labels(
-    labels: Sequence[Any], declared: Sequence[str] | None = None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Labels as numbers, and the names of the numbers.
-
-    Whole numbers become int64 and other numbers float64, both without names. Anything else is a
-    class name, with codes 0, 1, ... in the order of ``declared`` or of the sorted names. A missing
-    label (None, NaN, an empty cell or ``?``) becomes NaN, which makes the labels float64.
-    """
-    missing = np.array([is_gap(label) for label in labels], dtype=bool)
-    known = [label for label, gap in zip(labels, missing, strict=True) if not gap]
-    numbers, names = as_numbers(known), None
-    if numbers is None or (declared is not None and as_numbers(declared) is None):
-        texts = [str(label) for label in known]
-        listed = list(declared) if declared is not None else sorted(set(texts))
-        position = {name: code for code, name in enumerate(listed)}
-        for text in texts:
-            if text not in position:
-                raise ContentError(f"y holds {text!r}, which is not among target_names.")
-        numbers = np.array([position[text] for text in texts], dtype=np.int64)
-        names = np.array(listed, dtype=str)
-    if not missing.any():
-        return numbers, names
-    target = np.full(len(labels), np.nan)
-    target[~missing] = numbers
-    return target, names
+def label_text(label: Any) -> str:
+    if isinstance(label, bytes):
+        return label.decode()
+    return number_text(label) if isinstance(label, float) else str(label)
 
 
 def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
@@ -237,6 +312,11 @@ def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
 
 def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     """The data set of the arrays of :func:`arrays_of`; unknown keys are ignored."""
+    for key, values in arrays.items():
+        if values.dtype.kind == "U" and values.nbytes:
+            letters = values.astype(values.dtype.newbyteorder("=")).reshape(-1).view(np.uint32)
+            if letters.max() > sys.maxunicode:
+                raise ContentError(f"{key!r} holds no text; fetch or save the file again.")
     texts = None
     if "instances" in arrays:
         instances: Any = arrays["instances"]
@@ -265,12 +345,25 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     if texts is not None:
         bags = bags_of_texts(bags, texts)
     fields = {name: arrays[key] for name in FIELDS if (key := _KEYS.get(name, name)) in arrays}
-    target = arrays.get("y")
+    target = _decoded("y", arrays.get("y"), fields.get("classes"))
+    if "group_names" in arrays:  # of files of before version 0.4
+        fields["groups"] = _decoded("group", fields.get("groups"), arrays["group_names"])
     if all(key in arrays for key in _OUTCOMES):
         target = make_bags_of(survival_outcomes, *(arrays[key] for key in _OUTCOMES))
     record = BagRecord(bags, target, fields, str(arrays.get("DESCR", "")))
     make_bags_of(record.check_lengths)
     return record
+
+
+def _decoded(key: str, codes: Any, names: np.ndarray | None) -> Any:
+    """The values that a file holds as positions in ``names``; NaN is a missing value."""
+    if codes is None or names is None or codes.ndim != 1:
+        return codes
+    known = np.array([not is_missing(code) for code in codes.tolist()], dtype=bool)
+    places = codes[known]
+    if not np.isin(places, np.arange(len(names))).all():
+        raise ContentError(f"{key!r} holds other values than the positions of {len(names)} names.")
+    return _with_gaps(names[places.astype(np.intp)], known)
 
 
 def _csr(arrays: dict[str, np.ndarray], prefix: str) -> sparse.csr_array:
@@ -306,7 +399,7 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
         names = outcome_fields(record.target) or ()
         arrays |= {key: record.target[name] for key, name in zip(_OUTCOMES, names, strict=True)}
     elif record.target is not None:
-        arrays["y"] = record.target
+        arrays["y"] = record.codes()
     if bags.feature_names is not None:
         arrays["feature_names"] = np.asarray(bags.feature_names, dtype=str)
     for name in GRAPHS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,13 +10,16 @@ import numpy as np
 
 from ..._bags.arrow import need_module
 from ..._bags.canonical import frame_column, number_advice
+from ..._bags.columns import warn_of_constants, without_index
 from ..._bags.constructors import bags_of_texts
 from .._errors import ContentError
 from .record import BagRecord, column_of, group_rows, make_bags_of
 from .text import (
+    MISSING,
     check_column,
     check_values,
     header_advice,
+    is_gap,
     known_column,
     plain_name,
     quoted_names,
@@ -31,10 +34,13 @@ _OF_BAGS = "bag_data:"
 # -- reading -------------------------------------------------------------------------------------
 
 
-def read_frame(path: Path, kind: str, delimiter: str, names: Sequence[str]) -> Any:
+def read_frame(
+    path: Path, kind: str, delimiter: str, names: Sequence[str], classes: Any = None
+) -> Any:
     """A table as a frame of pandas; in CSV the columns ``names`` are texts, such as "007".
 
-    ``names`` are names of columns, or what :func:`plain_name` makes of them.
+    ``names`` are names of columns, or what :func:`plain_name` makes of them. A word for a missing
+    value is no such word if it is a declared class.
     """
     pandas = need_module("pandas", str(path))
     if kind == "parquet":
@@ -46,9 +52,8 @@ def read_frame(path: Path, kind: str, delimiter: str, names: Sequence[str]) -> A
         path,
         sep=delimiter,
         dtype={name: str for name in header if {name, plain_name(name)}.intersection(names)},
-        # "None" and "NA" may be classes.
         keep_default_na=False,
-        na_values=["", "?", "nan", "NaN"],
+        na_values=sorted(MISSING.difference(() if classes is None else classes.tolist())),
         skipinitialspace=True,
         low_memory=False,
         # Newer versions convert exactly by default.
@@ -63,23 +68,50 @@ def read_frame(path: Path, kind: str, delimiter: str, names: Sequence[str]) -> A
     return frame.dropna(how="all")
 
 
-def as_frame(table: Any) -> Any:
-    """A frame of pandas or polars as one of pandas, whose columns have texts as names."""
+def as_frame(table: Any, names: Sequence[str] = (), classes: Any = None) -> Any:
+    """A frame of pandas or polars as one of pandas, whose columns have texts as names.
+
+    The words for missing values are known to pandas, but not to polars. The other parameters are
+    those of :func:`read_frame`.
+    """
     pandas = need_module("pandas", "A table")
     if not isinstance(table, pandas.DataFrame):
-        return pandas.DataFrame({name: table[name].to_list() for name in table.columns})
+        words = MISSING.difference(() if classes is None else classes.tolist())
+        return pandas.DataFrame(
+            {
+                name: _read_words(table[name].to_list(), words, {name, plain_name(name)} & {*names})
+                for name in table.columns
+            }
+        )
     if any(name is not None for name in table.index.names):
         table = table.reset_index()
     return table.rename(columns=str)
 
 
+def _read_words(cells: list[Any], words: Collection[str], stay_texts: Any) -> Any:
+    """Cells without the words for missing values; the rest are numbers if all are, as in a file."""
+    rest = [None if isinstance(cell, str) and cell in words else cell for cell in cells]
+    if rest == cells or stay_texts:
+        return rest
+    numbers = need_module("pandas", "A table").to_numeric(rest, errors="coerce")
+    return rest if (np.isnan(numbers) != [cell is None for cell in rest]).any() else numbers
+
+
 def read_table(
-    path: Path, *, kind: str = "csv", delimiter: str = ",", missing: str = "error", **options: Any
+    path: Path,
+    *,
+    kind: str = "csv",
+    delimiter: str = ",",
+    missing: str = "error",
+    classes: np.ndarray | None = None,
+    **options: Any,
 ) -> BagRecord:
     """Read a table of instances; ``options`` name the columns that are no features."""
     of_bags = options.pop("bag_data", ())
     names = {part: options.get(part, part) for part in ("bag", "label", *_PARTS)}
-    frame = read_frame(path, kind, delimiter, [names["bag"], names["instance"]])
+    of_text = [] if classes is None or classes.dtype.kind != "U" else [names["label"]]
+    texts = [names["bag"], names["instance"], *of_text]
+    frame = read_frame(path, kind, delimiter, texts, classes)
     columns = list(frame.columns)
     for part in names.keys() - options.keys():
         names[part] = known_column([part], columns, part) or part
@@ -89,44 +121,54 @@ def read_table(
     parts = {part: frame[name] for part, name in names.items() if name in columns}
     of_bags = [name for name in columns if name.startswith(_OF_BAGS) or name in of_bags]
     features = [name for name in columns if name not in {*names.values(), *of_bags}]
+    features = without_index(features, frame.__getitem__)
     if not features:
         raise ContentError(
             f"there is no feature column apart from {quoted_names(columns)}; check the delimiter "
             "(delimiter=) and the columns."
         )
-    texts = frame[features[0]].to_list() if len(features) == 1 else []
-    is_text = kind == "parquet" and bool(texts) and all(isinstance(text, str) for text in texts)
+    documents = frame[features[0]].to_list() if len(features) == 1 else []
+    is_text = (
+        kind == "parquet" and bool(documents) and all(isinstance(text, str) for text in documents)
+    )
     if is_text:
         # The numbers of the rows show in which order the texts are in the bags.
-        values = np.arange(float(len(texts)))[:, np.newaxis]
+        values = np.arange(float(len(documents)))[:, np.newaxis]
     else:
         values = np.column_stack([_feature(frame, name) for name in features])
 
-    def place(at: int) -> str:
-        row, column = divmod(at, len(features))
-        return f"row {frame.index[row] + 1}, column {features[column]!r}"
+    def place(row: int, column: str) -> str:
+        return f"row {frame.index[row] + 1}, column {column!r}"
 
-    check_values(values, missing, place)
+    n = len(features)
+    check_values(values, missing, lambda at: place(at // n, features[at % n]))
     for row in np.flatnonzero(parts["bag"].isna())[:1]:
         raise ContentError(f"row {frame.index[row] + 1} names no bag; fill the bag column.")
+
+    def column(name: str) -> np.ndarray:
+        return column_of(frame[name].to_list(), lambda row: place(row, name))
+
     row_fields = {}
     if "instance" in parts:
-        row_fields["instance_names"] = np.array([str(name) for name in parts["instance"]])
+        row_fields["instance_names"] = np.array(
+            ["" if is_gap(name) else str(name) for name in parts["instance"]]
+        )
     if "instance_label" in parts:
-        row_fields["instance_labels"] = column_of(parts["instance_label"].to_list())
+        row_fields["instance_labels"] = column(names["instance_label"])
     record = group_rows(
         values,
         parts["bag"].to_list(),
         parts["label"].to_list() if "label" in parts else None,
         row_fields=row_fields,
         feature_names=features,
-        bag_data={
-            name.removeprefix(_OF_BAGS): column_of(frame[name].to_list()) for name in of_bags
-        },
+        bag_data={name.removeprefix(_OF_BAGS): column(name) for name in of_bags},
+        classes=classes,
+        label_column=names["label"],
     )
     if is_text:
         rows = record.bags.instances[:, 0].astype(np.intp)
-        record.bags = bags_of_texts(record.bags, [texts[row] for row in rows])
+        record.bags = bags_of_texts(record.bags, [documents[row] for row in rows])
+    warn_of_constants(record.bags)
     return record
 
 
@@ -158,10 +200,6 @@ def write_parquet(path: Path, record: BagRecord, file: BinaryIO) -> None:
 
 def _frame_of(path: Path, record: BagRecord, features: np.ndarray) -> Any:
     need_module("pandas", str(path))
-    labels: Any = record.target
-    if "target_names" in record.fields:
-        texts = [None if text == "?" else text for text in record.label_texts()]
-        labels = np.array(texts, dtype=object)
     bags = record.bags._changed(
         instances=features,
         feature_names=np.array(record.feature_names()),
@@ -170,4 +208,4 @@ def _frame_of(path: Path, record: BagRecord, features: np.ndarray) -> Any:
         },
         bag_data={_OF_BAGS + name: values for name, values in record.bags.bag_data.items()},
     )
-    return make_bags_of(bags.to_frame, ids=record.bag_names(), y=labels)
+    return make_bags_of(bags.to_frame, ids=record.bag_names(), y=record.target)

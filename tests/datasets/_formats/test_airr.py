@@ -45,7 +45,7 @@ def table(people):
 def test_people_and_receptors(tmp_path):
     people = load_airr(write(tmp_path), METADATA, bag_data=["age"])
     assert people.bag_names.tolist() == ["p2", "p3", "p1"]
-    assert people.target_names[people.target].tolist() == ["b", "a", "b"]
+    assert people.target.tolist() == ["b", "a", "b"]
     assert people.data.bag_data["age"].tolist() == [30, 40, 50]
     assert people.receptors.tolist() == [b"CAF", b"CASSF", b"CASSWWF"]
     np.testing.assert_array_equal(table(people), [[1, 0, 0], [1, 0, 7], [1, 5, 0]])

@@ -82,11 +82,11 @@ def test_hdf5_as_trident_writes_it(tmp_path, lead, compression, n_jobs):
     bunch = load_bag_folder(tmp_path, table, n_jobs=n_jobs)
     assert_blocks(bunch, made, ["slide_10", "slide_1", "slide_2"])
     assert bunch.data.dtype == np.float32
-    assert bunch.target.tolist() == [1, 0, 1]
-    assert bunch.target_names.tolist() == ["normal", "tumour"]
-    assert bunch.group_names[bunch.groups].tolist() == ["p2", "p1", "p2"]
+    assert bunch.target.tolist() == ["tumour", "normal", "tumour"]
+    assert bunch.classes.tolist() == ["normal", "tumour"]
+    assert bunch.groups.tolist() == ["p2", "p1", "p2"]
     assert bunch.split.tolist() == [0, 1, 2]
-    assert bunch.dropped.tolist() == []
+    assert bunch.dropped == {}
     assert bunch.filename == str(tmp_path)
 
 
@@ -217,9 +217,9 @@ def test_a_path_and_a_frame_of_one_table(tmp_path, kind, mmap):
         {
             "slide": ["7", "008", "007"],
             "grade": [True, False, True],
-            "hospital": ["01", "1", "NA"],
+            "hospital": ["01", "1", "x"],
             "fold": [0, 1, 2],
-            "site": ["None", "x", None],
+            "site": ["y", "x", None],
             "age": [71.0, None, 64.5],
         }
     )
@@ -233,10 +233,10 @@ def test_a_path_and_a_frame_of_one_table(tmp_path, kind, mmap):
     assert bunch.bag_names.tolist() == ["7", "008", "007"]
     assert bunch.data.instances[:, 0].tolist() == [7.0, 8.0, 7.0]
     assert bunch.target.tolist() == [1, 0, 1]
-    assert bunch.group_names[bunch.groups].tolist() == ["01", "1", "NA"]
+    assert bunch.groups.tolist() == ["01", "1", "x"]
     assert bunch.split.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(bunch.data.bag_data["age"], [71, np.nan, 64.5])
-    assert bunch.data.bag_data["site"].tolist() == ["None", "x", ""]
+    assert bunch.data.bag_data["site"].tolist() == ["y", "x", ""]
 
 
 def test_the_column_that_names_most_files_is_the_bag(tmp_path):
@@ -295,7 +295,7 @@ def test_two_columns_are_outcomes(tmp_path, events):
         bunch = load_bag_folder(tmp_path, given, label=("died", "days"), mmap=mmap)
         np.testing.assert_array_equal(bunch.target, expected)
         assert bunch.target.dtype == expected.dtype
-        assert "target_names" not in bunch
+        assert "classes" not in bunch
 
 
 @pytest.mark.parametrize(
@@ -450,16 +450,18 @@ def test_empty_files_are_dropped_with_their_rows_and_named(tmp_path, shape):
     table = pd.DataFrame({"bag": list("cba"), "label": [2, 1, 0], "group": list("xyz")})
     with pytest.raises(BagFileError, match="1 of 3 bags"):
         load_bag_folder(tmp_path, table)
-    bunch = load_bag_folder(tmp_path, table, empty="drop")
+    said = r"1 of 3 bags are left out\. 1 \(b\): it has no instances\."
+    with pytest.warns(UserWarning, match=said):
+        bunch = load_bag_folder(tmp_path, table, empty="drop")
     assert bunch.bag_names.tolist() == ["c", "a"]
     assert bunch.target.tolist() == [2, 0]
-    assert bunch.group_names[bunch.groups].tolist() == ["x", "z"]
+    assert bunch.groups.tolist() == ["x", "z"]
     assert bunch.data.sizes.tolist() == [3, 2]
-    assert bunch.dropped.tolist() == ["b"]
-    assert bunch.DESCR.endswith("empty: b.")
+    assert bunch.dropped == {"b": "it has no instances"}
+    assert bunch.DESCR.endswith("left out. 1 (b): it has no instances.")
     for name in "ac":
         (tmp_path / f"{name}.h5").unlink()
-    with pytest.raises(BagFileError, match="every file is empty"):
+    with pytest.raises(BagFileError, match="no bag is left"):
         load_bag_folder(tmp_path, empty="drop")
 
 
@@ -527,18 +529,20 @@ def test_a_map_holds_the_same_bags_and_opens_again(tmp_path, n_jobs):
     names = [*list(made)[::-1], "empty"]
     table = pd.DataFrame({"bag": names, "label": list("ab" * 6 + "a"), "group": range(13)})
     place = tmp_path / "mapped"
-    plain = load_bag_folder(slides, table, empty="drop")
-    mapped = load_bag_folder(slides, table, empty="drop", mmap=place, n_jobs=n_jobs)
+    with pytest.warns(UserWarning, match="1 of 13 bags are left out"):
+        plain = load_bag_folder(slides, table, empty="drop")
+    with pytest.warns(UserWarning, match="1 of 13 bags are left out"):
+        mapped = load_bag_folder(slides, table, empty="drop", mmap=place, n_jobs=n_jobs)
     again = load_bags(place, mmap=True)
     for bunch in (mapped, again):
         assert_blocks(bunch, made, names[:-1])
         assert bunch.data.dtype == np.float16
         assert is_mapped(bunch.data.instances)
-        for name in ("target", "target_names", "groups", "group_names"):
+        for name in ("target", "classes", "groups"):
             np.testing.assert_array_equal(bunch[name], plain[name])
         assert bunch.DESCR == plain.DESCR
         assert bunch.filename == str(place)
-    assert mapped.dropped.tolist() == ["empty"]
+    assert [*mapped.dropped] == ["empty"]
     assert listing(tmp_path) == ["mapped", "slides"]
 
 

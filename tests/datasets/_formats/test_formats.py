@@ -34,10 +34,8 @@ FIELDS = {
 }
 MORE_FIELDS = {
     **FIELDS,
-    "target_names": ["no", "yes"],
     "split": np.array([0, 0, 1], dtype=np.int8),
-    "groups": np.array([0, 1, 1]),
-    "group_names": ["here", "there"],
+    "groups": ["here", "there", "there"],
     "sample_weight": np.array([1.0, 2.0, 0.5]),
 }
 OUTCOMES = survival_outcomes([True, False, True], [1.5, 2.0, 0.25])
@@ -86,8 +84,7 @@ def test_round_trip(tmp_path, case, form):
     assert_same(again.data, bags)
     labels = again.target
     if isinstance(y, list):
-        assert again.target_names.tolist() == sorted(set(y))
-        labels = again.target_names[labels]
+        assert again.classes.tolist() == sorted(set(y))
     assert (labels is None) == (y is None)
     if y is not None:
         assert_array_equal(labels, y)
@@ -181,11 +178,11 @@ def test_what_is_saved_can_be_read(tmp_path, form, value):
         {"x": [0.1, 1e-9, -1 / 3, 1e300], "seen": [True, False, True, True]},
         {"seen": [True, False, True, True]},
         {"count": pd.array([1, 2, 3, None], dtype="Int64")},
-        {"half": np.arange(4, dtype=np.float32), "whole": np.arange(4, dtype=np.float32)},
+        {"half": np.arange(1, 5, dtype=np.float32), "whole": np.arange(4, dtype=np.float32)},
     ],
 )
 def test_a_path_and_a_frame_give_the_same_bags(tmp_path, form, features):
-    labels = {"bag": ["02", "1", "02", "1"], "label": ["None", "NA", "None", "NA"]}
+    labels = {"bag": ["02", "1", "02", "1"], "label": ["no", "yes", "no", "yes"]}
     frame = pd.DataFrame(labels | features)
     path = tmp_path / f"x.{form}"
     frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
@@ -195,7 +192,7 @@ def test_a_path_and_a_frame_give_the_same_bags(tmp_path, form, features):
         bags = bags.with_instances(bags.instances.astype(float), feature_names=bags.feature_names)
     assert_same(read.data, bags)
     assert read.bag_names.tolist() == ids.tolist()
-    assert read.target_names[read.target].tolist() == y.tolist()
+    assert read.target.tolist() == y.tolist()
 
 
 def test_csv_rows_in_any_order_and_own_column_names(tmp_path):
@@ -262,8 +259,8 @@ def test_arff_quoting_nominal_features_and_weights(tmp_path):
     assert bunch.bag_names.tolist() == ["it's", "b 2"]
     assert bunch.feature_names.tolist() == ["x", "k i=red", "k i=dark blue", "n"]
     assert_array_equal(bunch.data.instances, [[1.5, 1, 0, 2], [-2, 0, 1, 0], [0, 1, 0, 1]])
-    assert bunch.target.tolist() == [1, 0]
-    assert bunch.target_names.tolist() == ["neg", "pos"]
+    assert bunch.target.tolist() == ["pos", "neg"]
+    assert bunch.classes.tolist() == ["neg", "pos"]
     assert bunch.sample_weight.tolist() == [3.0, 1.0]
 
 
@@ -286,20 +283,21 @@ def test_arff_sparse_rows_mean_the_first_nominal_value(tmp_path):
 def test_arff_writer_quotes_and_weighs(tmp_path):
     X = Bags.from_list([[[1.0, 0.5]], [[2.0, -3.0], [0.0, 1e-9]]], feature_names=["a%", "b'c"])
     save_bags(
-        tmp_path / "x y.arff", X, ["it's", "?"], bag_names=["b\\1", "ü, {2}"],
-        target_names=["it's", "?"], sample_weight=[1.0, 2.5],
+        tmp_path / "x y.arff", X, ["it's", None], bag_names=["b\\1", "ü, {2}"],
+        classes=["it's", "a, b"], sample_weight=[1.0, 2.5],
     )  # fmt: skip
     text = (tmp_path / "x y.arff").read_text(encoding="utf-8")
     assert text == (
         "@relation 'x y'\n\n@attribute bag_id {'b\\\\1','ü, {2}'}\n@attribute bag relational\n"
         "  @attribute 'a%' numeric\n  @attribute 'b\\'c' numeric\n@end bag\n"
-        "@attribute class {'it\\'s','?'}\n\n@data\n"
+        "@attribute class {'it\\'s','a, b'}\n\n@data\n"
         "'b\\\\1',\"1,0.5\",'it\\'s',{1}\n'ü, {2}',\"2,-3\\n0,1e-09\",?,{2.5}\n"
     )
     again = load_bags(tmp_path / "x y.arff")
     assert_array_equal(again.data.instances, X.instances)
     assert again.bag_names.tolist() == ["b\\1", "ü, {2}"]
-    assert_array_equal(again.target, [0.0, np.nan])
+    assert again.target.tolist() == ["it's", np.nan]
+    assert again.classes.tolist() == ["it's", "a, b"]
 
 
 @pytest.mark.parametrize("form", ["mat", "svmlight"])

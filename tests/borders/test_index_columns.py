@@ -1,0 +1,194 @@
+"""Numbers of rows, labels and ids in tables are no features; parts agree in their features."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict, cross_val_score
+
+from milearn import Bags
+from milearn.datasets import load_bags, save_bags
+from milearn.svm import MISVC
+
+NUMBERS = "numbers the rows"
+
+
+@pytest.fixture
+def noise():
+    """Forty bags of noise, sorted by class, with a column of labels."""
+    values = np.random.default_rng(0).normal(size=(200, 3))
+    frame = pd.DataFrame(values, columns=["CD3", "CD4", "CD8"])
+    frame.insert(0, "bag", [f"p{at:02d}" for at in np.repeat(np.arange(40), 5)])
+    frame["label"] = np.repeat([0, 1], 100)
+    return frame
+
+
+def assert_noise(X, y):
+    assert X.feature_names.tolist() == ["CD3", "CD4", "CD8"]
+    scores = cross_val_predict(MISVC(kernel="linear"), X, y, cv=4, method="decision_function")
+    assert roc_auc_score(y, scores) < 0.8  # 1.0 with the numbers of the rows
+
+
+def by_r(frame):
+    return frame.set_index(np.arange(1, len(frame) + 1).astype(str))
+
+
+@pytest.mark.parametrize("change", [
+    lambda frame: frame,
+    by_r,
+    lambda frame: frame.sample(frac=1.0, random_state=0),
+    lambda frame: frame[np.arange(200) % 5 > 1],
+    lambda frame: pd.concat([frame[:100], frame[100:].reset_index(drop=True)]),
+    lambda frame: frame.set_index("cell_" + frame.index.astype(str)),
+], ids=["pandas", "R", "sorted", "filtered", "joined", "barcodes"])  # fmt: skip
+def test_a_table_written_with_its_index(noise, change, tmp_path):
+    change(noise).to_csv(tmp_path / "cells.csv")
+    with pytest.warns(UserWarning, match=NUMBERS):
+        data = load_bags(tmp_path / "cells.csv")
+    assert_noise(data.data, data.target)
+    for read in (pd.read_csv, pl.read_csv):
+        with pytest.warns(UserWarning, match=NUMBERS):
+            X, y = Bags.from_frame(read(tmp_path / "cells.csv"), "bag", label="label")
+        assert_noise(X, y)
+
+
+def test_twice_written_and_reset_index(noise, tmp_path):
+    noise.to_csv(tmp_path / "once.csv")
+    pd.read_csv(tmp_path / "once.csv").to_csv(tmp_path / "twice.csv")
+    with pytest.warns(UserWarning, match=NUMBERS):
+        assert_noise(*load_bags(tmp_path / "twice.csv", return_X_y=True))
+    noise.reset_index().to_csv(tmp_path / "reset.tsv", sep="\t", index=False)
+    with pytest.warns(UserWarning, match="'index' numbers the rows"):
+        assert_noise(*load_bags(tmp_path / "reset.tsv", return_X_y=True))
+    by_r(noise).reset_index(names="X").to_parquet(tmp_path / "r.parquet")
+    with pytest.warns(UserWarning, match="'X' numbers the rows"):
+        assert_noise(*load_bags(tmp_path / "r.parquet", return_X_y=True))
+
+
+def test_own_frame_written_by_pandas(noise, tmp_path):
+    X, y = Bags.from_frame(noise, "bag", label="label")
+    X.to_frame(y=y).to_csv(tmp_path / "own.csv")
+    with pytest.warns(UserWarning, match=NUMBERS):
+        data = load_bags(tmp_path / "own.csv")
+    assert_noise(data.data, data.target)
+    assert data.data.names.tolist() == X.names.tolist()
+    save_bags(tmp_path / "own.csv", X, y)  # without a number of the row, and without a warning
+    assert load_bags(tmp_path / "own.csv").data.equals(X)
+
+
+def test_frames_passed_to_fit(noise):
+    rows = noise.reset_index(names="Unnamed: 0")[["Unnamed: 0", "CD3", "CD4", "CD8"]]
+    with pytest.warns(UserWarning, match=NUMBERS):
+        model = MISVC().fit(rows, noise["label"])
+    assert model.feature_names_in_.tolist() == ["CD3", "CD4", "CD8"]
+    with pytest.warns(UserWarning, match=NUMBERS):
+        one = model.predict(rows[7:8])
+    assert one == model.predict(rows.iloc[7:8, 1:])
+    with pytest.warns(UserWarning, match=NUMBERS):
+        listed = Bags.from_list([part for _, part in rows.groupby(noise["bag"])])
+    assert listed.feature_names.tolist() == ["CD3", "CD4", "CD8"]
+    assert np.array_equal(listed.instances, noise[["CD3", "CD4", "CD8"]])
+    with pytest.warns(UserWarning, match=NUMBERS):
+        assert Bags.from_ids(rows, noise["bag"]).shape == (40, 3)
+    with pytest.warns(UserWarning, match=NUMBERS):
+        assert Bags.singletons(rows).shape == (200, 3)
+
+
+def test_columns_that_stay(noise):
+    """Measurements without a name, and numbers of rows that the user calls features."""
+    frame = noise.drop(columns="label").rename(columns={"CD8": "Unnamed: 3", "CD4": "index"})
+    frame["X"] = np.arange(200) % 7
+    assert Bags.from_frame(frame, "bag").shape == (40, 4)
+    frame["Unnamed: 0"] = np.arange(200)
+    kept = Bags.from_frame(frame, "bag", features=["Unnamed: 0", "CD3"])
+    assert kept.feature_names.tolist() == ["Unnamed: 0", "CD3"]
+    kept = Bags.from_frame(frame, "bag", instance_data={"row": "Unnamed: 0"})
+    assert kept.instance_data["row"].tolist() == list(range(200))
+
+
+# -- labels and ids --------------------------------------------------------------------------------
+
+
+def test_a_label_or_an_id_left_in_a_frame(noise, tmp_path):
+    with pytest.warns(UserWarning, match="'label' has one value in every bag and differs between"):
+        Bags.from_frame(noise, "bag")
+    with pytest.warns(UserWarning, match="'label' has"):
+        Bags.from_frame(pl.DataFrame(noise), "bag")
+    noise["patient"] = noise["bag"].str[1:].astype(int)
+    for make in (
+        lambda: Bags.from_list([rows.drop(columns="bag") for _, rows in noise.groupby("bag")]),
+        lambda: Bags.from_ids(noise.drop(columns="bag"), noise["bag"]),
+    ):
+        with pytest.warns(UserWarning, match="'label', 'patient' has one value in every bag"):
+            make()
+    noise.to_csv(tmp_path / "cells.csv", index=False)
+    with pytest.warns(UserWarning, match="Feature 'patient' has"):
+        load_bags(tmp_path / "cells.csv")
+    load_bags(tmp_path / "cells.csv", bag_data=["patient"])
+    Bags.from_frame(noise, "bag", label="label", bag_data=["patient"])
+    Bags.from_frame(noise, "bag", features=["CD3", "label"])  # as the user wants it
+
+
+def test_features_that_are_constant_by_chance(noise):
+    """Few bags, rare words, categories and single instances are no reason for a warning."""
+    rng = np.random.default_rng(0)
+    frame = noise.drop(columns="label")
+    frame["never"], frame["rare"] = 0, (frame.index == 3).astype(int)
+    frame["one bag"] = (frame["bag"] == "p07").astype(int)
+    for at in range(4):
+        frame[f"category {at}"] = (rng.integers(0, 4, 200) == at).astype(int)
+    Bags.from_frame(frame, "bag")
+    few = pd.DataFrame({"bag": ["a", "a", "b", "b", "c"], "x": [0, 0, 1, 1, 1], "y": range(5)})
+    Bags.from_frame(few, "bag")
+    single = noise.groupby("bag").head(1)
+    Bags.from_frame(single, "bag")
+
+
+def test_a_frame_with_whole_numbers_as_ids_passed_to_fit(noise):
+    frame, labels = noise.assign(bag=np.repeat(np.arange(40), 5)), noise.pop("label")
+    frame = frame.drop(columns="label")
+    remedy = r"Bags.from_frame\(X, 'bag'\)"
+    with pytest.warns(UserWarning, match=remedy):
+        MISVC().fit(frame, labels)
+    with pytest.raises(ValueError, match=r"40 labels for 200 bags.*Bags.from_frame\(X, column\)"):
+        MISVC().fit(frame, labels[::5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MISVC().fit(frame.assign(bag=np.arange(200) % 40), labels)  # an integer feature
+        MISVC().fit(frame.assign(bag=labels), labels)  # one that decides the classes
+    y = Bags.from_frame(frame.assign(label=labels), "bag", label="label")[1]
+    assert cross_val_score(MISVC(), Bags.from_frame(frame, "bag"), y).mean() < 0.8
+
+
+# -- parts with the same features -----------------------------------------------------------------
+
+
+def test_batches_with_their_markers_in_another_order():
+    """Batches of a cytometer: the marker CD16 decides."""
+    rng, y = np.random.default_rng(0), np.arange(40) % 2
+    values = rng.normal(size=(40, 6, 3)) + 3.0 * y[:, None, None] * np.array([0, 1, 0])
+    first = Bags.from_list([*values[:20]], feature_names=["CD3", "CD16", "CD56"])
+    second = Bags.from_list([*values[20:, :, [0, 2, 1]]], feature_names=["CD3", "CD56", "CD16"])
+    with pytest.raises(ValueError, match=r"Part 1 has its columns in another order \('CD56' for"):
+        Bags.concatenate([first, second])
+    joined = Bags.concatenate([first, second[:, first.feature_names]])
+    assert joined.feature_names.tolist() == ["CD3", "CD16", "CD56"]
+    assert np.array_equal(joined.instances, values.reshape(-1, 3))
+    model = MISVC(kernel="linear").fit(joined, y)
+    assert np.argmax(np.abs(model.coef_)) == 1
+    assert model.score(joined, y) == 1.0
+    other = second[:, ["CD3", "CD56"]]
+    with pytest.raises(
+        ValueError, match=r"Part 2 has other columns \('CD56', 'CD16'\) than part 1"
+    ):
+        Bags.concatenate([Bags.from_list([np.ones((2, 2))]), first[:, [0, 1]], other])
+    unnamed = Bags(second.instances, second.offsets)
+    assert Bags.concatenate([first, unnamed]).feature_names is None
+    frames = [pd.DataFrame(b, columns=p.feature_names) for p in (first, second) for b in p]
+    with pytest.raises(ValueError, match=r"Bag 20 has its columns in another order .* than bag 0"):
+        Bags.from_list(frames)

@@ -1,0 +1,246 @@
+"""Classes keep their names from a file to a score, whatever else is in the file."""
+
+import io
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from milearn import MISVC, Bags, MIClassifier
+from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags, save_bags
+from milearn.survival import survival_outcomes
+from milearn.svm import BagSVC
+
+SHIFT = {"normal": 0.0, "tumour": 4.0, "LUAD": 0.0, "LUSC": 4.0, "none": 8.0}
+
+
+def hospital(folder, labels, seed=0):
+    """A folder of slides whose features tell the label, and its table as a frame."""
+    folder.mkdir()
+    rng = np.random.default_rng(seed)
+    names = [f"S{at:03}" for at in range(len(labels))]
+    for name, label in zip(names, labels, strict=True):
+        np.save(folder / f"{name}.npy", rng.normal(SHIFT[label], 0.5, (5, 3)))
+    return pd.DataFrame({"slide_id": names, "label": labels})
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet", "polars", "category", "pyarrow"])
+def test_a_cohort_without_a_class_is_scored_right(tmp_path, kind):
+    train = load_bag_folder(tmp_path / "a", hospital(tmp_path / "a", ["normal", "tumour"] * 8))
+    table = hospital(tmp_path / "b", ["tumour"] * 6, seed=1)
+    given = {
+        "frame": lambda: table,
+        "csv": lambda: table.to_csv(tmp_path / "t.csv") or tmp_path / "t.csv",
+        "parquet": lambda: table.to_parquet(tmp_path / "t.pq") or tmp_path / "t.pq",
+        "polars": lambda: pl.from_pandas(table),
+        "category": lambda: table.astype({"label": "category"}),
+        "pyarrow": lambda: table.astype({"label": "string[pyarrow]"}),
+    }[kind]()
+    new = load_bag_folder(tmp_path / "b", given)
+    assert train.classes.tolist() == ["normal", "tumour"]
+    assert new.target.tolist() == ["tumour"] * 6
+    models = [MIClassifier(random_state=0)] if kind == "frame" else []
+    for model in (*models, MISVC(kernel="linear", pos_label="tumour")):
+        model.fit(train.data, train.target)
+        assert model.score(new.data, new.target) == 1.0
+        assert (model.predict(new.data) == "tumour").all()
+
+
+def test_three_classes_without_one_of_them(tmp_path):
+    train = load_bag_folder(tmp_path / "a", hospital(tmp_path / "a", ["none", "LUAD", "LUSC"] * 3))
+    table = hospital(tmp_path / "b", ["LUAD", "none"] * 3, seed=1)
+    new = load_bag_folder(tmp_path / "b", table, classes=train.classes)
+    assert new.classes.tolist() == train.classes.tolist() == ["LUAD", "LUSC", "none"]
+    model = BagSVC().fit(train.data, train.target)
+    assert model.score(new.data, new.target) == 1.0
+
+
+def test_declared_classes_are_all_and_in_their_order(tmp_path):
+    table = hospital(tmp_path / "a", ["tumour", "normal", "tumour"])
+    order = ["tumour", "normal", "unknown"]
+    data = load_bag_folder(tmp_path / "a", table, classes=order)
+    assert data.classes.tolist() == order
+    assert data.target.tolist() == ["tumour", "normal", "tumour"]
+    message = r"row of 'S001', column 'label': 'normal' is not among the classes 'tumour', 'benign'"
+    with pytest.raises(BagFileError, match=message):
+        load_bag_folder(tmp_path / "a", table, classes=("tumour", "benign"))
+
+
+@pytest.mark.parametrize("wrong", ["ab", ["a", "a"], [["a"]], 3])
+def test_classes_that_are_none(tmp_path, wrong):
+    hospital(tmp_path / "a", ["tumour"])
+    with pytest.raises(ValueError, match="must be a list of different texts or numbers"):
+        load_bag_folder(tmp_path / "a", classes=wrong)
+
+
+ROWS = "bag,label,x,y\nb,{},1,2\na,{},3,4\nb,{},5,6\n"
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "target", "listed"),
+    [
+        (("1", "0"), None, [1, 0], None),
+        (("1.5", "-2"), None, [1.5, -2.0], None),
+        (("2", "3"), [3, 2, 1], [2, 3], [3, 2, 1]),
+        (("2", "3"), ["3", "2", "1"], ["2", "3"], ["3", "2", "1"]),
+        (("02", "03"), ["02", "03"], ["02", "03"], ["02", "03"]),
+        (("neg", "pos"), None, ["neg", "pos"], ["neg", "pos"]),
+        (("neg", ""), None, ["neg", np.nan], ["neg"]),
+        (("neg", ""), ["pos", "neg"], ["neg", np.nan], ["pos", "neg"]),
+        (("2", ""), ["1", "2"], ["2", np.nan], ["1", "2"]),
+        (("True", "False"), None, [1, 0], None),
+    ],
+)
+def test_labels_of_a_table_of_instances(tmp_path, labels, classes, target, listed):
+    path = tmp_path / "x.csv"
+    path.write_text(ROWS.format(labels[0], labels[1], labels[0]))
+    data = load_bags(path, classes=classes)
+    assert data.target.tolist() == target
+    assert [*map(type, data.target.tolist())] == [*map(type, target)]
+    assert data.get("classes") is None if listed is None else data.classes.tolist() == listed
+    bags, y = load_bags(path, classes=classes, return_X_y=True)
+    assert bags.names.tolist() == ["b", "a"]
+    assert y.tolist() == target
+
+
+def test_a_label_outside_is_named_with_its_bag(tmp_path):
+    (tmp_path / "x.csv").write_text(ROWS.format("neg", "maybe", "neg"))
+    with pytest.raises(
+        BagFileError, match=r"bag 'a', column 'label': 'maybe' is not among the cla"
+    ):
+        load_bags(tmp_path / "x.csv", classes=["neg", "pos"])
+    (tmp_path / "x.csv").write_text(ROWS.format("1", "7", "1"))
+    with pytest.raises(
+        BagFileError, match=r"bag 'a', column 'label': 7 is not among the classes 0, 1"
+    ):
+        load_bags(tmp_path / "x.csv", classes=[0, 1])
+
+
+X = Bags(np.arange(12.0).reshape(6, 2) + 1, [0, 2, 3, 6], names=["p", "q", "r"])
+FORMS = ["npz", "npy-folder", "arff", "csv", "tsv", "parquet"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "y",
+    [
+        ["b", "a", "b"],
+        np.array(["b", "a", "b"]),
+        ["b", None, "a"],
+        ["b", np.nan, "a"],
+        pd.Series(["b", None, "a"], index=["p", "q", "r"], dtype="string"),
+        pd.Categorical(["b", "a", "b"]),
+    ],
+)
+def test_every_format_keeps_text(tmp_path, form, y):
+    path = tmp_path / "x"
+    save_bags(path, X, y, format=form)
+    data = load_bags(path, format=form)
+    expected = [np.nan if pd.isna(label) else label for label in y]
+    assert data.target.tolist() == expected
+    assert data.target.dtype.kind == ("O" if pd.isna(expected).any() else "U")
+    assert data.classes.tolist() == ["a", "b"]
+    assert data.data.names.tolist() == ["p", "q", "r"]
+    save_bags(tmp_path / "again.npz", data)
+    again = load_bags(tmp_path / "again.npz")
+    assert again.target.tolist() == data.target.tolist()
+    assert pickle.loads(pickle.dumps(again)).classes.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("form", ["npz", "npy-folder", "arff"])
+def test_bytes_are_texts(tmp_path, form):
+    save_bags(tmp_path / "x", X, np.array([b"b", b"a", b"b"]), format=form)
+    assert load_bags(tmp_path / "x", format=form).target.tolist() == ["b", "a", "b"]
+
+
+@pytest.mark.parametrize("form", ["npz", "npy-folder", "arff"])
+def test_order_and_absent_classes_are_saved(tmp_path, form):
+    save_bags(
+        tmp_path / "x", X, ["low", "high", "low"], format=form, classes=["low", "mid", "high"]
+    )
+    data = load_bags(tmp_path / "x", format=form)
+    assert data.classes.tolist() == ["low", "mid", "high"]
+    assert data.target.tolist() == ["low", "high", "low"]
+    other = load_bags(tmp_path / "x", format=form, classes=["high", "low"])
+    assert other.classes.tolist() == ["high", "low"]
+    with pytest.raises(BagFileError, match="label 2: 'high' is not among the classes 'low'"):
+        load_bags(tmp_path / "x", format=form, classes=["low"])
+
+
+def test_numbers_that_are_texts(tmp_path):
+    save_bags(tmp_path / "x.npz", X, ["1", "2", "1"])
+    assert load_bags(tmp_path / "x.npz").target.tolist() == ["1", "2", "1"]
+    save_bags(tmp_path / "y.npz", X, [1, 2, 1])
+    assert load_bags(tmp_path / "y.npz").target.tolist() == [1, 2, 1]
+    # A table would make numbers of them.
+    with pytest.raises(BagFileError, match="cannot hold texts as labels that read as numbers"):
+        save_bags(tmp_path / "x.csv", X, ["1", "2", "1"])
+
+
+@pytest.mark.parametrize("y", [np.array([1, 0, 1]), np.array([1.0, np.nan, 0.0])])
+def test_codes_of_older_files_are_read_as_names(tmp_path, y):
+    arrays = {"instances": X.instances, "bag_offsets": X.offsets, "y": y}
+    names = {"class_names": np.array(["normal", "tumour"])}
+    patients = {"group": np.array([1, 0, 1]), "group_names": np.array(["pat 1", "pat 2"])}
+    np.savez(tmp_path / "old.npz", **arrays, **names, **patients)
+    data = load_bags(tmp_path / "old.npz")
+    expected = [np.nan if np.isnan(code) else ["normal", "tumour"][int(code)] for code in y]
+    assert data.target.tolist() == expected
+    assert data.groups.tolist() == ["pat 2", "pat 1", "pat 2"]
+    assert "target_names" not in data
+    assert "group_names" not in data
+
+
+def test_outcomes_and_several_labels_have_no_classes(tmp_path):
+    for y in (survival_outcomes([1, 0, 1], [1, 2, 3]), np.eye(3)):
+        save_bags(tmp_path / "x.npz", X, y)
+        with pytest.raises(BagFileError, match="classes= is for one label per bag"):
+            load_bags(tmp_path / "x.npz", classes=[0, 1])
+    save_bags(tmp_path / "x.npz", X)
+    assert load_bags(tmp_path / "x.npz", classes=[0, 1]).target is None
+
+
+def test_patients_are_the_same_in_two_folders(tmp_path):
+    tables = [hospital(tmp_path / name, ["normal", "tumour"]) for name in "ab"]
+    tables[0]["patient_id"], tables[1]["patient_id"] = ["007", "12"], ["12", "7"]
+    parts = [load_bag_folder(tmp_path / n, t) for n, t in zip("ab", tables, strict=True)]
+    assert np.concatenate([part.groups for part in parts]).tolist() == ["007", "12", "12", "7"]
+    tables[1].to_csv(tmp_path / "t.csv", index=False)
+    assert load_bag_folder(tmp_path / "b", tmp_path / "t.csv").groups.tolist() == ["12", "7"]
+    numbers = tables[1].assign(patient_id=[12.0, 7.0])
+    assert load_bag_folder(tmp_path / "b", numbers).groups.tolist() == ["12", "7"]
+
+
+def test_a_search_and_a_curve_of_text_labels(tmp_path):
+    data = load_bag_folder(tmp_path / "a", hospital(tmp_path / "a", ["tumour", "normal"] * 8))
+    model = MISVC(kernel="linear", pos_label="tumour")
+    assert cross_val_score(model, data.data, data.target, scoring="roc_auc", cv=3).min() == 1.0
+    search = GridSearchCV(model, {"C": [0.1, 1]}, cv=2).fit(data.data, data.target)
+    assert search.score(data.data, data.target) == 1.0
+    scores = search.decision_function(data.data)
+    assert roc_auc_score(data.target, scores) == 1.0
+    assert search.best_estimator_.classes_.tolist() == data.classes.tolist()
+
+
+def test_people_of_a_second_study(tmp_path):
+    for name in ("p1", "p2"):
+        (tmp_path / f"{name}.tsv").write_text("junction_aa\nCASSF\n")
+    metadata = pd.DataFrame({"filename": ["p2", "p1"], "label": ["ill", "ill"]})
+    people = load_airr(tmp_path, metadata, classes=["healthy", "ill"])
+    assert people.target.tolist() == ["ill", "ill"]
+    assert people.classes.tolist() == ["healthy", "ill"]
+
+
+def test_a_table_of_r_of_two_classes(tmp_path):
+    """``write.csv`` quotes texts and writes row numbers."""
+    hospital(tmp_path / "a", ["normal", "tumour"])
+    text = '"","slide_id","label"\n"1","S001","tumour"\n"2","S000","normal"\n'
+    (tmp_path / "r.csv").write_text(text)
+    for table in (tmp_path / "r.csv", pd.read_csv(io.StringIO(text))):
+        data = load_bag_folder(tmp_path / "a", table)
+        assert data.data.names.tolist() == ["S001", "S000"]
+        assert data.target.tolist() == ["tumour", "normal"]
