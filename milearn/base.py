@@ -14,6 +14,7 @@ from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
 from ._fit.validation import (
     STORED_FLOATS,
+    check_callers,
     encoded_classes,
     in_order,
     validate_bags,
@@ -80,6 +81,7 @@ class BagEstimator(VersionedEstimator):
         return tags
 
     def __sklearn_clone__(self) -> BagEstimator:
+        check_callers()  # here, as workers do not see these frames
         if getattr(self, "pos_label", "") is None:
             encoded_by, names = encoded_classes()
             warn_of_unnamed_positive(self, names, encoded_by)

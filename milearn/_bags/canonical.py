@@ -235,13 +235,18 @@ def canonical_block(block: Any, position: Any) -> Any:
 
 
 def keys_of(items: Any) -> list[Any] | None:
-    """The names of the bags of a mapping; None for other collections."""
-    return list(items) if isinstance(items, Mapping) else None
+    """The names of the bags of a mapping, or of a Series with names; None for other collections."""
+    if isinstance(items, Mapping):
+        return list(items)
+    if not (hasattr(items, "to_numpy") and hasattr(items, "index")):
+        return None
+    keys = list(items.index)
+    return keys if all(isinstance(key, str) for key in keys) else None
 
 
 def numbered(items: Any) -> Iterator[tuple[Any, Any]]:
     """Position and item of a collection; of a mapping, the name as it is in messages."""
-    if isinstance(items, Mapping):
+    if keys_of(items) is not None:
         return ((repr(name), item) for name, item in items.items())
     return enumerate(items)
 

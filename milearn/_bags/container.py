@@ -32,7 +32,7 @@ from .canonical import (
 from .choice import InstanceChoice
 from .constructors import BagConstructors
 from .merge import BagMerging
-from .names import canonical_ids, check_indices
+from .names import canonical_ids, check_index, check_indices
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
 
@@ -461,6 +461,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             if step == 1:
                 return self._take_range(start, max(start, stop))
             key = np.arange(start, stop, step)
+        if getattr(getattr(key, "dtype", None), "kind", "") == "b":
+            check_index(key, self.names, "mask")
         return self._take(bag_positions(key, len(self), self.n_instances))
 
     def _block(self, position: int) -> Any:

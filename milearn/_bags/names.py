@@ -14,12 +14,13 @@ def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
     """One name per bag, Python strings where they are texts, or an error."""
     if names is None:
         return None
-    listed = as_array(names, "names").tolist()
+    listed = list(names) if isinstance(names, list) else as_array(names, "names").tolist()
     if isinstance(names, (str, bytes)) or not isinstance(listed, list) or len(listed) != n_bags:
         raise ValueError(f"names must hold one name per bag, for {n_bags} bags.")
     missing = next((bag for bag, name in enumerate(listed) if is_missing(name)), None)
     if missing is not None:
         raise ValueError(f"names is missing for bag {missing}: give every bag a name.")
+    listed = [name.decode() if isinstance(name, bytes) else name for name in listed]
     return ids_as_names(id_array(listed))
 
 
@@ -82,7 +83,7 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
         # Numbers are names only if they are the same ones.
         if sorted(plain_keys) != sorted(plain_names):
             return None
-        if not of_text and keys == list(range(len(keys))):
+        if keys == list(range(len(keys))) and plain_names == [*map(str, names)]:
             return (
                 f"The index of {what} counts from 0, and X.names are the same numbers in another "
                 f"order: {what} is taken in the order of the bags. Pass {what}.loc[X.names] if "

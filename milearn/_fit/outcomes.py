@@ -63,14 +63,14 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     check_consistent_length(events, times)
     found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
     found["event"], found["time"] = events.astype(bool), times
-    index: Any = getattr(event, "index", None)
-    other: Any = getattr(time, "index", None)
-    if not (hasattr(index, "equals") and hasattr(other, "equals")):
+    indices: list[Any] = [getattr(values, "index", None) for values in (event, time)]
+    indices = [index for index in indices if hasattr(index, "equals")]
+    if not indices:
         return found
-    if not index.equals(other):
+    if not indices[0].equals(indices[-1]):
         raise ValueError("event and time have different indices: pass time.loc[event.index].")
     named = found.view(_Outcomes)
-    named.index = index
+    named.index = indices[0]
     return named
 
 

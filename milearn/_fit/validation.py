@@ -31,6 +31,7 @@ from .._bags.canonical import (
     first_text,
     frame_names,
     is_missing,
+    keys_of,
 )
 from .._bags.columns import bag_ids_in, frame_without_index
 from .._bags.names import bag_text, check_index
@@ -102,6 +103,7 @@ def as_bags(X: Any) -> Any:
     if not isinstance(X, np.ndarray) and getattr(X, "ndim", 0) > 2:
         # A tensor has a shape; an array of awkward has none, as its bags may differ in size.
         X = np.asarray(X) if hasattr(X, "shape") else list(X)
+    named, names = X, keys_of(X)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     if isinstance(X, np.ndarray) and X.ndim == 3:
@@ -114,7 +116,7 @@ def as_bags(X: Any) -> Any:
         return None
     sequence = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim == 1)
     if sequence and not (len(X) and _are_rows(X)):
-        return Bags.from_list(X)
+        return Bags.from_list(X if names is None else named)
     return None
 
 
@@ -295,7 +297,7 @@ def validate_bags(
     if bags.is_remote:
         check_takes_remote(estimator)
     if bags.names is not None:
-        _check_callers()
+        check_callers()
     name = "this function" if estimator is None else type(estimator).__name__
     n_bags, n_features = bags.shape
     if n_bags < min_bags:
@@ -336,14 +338,14 @@ def check_order(bags: Any, **values: Any) -> None:
         try:
             doubt = check_index(given, bags.names, what)
         except ValueError:
-            if _check_callers():  # first, as their message is about all bags and not a part of them
+            if check_callers():  # first, as their message is about all bags and not a part of them
                 continue
             raise
         if doubt is not None:
             warn_user(doubt, UserWarning)
 
 
-def _check_callers() -> bool:
+def check_callers() -> bool:
     """Check the labels that scikit-learn encodes, divides or uses itself.
 
     The frames of scikit-learn below the line of the user hold the bags and labels that were passed.
@@ -359,11 +361,13 @@ def _check_callers() -> bool:
         if frame.f_code.co_name == "_permutation_test_score":
             return True
         given = dict(frame.f_locals)
-        if "args" in given:  # of a decorator
+        if "func_sig" in given:  # of the decorator of a function
+            given = given["params"]
+        elif "args" in given:  # of the decorator of a method
             given = dict(zip(("X", "y"), given["args"], strict=False)) | given.get("kwargs", {})
         X = given.get("X")
         if isinstance(X, Bags):
-            for what in ("y", "sample_weight", "groups"):
+            for what in ("y", "y_true", "sample_weight", "groups"):
                 doubt = check_index(given.get(what), X.names, what)
                 if doubt is not None:
                     warn_user(doubt, UserWarning)
@@ -396,7 +400,10 @@ def check_finite(bags: Bags, allow_nan: bool) -> None:
         if np.isnan(value):
             what, remedy = "NaN", "impute it with milearn.preprocessing.InstanceTransformer("
             remedy += "SimpleImputer()) or remove the instance"
-            if not bags.is_sparse and np.isnan(bags.instance_rows[row : row + 1]).all():
+            if (
+                not (bags.is_sparse or bags.is_remote)
+                and np.isnan(bags.instance_rows[row : row + 1]).all()
+            ):
                 remedy = (
                     "all its features are NaN. If it is padding, leave it out, of a padded array "
                     "by Bags.from_padded(X, mask=~np.isnan(X).all(axis=2)), of Bags by "

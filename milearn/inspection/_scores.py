@@ -307,7 +307,9 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
         )
     threshold: float | None = 0.0
     kind = "cluster" if is_clusterer(model) else "class"
-    classes, predicted, one = _classes_of(model), f"the predicted {kind}", ""
+    grouped = is_classifier(model) or is_clusterer(model)
+    classes = _classes_of(model) if grouped else np.empty(0)
+    predicted, one = f"the predicted {kind}", ""
     if name == "predict_proba_instances" and len(classes) == 2:
         scores = scores[:, 1] - 0.5
     if name == "predict_instances":

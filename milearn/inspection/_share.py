@@ -16,7 +16,7 @@ from .._bags import Bags
 from .._bags.arrow import need_module
 from .._bags.canonical import check_choice
 from .._bags.segments import without_rounding
-from .._fit.validation import validate_labels
+from .._fit.validation import check_order, validate_labels
 from ._scores import (
     COLORS,
     LINE,
@@ -491,6 +491,7 @@ def share_report(
     if not 0.0 < confidence_level < 1.0:
         raise ValueError(f"confidence_level={confidence_level!r} must be between 0 and 1.")
     bags = local_bags(X)
+    check_order(bags, groups=groups)
     check_consistent_length(bags, groups)
     display = ShareDisplay._of(estimator, bags, y, class_label)
     chosen = display.orientation * display.scores > display.orientation * display.cut

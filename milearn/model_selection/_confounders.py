@@ -18,6 +18,7 @@ from .._bags import Bags
 from .._bags.annotations import canonical_data
 from .._bags.blocks import Block
 from .._bags.canonical import check_columns
+from .._bags.names import check_indices
 from .._bags.segments import segment_sum
 from .._fit.validation import as_bags, check_bags
 from ._compare import Comparison, compare, data_of, splits_of
@@ -147,6 +148,7 @@ def _covariates(bags: Bags, given: Any, taken: tuple[str, ...]) -> dict[str, np.
     if isinstance(given, (list, tuple)):
         check_columns("bag_data", given, list(bags.bag_data))
         given = {name: bags.bag_data[name] for name in given}
+    check_indices(given, bags.names)
     columns = canonical_data(given, len(bags), "bag_data", "bag")
     for name, values in columns.items():
         if values.ndim > 1:

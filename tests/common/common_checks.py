@@ -202,6 +202,9 @@ def _outcomes_of(y):
     times = column_or_1d(y, warn=True)
     with np.errstate(invalid="ignore"):
         censored = np.round(1000 * times.astype(float)) % 3 == 2
+        # Times are not negative, and their order is all that counts.
+        times = times.astype(float)
+        times = np.where(np.isfinite(times), np.exp(np.clip(times, -700, 700)), times)
     return survival_outcomes(~censored, times)
 
 
