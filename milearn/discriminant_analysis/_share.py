@@ -256,10 +256,11 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     Therefore directions are found on ``n_parts`` parts of the bags, each of which lacks two of five
     folds: instances are screened as directions, and the best ones are improved by a few steps. A
     direction is weighted by the likelihood ratio of its rank correlation r with the targets of the
-    n bags that it has not seen, :math:`\exp((n - 1) r^2 / 2) - 1` up to a limit. A few steps on all
-    bags start from the weighted mean. The share is the weighted median of the shares of the parts.
-    Scores of each bag, found in the same way without it, are calibrated by logistic regression:
-    with few bags they come from fewer parts, so that probabilities are cautious.
+    n bags that it has not seen, :math:`\exp((n - 1) r^2 / 2) - 1` up to a limit. The weighted mean
+    scores of unseen bags choose the share and the orientation. A few steps on all bags start from
+    the weighted mean direction. Scores of each bag, found in the same way without it, are
+    calibrated by logistic regression: they come from fewer parts, so that with few bags
+    probabilities are cautious.
 
     Instances can be a memory map or distributed. For large data, the share and the first directions
     are found on a sample of the bags. The result does not depend on the order of bags and

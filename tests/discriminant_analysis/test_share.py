@@ -313,25 +313,38 @@ def test_the_direction_is_the_weighted_mean_of_those_of_parts(shares):
 
     def naive(without):
         """The direction and the scores of parts that lack these bags, which judge nothing."""
-        odds, choices, directions = [], [], []
-        for found in every:
-            if found.tested[without].all():
-                judges = np.setdiff1d(np.flatnonzero(found.tested), without)
-                each = [naive_odds(scores[judges], targets[judges]) for scores in found.scores]
-                odds.append(max(each))
-                choices.append(search.choices[int(np.argmax(np.round(each, 6)))])
-                directions.append(found.directions[search.choices.index(choices[-1])])
-        # The positive bags have more in all parts that are worth something.
-        assert all(choice.sign == 1 for odd, choice in zip(odds, choices, strict=True) if odd > 1)
-        odds = np.array(odds) * [choice.sign == 1 for choice in choices]
+        members = [each for each in every if each.tested[without].all()]
+        judges = [np.setdiff1d(np.flatnonzero(each.tested), without) for each in members]
+        rest, best = np.setdiff1d(np.concatenate(judges), without), (-1.0,)
+        for number, choice in enumerate(search.choices):
+            odds = [
+                naive_odds(each.scores[number][judging], targets[judging])
+                for each, judging in zip(members, judges, strict=True)
+            ]
+            means = [
+                np.average(
+                    [each.scores[number][bag] for each in members if each.tested[bag]],
+                    weights=[
+                        o + 1e-9 for o, each in zip(odds, members, strict=True) if each.tested[bag]
+                    ],
+                )
+                for bag in rest
+            ]
+            value = np.corrcoef(targets[rest], rankdata(means))[0, 1]
+            if value > best[0] + 1e-9:
+                best = (
+                    value,
+                    choice,
+                    sum(o * each.directions[number] for o, each in zip(odds, members, strict=True)),
+                )
+        _, choice, start = best
+        assert choice.sign == 1
         own = np.ones(40)
         own[without] = 0
         pull = proportions_of((targets - np.average(targets, weights=own)) * own)
-        start = (odds @ directions)[None]
-        last = ascend(search.source, search.metric, start, np.full(1, 0.05), pull, 4).directions
-        pooled = superquantiles(search.source, last, [solution.choice.pooling])[0, :, 0]
-        rest = pooled[own > 0]
-        return last[0], (pooled - rest.mean()) / rest.std()
+        last = ascend(search.source, search.metric, start[None], np.full(1, 0.05), pull, 4)
+        pooled = superquantiles(search.source, last.directions, [choice.pooling])[0, :, 0]
+        return last.directions[0], (pooled - pooled[own > 0].mean()) / pooled[own > 0].std()
 
     direction, scores = naive([])
     np.testing.assert_allclose(

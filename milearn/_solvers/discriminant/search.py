@@ -312,36 +312,32 @@ class ShareSearch:
         """The model, its scores of all bags and the means of each share, without some bags.
 
         What a part has found is weighted by what it is worth on the bags that it has not seen. The
-        mean of the directions is improved by last steps.
+        choice is the one whose weighted means tell most of these bags. Last steps improve the
+        weighted mean of its directions.
         """
         targets, own = self.targets[number], np.where(left, 0.0, self.weights)
-        chosen, odds = [], []
-        means, total = np.zeros((2, len(self.shares), len(own)))
-        for part in found:
+        odds = np.zeros((len(found), len(self.choices)))
+        means, total = np.zeros((2, len(self.choices), len(own)))
+        for part, each in zip(found, odds, strict=True):
             judges = part.tested & ~left
             judges = judges if judges.any() else part.tested
-            values = worth(part.scores[:, judges], targets[judges], self.weights[judges])
-            odds_of = _odds(values, self.weights[judges])
-            chosen.append(self.best(values))
-            odds.append(odds_of[chosen[-1]])
-            for share, place in enumerate(self.best_of_shares(values)):
-                means[share] += odds_of[place] * part.scores[place]
-                total[share] += odds_of[place]
-        choices, weights = [self.choices[each] for each in chosen], np.array(odds)
-        signs = np.array([each.sign for each in choices])
-        pro = float(weights @ signs)
-        sign = self.choices[0].sign if pro == 0 else int(np.sign(pro))
-        weights = weights * (signs == sign)
-        share = _median(np.array([each.number for each in choices]), weights)
-        weights_of_share = weights * [each.number == share for each in choices]
-        pooling = _median(np.array([each.pooling for each in choices]), weights_of_share)
-        choice = Choice(sign, int(share), float(self.shares[int(share)]), float(pooling))
-        direction = weights @ np.array(
-            [each.directions[place] for each, place in zip(found, chosen, strict=True)]
+            given = targets[judges], self.weights[judges]
+            each[:] = _odds(worth(part.scores[:, judges], *given), self.weights[judges])
+            means[:, judges] += each[:, None] * part.scores[:, judges]
+            total[:, judges] += each[:, None]
+        judged = total[0] > 0
+        means, given = means[:, judged] / total[:, judged], (targets[judged], self.weights[judged])
+        values = worth(means, *given)
+        place, shares = self.best(values), self.best_of_shares(values)
+        choice = self.choices[place]
+        direction = odds[:, place] @ np.array([each.directions[place] for each in found])
+        scores_of = np.array([each.scores[shares] for each in found])
+        of_shares = np.einsum(
+            "ms,msb->sb", odds[:, shares] / odds[:, shares].sum(axis=0), scores_of
         )
         last = self._last_steps(number, choice, direction, own, self.searched, self.bags)
         solution, scores = self._scaled(number, choice, last, own, on_all=not left.any())
-        return solution, scores, means / total
+        return solution, scores, of_shares
 
     def solution(self, number: int, choice: Choice) -> ShareSolution:
         """The model of a target on all bags."""
@@ -406,13 +402,6 @@ def _odds(correlations: np.ndarray, weights: np.ndarray) -> np.ndarray:
     ratios = np.expm1(np.minimum(squares, 500.0))
     # Of directions that are all worth nothing, each has the same weight.
     return np.asarray(ratios / (1.0 + ratios / _CERTAIN) + 1e-9)
-
-
-def _median(values: np.ndarray, weights: np.ndarray) -> Any:
-    """The weighted median, which is one of the values."""
-    order = np.argsort(values, kind="stable")
-    sums = np.cumsum(weights[order])
-    return values[order[np.searchsorted(sums, 0.5 * sums[-1])]]
 
 
 def _correlations(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
