@@ -34,9 +34,9 @@ from ..model_selection._inner import (
 
 # Factor of held-out scores in a calibration: scores that do not agree do not change their order.
 _SMALLEST_SLOPE = 1e-6
-# Parts of the bags: their number times that of the bags, and limits. With few bags a single part
-# in many finds the direction.
-_PARTS_BY_BAGS, _FEWEST_PARTS, _MOST_PARTS = 1_000, 5, 20
+# Parts of the bags: their number times that of the bags, and most. With few bags a single part in
+# many finds the direction.
+_PARTS_BY_BAGS, _MOST_PARTS = 2_000, 20
 
 
 class _ShareModel(_TwoLevels):
@@ -44,7 +44,7 @@ class _ShareModel(_TwoLevels):
 
     _parameter_constraints = Constraints(
         share=[StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")],
-        n_parts=[StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        n_parts=[StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
     )
     _dtypes = STORED_FLOATS
 
@@ -68,9 +68,10 @@ class _ShareModel(_TwoLevels):
         """What is selected for each row of targets, and attributes that do not need scales."""
         share = None if self.share == "auto" else float(self.share)
         search = ShareSearch(merged.bags.source(), targets, merged.weights, share=share)
-        n_parts = int(np.clip(_PARTS_BY_BAGS // len(merged.bags), _FEWEST_PARTS, _MOST_PARTS))
-        parts = parts_of(folds_of, n_parts if self.n_parts == "auto" else int(self.n_parts))
-        found = [search.validated(number, parts) for number in range(len(targets))]
+        n_parts = min(_PARTS_BY_BAGS // len(merged.bags), _MOST_PARTS)
+        folds = folds_of()
+        parts = parts_of(folds, folds_of, n_parts if self.n_parts == "auto" else int(self.n_parts))
+        found = [search.validated(number, folds, parts) for number in range(len(targets))]
         choices = [each.choice for each, *_ in found]
         fitted = {
             "share_": stacked_columns([each.share for each in choices]),
@@ -198,12 +199,13 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     Parameters
     ----------
     share : "auto" or float, default="auto"
-        The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on parts of
-        the bags by the area under the ROC curve.
+        The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on bags
+        that were not seen by the area under the ROC curve.
     n_parts : "auto" or int, default="auto"
         Number of parts of the bags on which directions are found, rounded up to a multiple of five,
-        or of three for fewer than 40 bags. "auto" is 1,000 divided by the number of bags, at least
-        5 and at most 20. With few bags, more parts find rarer instances.
+        or of three for fewer than 40 bags. "auto" is 2,000 divided by the number of bags, at most
+        20. With few bags, more parts find rarer instances. With 0, directions are found on inner
+        folds and on all bags only, which is faster.
 
         .. versionadded:: 0.4.0
 
@@ -230,7 +232,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     shares_ : ndarray of shape (n_shares,)
         Shares that were compared.
     share_scores_ : ndarray of shape (n_shares,) or (n_classes, n_shares)
-        Area under the ROC curve for each of them, by the parts that have not seen a bag.
+        Area under the ROC curve for each of them, on bags that were not seen.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above.
     n_passes_ : int
@@ -253,18 +255,21 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     Notes
     -----
     The problem is not convex, and with few bags wrong local maxima are higher than the right one.
-    Therefore directions are found on ``n_parts`` parts of the bags, each of which lacks two of five
-    folds: instances are screened as directions, and the best ones are improved by a few steps. A
-    direction is weighted by the likelihood ratio of its rank correlation r with the targets of the
-    n bags that it has not seen, :math:`\exp((n - 1) r^2 / 2) - 1` up to a limit. The weighted mean
-    scores of unseen bags choose the share and the orientation. A few steps on all bags start from
-    the weighted mean direction. Scores of each bag, found in the same way without it, are
-    calibrated by logistic regression: they come from fewer parts, so that with few bags
-    probabilities are cautious.
+    Therefore directions are found on inner folds and on ``n_parts`` parts of the bags, each of
+    which lacks two of five folds: instances are screened as directions, and the best ones are
+    improved by a few steps. A direction is weighted by the likelihood ratio of its rank correlation
+    r with the targets of the n bags that it has not seen, :math:`\exp((n - 1) r^2 / 2) - 1` up to a
+    limit. A few steps on all bags start from the weighted mean direction.
+
+    The share and the orientation are those of the best scores of unseen bags in one of two ways. In
+    the first, they are those of the inner folds. In the second, each bag has the score of the
+    procedure above without it. The way whose scores have the higher rank correlation with the
+    targets is used, and its scores are calibrated by logistic regression. Those of parts are
+    cautious, since fewer parts lack a bag.
 
     Instances can be a memory map or distributed. For large data, the share and the first directions
     are found on a sample of the bags. The result does not depend on the order of bags and
-    instances. Parts depend on the contents of the bags: other units or another type of the features
+    instances. Folds depend on the contents of the bags: other units or another type of the features
     can change the share.
 
     References
@@ -305,7 +310,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         sample_weight : array-like of shape (n_bags,), default=None
             Weight of each bag. A weight of two is equivalent to duplicating the bag.
         groups : array-like of shape (n_bags,), default=None
-            Bags of one group, such as those of a patient, are in the same parts.
+            Bags of one group, such as those of a patient, stay in one inner fold.
 
         Returns
         -------
@@ -381,8 +386,8 @@ class ShareRegressor(_ShareModel, BagRegressor):
     Parameters
     ----------
     share : "auto" or float, default="auto"
-        The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on parts of
-        the bags by the correlation of the values with the ranks of the scores.
+        The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on bags
+        that were not seen by the correlation of the values with the ranks of the scores.
     n_parts : "auto" or int, default="auto"
         As for :class:`ShareDiscriminant`.
 
@@ -406,8 +411,8 @@ class ShareRegressor(_ShareModel, BagRegressor):
     shares_ : ndarray of shape (n_shares,)
         Shares that were compared.
     share_scores_ : ndarray of shape (n_shares,)
-        Correlation of the values with the ranks of the scores for each of them, by the parts that
-        have not seen a bag.
+        Correlation of the values with the ranks of the scores for each of them, on bags that were
+        not seen.
     objective_ : float
         Value of the objective above.
     n_passes_ : int
@@ -453,7 +458,7 @@ class ShareRegressor(_ShareModel, BagRegressor):
         sample_weight : array-like of shape (n_bags,), default=None
             Weight of each bag. A weight of two is equivalent to duplicating the bag.
         groups : array-like of shape (n_bags,), default=None
-            Bags of one group, such as those of a patient, are in the same parts.
+            Bags of one group, such as those of a patient, stay in one inner fold.
 
         Returns
         -------

@@ -14,7 +14,7 @@ from milearn import Bags
 from milearn._bags.segments import segment_max
 from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.common.screen import proportions_of
-from milearn._solvers.discriminant.search import Choice, ShareSearch, _cuts_between
+from milearn._solvers.discriminant.search import ShareSearch, _cuts_between
 from milearn._solvers.discriminant.superquantile import ascend, superquantiles
 from milearn.discriminant_analysis import ShareDiscriminant, ShareRegressor
 from milearn.model_selection._inner import class_folds, merged_classes, parts_of
@@ -250,17 +250,18 @@ def test_a_sample_finds_the_share_and_all_bags_the_direction(shares):
     limits = SampleLimits(instances=4_000, per_feature=0, numbers=80_000, bags=18)
     search = ShareSearch(source, targets, weights, limits=limits)
     assert len(search.bags) < 90
-    found, held_out, _ = search.validated(0, folds)
-    whole = ShareSearch(source, targets, weights, share=found.choice.share)
-    whole = whole.solution(0, replace(found.choice, number=0))
-    cosine = found.coef @ whole.coef / np.linalg.norm(found.coef) / np.linalg.norm(whole.coef)
-    assert cosine > 0.9
+    for parts in ([], folds):
+        found, held_out, _ = search.validated(0, folds, parts)
+        whole = ShareSearch(source, targets, weights, share=found.choice.share)
+        whole = whole.solution(0, replace(found.choice, number=0))
+        cosine = found.coef @ whole.coef / np.linalg.norm(found.coef) / np.linalg.norm(whole.coef)
+        assert cosine > 0.9
+        # Bags that are not in the sample have scores, too.
+        assert roc_auc_score(y, held_out) > 0.95
     # A rare class of three is in the sample.
     several = 2.0 * (np.where(np.arange(90) < 6, 2, y) == np.arange(3)[:, None]) - 1
     search = ShareSearch(source, several, weights, limits=limits)
     assert all(set(target[search.bags]) == {-1, 1} for target in several)
-    # Bags that are not in the sample have scores, too.
-    assert roc_auc_score(y, held_out) > 0.95
 
 
 def test_few_bags_of_a_class_and_one_bag_alone():
@@ -279,12 +280,14 @@ def parts_with_groups(n_parts):
     y = np.arange(50) % 2
     merged, codes, *_ = merged_classes(bags, y, np.ones(50), np.arange(50) // 2 % 15)
     rng = np.random.RandomState(0)
-    return merged, parts_of(lambda: class_folds(merged, codes, rng), n_parts)
+    folds = class_folds(merged, codes, rng)
+    return merged, folds, parts_of(folds, lambda: class_folds(merged, codes, rng), n_parts)
 
 
 def test_parts_lack_two_of_five_folds_and_keep_groups_together():
-    merged, parts = parts_with_groups(11)
+    merged, folds, parts = parts_with_groups(11)
     assert len(parts) == 15
+    np.testing.assert_array_equal(parts[0][1], np.union1d(folds[0][1], folds[1][1]))
     lacked = np.zeros(50, dtype=int)
     for train, test in parts:
         np.testing.assert_array_equal(np.sort(np.r_[train, test]), np.arange(50))
@@ -292,7 +295,10 @@ def test_parts_lack_two_of_five_folds_and_keep_groups_together():
         lacked[test] += 1
     np.testing.assert_array_equal(lacked, 6)
     assert len({tuple(test) for _, test in parts}) == 15
-    assert parts_of(list, 5) == []
+    assert parts_of([], list, 5) == parts_with_groups(0)[2] == []
+    # Fewer folds are drawn anew, since a part lacks one of them.
+    three = [(np.arange(3) != k, np.array([k])) for k in range(3)]
+    assert [test.tolist() for _, test in parts_of(three, lambda: three[::-1], 2)] == [[2], [1], [0]]
 
 
 def naive_odds(scores, targets):
@@ -305,15 +311,18 @@ def naive_odds(scores, targets):
 def test_the_direction_is_the_weighted_mean_of_those_of_parts(shares):
     bags, y, _ = shares
     bags, targets, fold_of = bags[:40], 2.0 * y[:40] - 1, np.arange(40) // 2 % 5
-    lacked = [(fold_of == k) | (fold_of == (k + 1) % 5) for k in range(5)]
+    lacked = [(fold_of == k) | (fold_of == (k + step) % 5) for k in range(5) for step in (0, 1)]
     parts = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in lacked]
     search = ShareSearch(bags.source(), targets[None], np.ones(40), share=0.05)
-    solution, held_out, _ = search.validated(0, parts)
     every = [search._found(0, *part) for part in parts]
+    solution = search._agreed(0, every, np.zeros(40, dtype=bool))[0]
+    held_out, _ = search._held_out_of_parts(0, every)
 
     def naive(without):
         """The direction and the scores of parts that lack these bags, which judge nothing."""
+        # Of one that lacks no others, nothing would tell what it is worth.
         members = [each for each in every if each.tested[without].all()]
+        members = [each for each in members if each.tested.sum() > len(without)]
         judges = [np.setdiff1d(np.flatnonzero(each.tested), without) for each in members]
         rest, best = np.setdiff1d(np.concatenate(judges), without), (-1.0,)
         for number, choice in enumerate(search.choices):
@@ -369,9 +378,18 @@ def test_unseen_bags_tell_which_parts_have_found_something(seed):
     y = np.arange(244) % 2
     rows[y == 1, 0] += 4.5 / 8
     train, test = (Bags.from_list(list(part)) for part in (rows[:44], rows[44:]))
-    model = ShareDiscriminant(share=0.0).fit(train, y[:44])
+    model, last_fit = (
+        ShareDiscriminant(share=0.0, n_parts=n_parts).fit(train, y[:44]) for n_parts in ("auto", 0)
+    )
     assert roc_auc_score(y[44:], model.decision_function(test)) > 0.9
-    search = ShareSearch(train.source(), 2.0 * y[None, :44] - 1, np.ones(44), share=0.0)
-    last_fit = search.solution(0, Choice(1, 0, 0.0, 0.0))
-    scores = segment_max(test.instances @ last_fit.coef, test.offsets)
-    assert roc_auc_score(y[44:], scores) < 0.6
+    assert roc_auc_score(y[44:], last_fit.decision_function(test)) < 0.6
+    # What chooses tells more of unseen bags than folds do.
+    assert model.share_scores_[0] > last_fit.share_scores_[0] + 0.1
+
+
+def test_where_all_fits_find_it_folds_choose(few):
+    """Parts lack more bags, so that their scores of unseen bags are worse."""
+    bags, y, model = few
+    last_fit = ShareDiscriminant(n_parts=0).fit(bags[:24], y[:24])
+    np.testing.assert_array_equal(model.share_scores_, last_fit.share_scores_)
+    assert (model.share_, model.pooling_) == (last_fit.share_, last_fit.pooling_)

@@ -247,18 +247,17 @@ class ShareSearch:
         each = np.array([directions[choice.sign][choice.number] for choice in self.choices])
         return Found(each, scores, tested)
 
+    def _of_folds(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Found]:
+        everything = np.arange(self.source.n_bags)
+        return [self._found(number, *each) for each in folds or [(everything, everything)]]
+
     def held_out(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Scores of each choice for a target on the bags of each fold, shape (n_choices, n_bags).
 
         Those of a fold have mean zero and deviation one on its training bags. Without folds, they
         are those of the training bags. Bags that no fold tests have zeros.
         """
-        everything = np.arange(self.source.n_bags)
-        held_out = np.zeros((len(self.choices), len(everything)))
-        for train, test in folds or [(everything, everything)]:
-            found = self._found(number, train, test)
-            held_out[:, test] = found.scores[:, test]
-        return held_out
+        return _of_tested(self._of_folds(number, folds))
 
     def best(self, values: np.ndarray) -> int:
         """Number of the choice with the highest value; of equal ones, that of fewest instances."""
@@ -272,55 +271,80 @@ class ShareSearch:
         return [self.best(np.where(numbers == share, values, -np.inf)) for share in each]
 
     def validated(
-        self, number: int, parts: Sequence[tuple[np.ndarray, np.ndarray]]
+        self,
+        number: int,
+        folds: Sequence[tuple[np.ndarray, np.ndarray]],
+        parts: Sequence[tuple[np.ndarray, np.ndarray]],
     ) -> tuple[ShareSolution, np.ndarray, np.ndarray]:
         """The model of a target, from what parts of the bags have found.
+
+        If all fits find the right maximum, held-out scores of folds choose best. If few do, only
+        those of parts choose well, since they are weighted. The scores that tell more choose. Last
+        steps on all bags start from the weighted mean direction of the parts.
 
         Parameters
         ----------
         number : int
-        parts : sequence of (train, test)
+        folds : sequence of (train, test)
             If there are none, nothing is held out.
+        parts : sequence of (train, test)
+            If there are none, the model is a fit on all bags.
 
         Returns
         -------
         solution : ShareSolution
         scores : ndarray of shape (n_bags,)
-            Scores of each bag by what parts without it have found, if the others judge it.
+            Those of each bag by what has not seen it.
         of_shares : ndarray of shape (n_shares, n_bags)
-            Means of the scores of these parts by each share.
+            Such scores by each share.
         """
-        everything = np.arange(self.source.n_bags)
-        found = [self._found(number, *each) for each in parts or [(everything, everything)]]
-        solution = self._agreed(number, found, np.zeros(len(everything), dtype=bool))[0]
-        held_out, of_shares = (
-            np.zeros(len(everything)),
-            np.zeros((len(self.shares), len(everything))),
-        )
+        given = self.targets[number], self.weights
+        found = self._of_folds(number, folds)
+        held_out = _of_tested(found)
+        values = worth(held_out, *given)
+        place = self.best(values)
+        of_folds = held_out[place], held_out[self.best_of_shares(values)]
+        if not parts:
+            return self.solution(number, self.choices[place]), *of_folds
+        found += [self._found(number, *each) for each in parts]
+        of_parts = self._held_out_of_parts(number, found)
+        none = np.zeros(len(self.weights), dtype=bool)
+        # It does not depend on rounding.
+        if worth(of_parts[0][None], *given)[0] > values[place] + 1e-9:
+            return self._agreed(number, found, none)[0], *of_parts
+        return self._agreed(number, found, none, place)[0], *of_folds
+
+    def _held_out_of_parts(self, number: int, found: list[Found]) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of each bag by the parts that lack it, if the others judge them.
+
+        Those of shares are means of the scores of these parts.
+        """
+        scores = np.zeros(len(self.weights))
+        of_shares = np.zeros((len(self.shares), len(self.weights)))
         tested = np.array([each.tested for each in found]).T
         for pattern in np.unique(tested, axis=0):
             left = (tested == pattern).all(axis=1)
             without = [each for each, is_by in zip(found, pattern, strict=True) if is_by]
+            without = [each for each in without if (each.tested & ~left).any()]
             if without:
-                _, scores, means = self._agreed(number, without, left & bool(parts))
-                held_out[left], of_shares[:, left] = scores[left], means[:, left]
-        return solution, held_out, of_shares
+                _, own, means = self._agreed(number, without, left)
+                scores[left], of_shares[:, left] = own[left], means[:, left]
+        return scores, of_shares
 
     def _agreed(
-        self, number: int, found: list[Found], left: np.ndarray
+        self, number: int, found: list[Found], left: np.ndarray, place: int | None = None
     ) -> tuple[ShareSolution, np.ndarray, np.ndarray]:
         """The model, its scores of all bags and the means of each share, without some bags.
 
-        What a part has found is weighted by what it is worth on the bags that it has not seen. The
-        choice is the one whose weighted means tell most of these bags. Last steps improve the
-        weighted mean of its directions.
+        What a part has found is weighted by what it is worth on the bags that it has not seen.
+        Without a ``place`` of the choice, it is the one whose weighted means tell most of these
+        bags. Last steps improve the weighted mean of its directions.
         """
         targets, own = self.targets[number], np.where(left, 0.0, self.weights)
         odds = np.zeros((len(found), len(self.choices)))
         means, total = np.zeros((2, len(self.choices), len(own)))
         for part, each in zip(found, odds, strict=True):
             judges = part.tested & ~left
-            judges = judges if judges.any() else part.tested
             given = targets[judges], self.weights[judges]
             each[:] = _odds(worth(part.scores[:, judges], *given), self.weights[judges])
             means[:, judges] += each[:, None] * part.scores[:, judges]
@@ -328,7 +352,8 @@ class ShareSearch:
         judged = total[0] > 0
         means, given = means[:, judged] / total[:, judged], (targets[judged], self.weights[judged])
         values = worth(means, *given)
-        place, shares = self.best(values), self.best_of_shares(values)
+        place = self.best(values) if place is None else place
+        shares = self.best_of_shares(values)
         choice = self.choices[place]
         direction = odds[:, place] @ np.array([each.directions[place] for each in found])
         scores_of = np.array([each.scores[shares] for each in found])
@@ -382,6 +407,11 @@ class ShareSearch:
             n_passes=last.n_passes + 1,
         )
         return solution, choice.sign * (pooled - centre) / scale
+
+
+def _of_tested(found: list[Found]) -> np.ndarray:
+    """Scores of bags that one of what is found is tested by, or zeros."""
+    return np.asarray(sum(np.where(each.tested, each.scores, 0.0) for each in found))
 
 
 def worth(scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
