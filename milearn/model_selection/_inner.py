@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,25 @@ def value_folds(merged: MergedBags, rng: Any) -> Folds:
         shuffled, groups=None if groups is None else group_codes(groups[shuffled])
     )
     return [(shuffled[train], shuffled[test]) for train, test in found]
+
+
+def parts_of(folds: Folds, folds_of: Callable[[], Folds], n_parts: int) -> Folds:
+    """At least this many parts of the bags, and the bags that they lack, from repeated folds.
+
+    A part lacks two of five folds: more test bags tell better whether it has found something. Of
+    fewer folds it lacks one. Every bag is lacked by the same number of parts. The first parts lack
+    two of the given folds, the others those of new ones.
+    """
+    parts: Folds = []
+    while folds and len(parts) < n_parts:
+        if parts or len(folds) < N_FOLDS:
+            folds = folds_of()
+        tests = [test for _, test in folds]
+        for step in (1, 2) if len(tests) == N_FOLDS else (0,):
+            for first in range(len(tests) if len(parts) < n_parts else 0):
+                test = np.union1d(tests[first], tests[(first + step) % len(tests)])
+                parts.append((np.setdiff1d(np.concatenate(tests), test), test))
+    return parts
 
 
 def _most_folds(n_bags: int) -> int:

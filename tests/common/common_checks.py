@@ -133,8 +133,8 @@ OF_MANY_FITS: dict[str, dict] = {
     "MIClassifier": {"time_limit": 1e-9},
     "MIRegressor": {"time_limit": 1e-9},
     "SDPMIL": {"kernel": "linear", "C": 1.0},
-    "ShareDiscriminant": {"share": 1.0},
-    "ShareRegressor": {"share": 1.0},
+    "ShareDiscriminant": {"share": 1.0, "n_parts": 1},
+    "ShareRegressor": {"share": 1.0, "n_parts": 1},
     "WellSVC": {"C": 1.0},
 }
 

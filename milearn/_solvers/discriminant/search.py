@@ -38,7 +38,7 @@ from ..common.screen import (
     transformed_source,
     whitened,
 )
-from .superquantile import ascend, counts_of, superquantiles
+from .superquantile import Ascent, ascend, counts_of, superquantiles
 
 # Shares that are compared; of those with equal counts in every bag only the first one is.
 GRID = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -54,6 +54,8 @@ _CUTS = 64
 # Best candidates of each share that are followed, and the steps of all of them. The best one of
 # each share goes on to the last step.
 _STARTS, _FIRST_STEPS, _STEPS = 2, 1, 4
+# Likelihood ratio above which directions of parts have nearly equal weights.
+_CERTAIN = 1e4
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,25 @@ class Followed:
     directions: np.ndarray
     objectives: np.ndarray
     n_passes: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a part of the bags has found.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (n_choices, n_features)
+        Of the searched instances.
+    scores : ndarray of shape (n_choices, n_bags)
+        With mean zero and deviation one on the part.
+    tested : ndarray of bool, shape (n_bags,)
+        Bags that tell what the directions are worth.
+    """
+
+    directions: np.ndarray
+    scores: np.ndarray
+    tested: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -194,9 +215,39 @@ class ShareSearch:
             best = [each[descending(values[each])[0]] for each in members]
             directions, of = found.directions[best], of[best]
             n_passes += found.n_passes + 1
-        if self.features is not None:
-            directions = directions @ self.features.factor.T @ self.features.landmarks
-        return Followed(np.asarray(directions), found.values[best], n_passes)
+        return Followed(directions, found.values[best], n_passes)
+
+    def _of_instances(self, directions: np.ndarray) -> np.ndarray:
+        """Directions of the instances for those of the searched ones."""
+        if self.features is None:
+            return directions
+        return np.asarray(directions @ self.features.factor.T @ self.features.landmarks)
+
+    def _found(self, number: int, train: np.ndarray, test: np.ndarray) -> Found:
+        """What the bags ``train`` find for a target, and the bags ``test`` judge."""
+        targets, own = self.targets[number], np.zeros(self.source.n_bags)
+        own[train] = self.weights[train]
+        poolings = sorted({choice.pooling for choice in self.choices})
+        directions, scores = {}, np.zeros((len(self.choices), len(own)))
+        for sign in (1, -1):
+            directions[sign] = self.followed(
+                sign * targets[self.bags], own[self.bags], range(len(self.shares))
+            ).directions
+            of_all = self._of_instances(directions[sign])
+            pooled = superquantiles(self.source, of_all, poolings)
+            for place, choice in enumerate(self.choices):
+                if choice.sign == sign:
+                    each = pooled[poolings.index(choice.pooling), :, choice.number]
+                    centre, scale = _centre_and_scale(each, own)
+                    scores[place] = sign * (each - centre) / scale
+        tested = np.zeros(len(own), dtype=bool)
+        tested[test] = True
+        each = np.array([directions[choice.sign][choice.number] for choice in self.choices])
+        return Found(each, scores, tested)
+
+    def _of_folds(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Found]:
+        everything = np.arange(self.source.n_bags)
+        return [self._found(number, *each) for each in folds or [(everything, everything)]]
 
     def held_out(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Scores of each choice for a target on the bags of each fold, shape (n_choices, n_bags).
@@ -204,23 +255,7 @@ class ShareSearch:
         Those of a fold have mean zero and deviation one on its training bags. Without folds, they
         are those of the training bags. Bags that no fold tests have zeros.
         """
-        targets, everything = self.targets[number], np.arange(self.source.n_bags)
-        found = np.zeros((len(self.choices), len(targets)))
-        poolings = sorted({choice.pooling for choice in self.choices})
-        for train, test in folds or [(everything, everything)]:
-            own = np.zeros(len(targets))
-            own[train] = self.weights[train]
-            for sign in (1, -1):
-                followed = self.followed(
-                    sign * targets[self.bags], own[self.bags], range(len(self.shares))
-                )
-                pooled = superquantiles(self.source, followed.directions, poolings)
-                for place, choice in enumerate(self.choices):
-                    if choice.sign == sign:
-                        scores = pooled[poolings.index(choice.pooling), :, choice.number]
-                        centre, scale = _centre_and_scale(scores, own)
-                        found[place, test] = sign * (scores[test] - centre) / scale
-        return found
+        return _of_tested(self._of_folds(number, folds))
 
     def best(self, values: np.ndarray) -> int:
         """Number of the choice with the highest value; of equal ones, that of fewest instances."""
@@ -233,39 +268,148 @@ class ShareSearch:
         each = range(len(self.shares))
         return [self.best(np.where(numbers == share, values, -np.inf)) for share in each]
 
-    def selected(
-        self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]
+    def validated(
+        self,
+        number: int,
+        folds: Sequence[tuple[np.ndarray, np.ndarray]],
+        parts: Sequence[tuple[np.ndarray, np.ndarray]],
     ) -> tuple[ShareSolution, np.ndarray, np.ndarray]:
-        """The model of the best choice for a target.
+        """The model of a target, from what parts of the bags have found.
 
-        The others are its held-out scores of shape (n_bags,) and those of the best choice of each
-        share, (n_shares, n_bags).
+        If all fits find the right maximum, held-out scores of folds choose best. If few do, only
+        those of parts choose well, since they are weighted. The scores that tell more choose. Last
+        steps on all bags start from the weighted mean direction of the parts.
+
+        Parameters
+        ----------
+        number : int
+        folds : sequence of (train, test)
+            If there are none, nothing is held out.
+        parts : sequence of (train, test)
+            If there are none, the model is a fit on all bags.
+
+        Returns
+        -------
+        solution : ShareSolution
+        scores : ndarray of shape (n_bags,)
+            Those of each bag by what has not seen it.
+        of_shares : ndarray of shape (n_shares, n_bags)
+            Such scores by each share.
         """
-        held_out = self.held_out(number, folds)
-        values = worth(held_out, self.targets[number], self.weights)
-        chosen = self.best(values)
-        solution = self.solution(number, self.choices[chosen])
-        return solution, held_out[chosen], held_out[self.best_of_shares(values)]
+        given = self.targets[number], self.weights
+        found = self._of_folds(number, folds)
+        held_out = _of_tested(found)
+        values = worth(held_out, *given)
+        place = self.best(values)
+        of_folds = held_out[place], held_out[self.best_of_shares(values)]
+        if not parts:
+            return self.solution(number, self.choices[place]), *of_folds
+        found += [self._found(number, *each) for each in parts]
+        of_parts = self._held_out_of_parts(number, found)
+        none = np.zeros(len(self.weights), dtype=bool)
+        # It does not depend on rounding.
+        if worth(of_parts[0][None], *given)[0] > values[place] + 1e-9:
+            return self._agreed(number, found, none)[0], *of_parts
+        return self._agreed(number, found, none, place)[0], *of_folds
+
+    def _held_out_of_parts(self, number: int, found: list[Found]) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of each bag by the parts that lack it, if the others judge them.
+
+        Those of shares are means of the scores of these parts.
+        """
+        scores = np.zeros(len(self.weights))
+        of_shares = np.zeros((len(self.shares), len(self.weights)))
+        tested = np.array([each.tested for each in found]).T
+        for pattern in np.unique(tested, axis=0):
+            left = (tested == pattern).all(axis=1)
+            without = [each for each, is_by in zip(found, pattern, strict=True) if is_by]
+            without = [each for each in without if (each.tested & ~left).any()]
+            if without:
+                _, own, means = self._agreed(number, without, left)
+                scores[left], of_shares[:, left] = own[left], means[:, left]
+        return scores, of_shares
+
+    def _agreed(
+        self, number: int, found: list[Found], left: np.ndarray, place: int | None = None
+    ) -> tuple[ShareSolution, np.ndarray, np.ndarray]:
+        """The model, its scores of all bags and the means of each share, without some bags.
+
+        What a part has found is weighted by what it is worth on the bags that it has not seen.
+        Without a ``place`` of the choice, it is the one whose weighted means tell most of these
+        bags. Last steps improve the weighted mean of its directions.
+        """
+        targets, own = self.targets[number], np.where(left, 0.0, self.weights)
+        odds = np.zeros((len(found), len(self.choices)))
+        means, total = np.zeros((2, len(self.choices), len(own)))
+        for part, each in zip(found, odds, strict=True):
+            judges = part.tested & ~left
+            given = targets[judges], self.weights[judges]
+            each[:] = _odds(worth(part.scores[:, judges], *given), self.weights[judges])
+            means[:, judges] += each[:, None] * part.scores[:, judges]
+            total[:, judges] += each[:, None]
+        judged = total[0] > 0
+        means, given = means[:, judged] / total[:, judged], (targets[judged], self.weights[judged])
+        values = worth(means, *given)
+        place = self.best(values) if place is None else place
+        shares = self.best_of_shares(values)
+        choice = self.choices[place]
+        direction = odds[:, place] @ np.array([each.directions[place] for each in found])
+        scores_of = np.array([each.scores[shares] for each in found])
+        of_shares = np.einsum(
+            "ms,msb->sb", odds[:, shares] / odds[:, shares].sum(axis=0), scores_of
+        )
+        last = self._last_steps(number, choice, direction, own, self.searched, self.bags)
+        solution, scores = self._scaled(number, choice, last, own, on_all=not left.any())
+        return solution, scores, of_shares
 
     def solution(self, number: int, choice: Choice) -> ShareSolution:
         """The model of a target on all bags."""
         target = choice.sign * self.targets[number]
         found = self.followed(target[self.bags], self.weights[self.bags], [choice.number])
-        direction, objective, n_passes = found.directions[0], found.objectives[0], found.n_passes
-        if self._improved:
-            pull = proportions_of(targets_of(target, self.weights) * self.weights)
-            start = direction[None], np.array([choice.share])
-            last = ascend(self.source, self.metric, *start, pull, _STEPS)
-            direction, objective, n_passes = last.directions[0], last.values[0], last.n_passes
-        scores = superquantiles(self.source, direction[None], [choice.pooling])[0, :, 0]
-        centre, scale = _centre_and_scale(scores, self.weights)
-        return ShareSolution(
-            coef=choice.sign * direction / scale,
+        first = Ascent(found.directions, found.objectives, found.n_passes)
+        return self._scaled(number, choice, first, self.weights, on_all=True)[0]
+
+    def _last_steps(
+        self,
+        number: int,
+        choice: Choice,
+        direction: np.ndarray,
+        weights: np.ndarray,
+        source: PassSource,
+        bags: np.ndarray,
+    ) -> Ascent:
+        target, own = choice.sign * self.targets[number][bags], weights[bags]
+        pull = proportions_of(targets_of(target, own) * own)
+        share = np.array([choice.share])
+        return ascend(source, self.metric, direction[None], share, pull, _STEPS)
+
+    def _scaled(
+        self, number: int, choice: Choice, last: Ascent, weights: np.ndarray, *, on_all: bool
+    ) -> tuple[ShareSolution, np.ndarray]:
+        """The model of a direction, and its scores of all bags.
+
+        If only a sample was searched, the direction is improved ``on_all`` bags.
+        """
+        if on_all and self._improved:
+            everything = np.arange(self.source.n_bags)
+            start = last.directions[0]
+            last = self._last_steps(number, choice, start, weights, self.source, everything)
+        direction = self._of_instances(last.directions)
+        pooled = superquantiles(self.source, direction, [choice.pooling])[0, :, 0]
+        centre, scale = _centre_and_scale(pooled, weights)
+        solution = ShareSolution(
+            coef=choice.sign * direction[0] / scale,
             intercept=-choice.sign * centre / scale,
             choice=choice,
-            objective=float(objective),
-            n_passes=n_passes + 1,
+            objective=float(last.values[0]),
+            n_passes=last.n_passes + 1,
         )
+        return solution, choice.sign * (pooled - centre) / scale
+
+
+def _of_tested(found: list[Found]) -> np.ndarray:
+    """Scores of bags that one of what is found is tested by, or zeros."""
+    return np.asarray(sum(np.where(each.tested, each.scores, 0.0) for each in found))
 
 
 def worth(scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -273,6 +417,19 @@ def worth(scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.nd
     used = weights > 0
     centred = targets_of(targets[used], weights[used])
     return rank_correlations(scores[:, used], centred, weights[used])
+
+
+def _odds(correlations: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weights of directions by their correlations with the targets of bags not seen.
+
+    They are likelihood ratios of the correlation and of none, less one, so that what is worth
+    nothing has no weight. Those of directions that are certainly worth something are equal.
+    """
+    n = weights.sum() ** 2 / (weights @ weights)
+    squares = 0.5 * np.maximum(correlations, 0.0) ** 2 * max(0.0, n - 1.0)
+    ratios = np.expm1(np.minimum(squares, 500.0))
+    # Of directions that are all worth nothing, each has the same weight.
+    return np.asarray(ratios / (1.0 + ratios / _CERTAIN) + 1e-9)
 
 
 def _correlations(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -31,7 +31,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from ..._bags.blocks import Block, PassSource
 from ..common.screen import Metric
@@ -40,6 +39,8 @@ from ..common.screen import Metric
 _AT_ONCE = 16
 # Instances whose scores are compared at once.
 _ROWS_AT_ONCE = 2**14
+# Bags of sizes up to this ratio are compared at once.
+_SIMILAR = 1.25
 # Points between the last direction and the next one that are tried if the next one is lower.
 _SHORTER = (0.5, 0.25, 0.1)
 # Rounding of q n before it is rounded up.
@@ -52,14 +53,25 @@ def counts_of(sizes: Any, shares: Any) -> np.ndarray:
     return np.asarray(np.maximum(1, wanted), dtype=np.intp)
 
 
-def _of_equal_size(offsets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Bags of each size, some at once, and the rows of their instances, shape (n_bags, size)."""
+def _of_similar_size(offsets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Bags of similar sizes, rows of shape (n_bags, largest size), and which are of the bag.
+
+    The last row of a smaller bag is repeated.
+    """
     sizes = np.diff(offsets)
-    for size in np.unique(sizes):
-        same = np.flatnonzero(sizes == size)
-        for some in gen_batches(len(same), max(1, _ROWS_AT_ONCE // max(1, int(size)))):
-            bags = same[some]
-            yield bags, offsets[bags][:, None] + np.arange(size)
+    order = np.argsort(sizes, kind="stable")
+    ordered, first = sizes[order], 0
+    while first < len(order):
+        last = int(np.searchsorted(ordered, _SIMILAR * ordered[first], side="right"))
+        last = min(last, first + max(1, int(_ROWS_AT_ONCE / (_SIMILAR * ordered[first]))))
+        bags, places = order[first:last], np.arange(ordered[last - 1])
+        inside = places < sizes[bags][:, None]
+        yield (
+            bags,
+            np.minimum(offsets[bags][:, None] + places, offsets[bags + 1][:, None] - 1),
+            inside,
+        )
+        first = last
 
 
 def superquantiles(source: PassSource, directions: np.ndarray, shares: Any) -> np.ndarray:
@@ -101,9 +113,15 @@ def means_of_highest(scores: np.ndarray, offsets: np.ndarray, shares: Any) -> np
     shares : array-like of shape (n_shares,)
     """
     found = np.empty((len(shares), len(offsets) - 1, len(scores)))
-    for bags, rows in _of_equal_size(offsets):
-        means = _highest_means(scores[:, rows], counts_of(rows.shape[1], shares))
-        found[:, bags] = np.swapaxes(means, 1, 2)
+    for bags, rows, inside in _of_similar_size(offsets):
+        counts = counts_of(np.diff(offsets)[bags], shares)
+        lowered, most = np.where(inside, -scores[:, rows], np.inf), counts.max()
+        if most < rows.shape[1]:
+            lowered = np.partition(lowered, most - 1)[..., :most]
+        # In their order the sum does not depend on the order of the rows.
+        sums = np.cumsum(np.sort(lowered), axis=-1)
+        means = -sums[:, np.arange(len(bags)), counts - 1] / counts
+        found[:, bags] = np.moveaxis(means, 0, -1)
     return found
 
 
@@ -126,39 +144,26 @@ def pooled_scores(scores: np.ndarray, offsets: np.ndarray, signs: Any, shares: A
 def rows_of_highest(scores: np.ndarray, offsets: np.ndarray, share: float) -> np.ndarray:
     """Mask of the highest instances of each bag, shape (n_instances,); the first ones of equals."""
     mask = np.zeros(len(scores), dtype=bool)
-    for _, rows in _of_equal_size(offsets):
-        count = int(counts_of(rows.shape[1], share))
-        order = np.argsort(-scores[rows], axis=1, kind="stable")[:, :count]
-        mask[np.take_along_axis(rows, order, axis=1)] = True
+    for bags, rows, inside in _of_similar_size(offsets):
+        counts = counts_of(np.diff(offsets)[bags], share)
+        order = np.argsort(np.where(inside, -scores[rows], np.inf), axis=1, kind="stable")
+        highest = np.take_along_axis(rows, order, axis=1)
+        mask[highest[np.arange(rows.shape[1]) < counts[:, None]]] = True
     return mask
 
 
-def _highest_means(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Means of the highest scores along the last axis, shape (n_counts, ...)."""
-    each, place = np.unique(counts, return_inverse=True)
-    ordered = np.partition(-scores, [count - 1 for count in each])
-    sums = np.add.reduceat(ordered, [0, *each[:-1]], axis=-1)
-    # Scores after the last count belong to no segment of it.
-    last = each[-2] if len(each) > 1 else 0
-    sums[..., -1] = ordered[..., last : each[-1]].sum(axis=-1)
-    means = -np.cumsum(sums, axis=-1) / each
-    return np.asarray(np.moveaxis(means, -1, 0)[place])
-
-
 def _selected(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Weights of the instances in T_i, for scores (n_directions, n_bags, size) of bags of one size.
+    """Weights of the instances in T_i, for scores of shape (n_directions, n_bags, largest size).
 
-    Instances with the lowest selected score share what is left. Each direction has its count.
+    Instances with the lowest selected score share what is left. ``counts`` are those of each
+    direction and bag. Rows that are not of the bag have a score of minus infinity.
     """
-    places = scores.shape[-1] - counts
-    ordered = np.partition(scores, np.unique(places))
-    lowest = ordered[np.arange(len(counts)), :, places][..., None]
+    ordered = np.sort(scores)
+    lowest = np.take_along_axis(ordered, scores.shape[-1] - counts[..., None], axis=-1)
     above, tied = scores > lowest, scores == lowest
-    counts = counts[:, None, None]
-    left = counts - np.count_nonzero(above, axis=-1, keepdims=True)
-    return np.asarray(
-        (above + tied * (left / np.count_nonzero(tied, axis=-1, keepdims=True))) / counts
-    )
+    left = counts[..., None] - np.count_nonzero(above, axis=-1, keepdims=True)
+    shared = left / np.count_nonzero(tied, axis=-1, keepdims=True)
+    return np.asarray((above + tied * shared) / counts[..., None])
 
 
 def _step_of_block(
@@ -167,11 +172,12 @@ def _step_of_block(
     """sum_i c_i S_q(w; i) and sum_i c_i T_i(w) of the bags of a block, for pairs of w and q."""
     scores, own = _scores(block, directions), pull[block.bags]
     weights = np.zeros(scores.shape)
-    for bags, rows in _of_equal_size(block.offsets):
+    for bags, rows, inside in _of_similar_size(block.offsets):
         # Bags of weight zero take no part.
-        rows, factors = rows[own[bags] != 0], own[bags][own[bags] != 0, None]
-        counts = counts_of(rows.shape[1], shares)
-        weights[:, rows] = factors * _selected(scores[:, rows], counts)
+        bags, rows, inside = (each[own[bags] != 0] for each in (bags, rows, inside))
+        counts = counts_of(np.diff(block.offsets)[bags], shares)
+        factors = _selected(np.where(inside, scores[:, rows], -np.inf), counts)
+        weights[:, rows[inside]] = (own[bags][:, None] * factors)[:, inside]
     values = np.einsum("ij,ij->i", scores, weights)
     return values, np.asarray(weights @ block.instances)
 
