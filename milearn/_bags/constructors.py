@@ -22,6 +22,7 @@ from .annotations import (
 )
 from .arrow import read_nested
 from .canonical import (
+    MISSING,
     as_array,
     as_floats,
     canonical_csr,
@@ -34,6 +35,7 @@ from .canonical import (
     is_missing,
     keys_of,
     numbered,
+    read_words,
     refuse_anndata,
     stack_blocks,
     stack_matrices,
@@ -766,7 +768,7 @@ default=None
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:
             raise ValueError("The frame has no feature columns: bags need at least one.")
-        keys = df[bag].to_list()
+        keys = read_words(df[bag].to_list(), ())
         bags, ids = cls.from_ids(
             np.column_stack([frame_column(df, name) for name in chosen]),
             keys,
@@ -777,7 +779,7 @@ default=None
         )
         if features is None:
             warn_of_constants(bags)
-        labels = None if label is None else label_of_bags(df[label].to_numpy(), keys)
+        labels = None if label is None else label_of_bags(_labels_in(df, label), keys)
         return with_extras(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
@@ -953,6 +955,17 @@ default=None
             feature_names=parts[0].feature_names if len(named) == len(parts) else None,
             **joined(parts),
         )
+
+
+def _labels_in(df: Any, name: Any) -> np.ndarray:
+    """A column of labels; pandas knows the words for missing values, but polars does not."""
+    values: np.ndarray = df[name].to_numpy()
+    if values.dtype.kind != "O":
+        return values
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = read_words(values.tolist(), () if hasattr(df, "iloc") else MISSING)
+    texts = [any(isinstance(cell, str) for cell in column) for column in (values, cells)]
+    return cells.astype(float) if texts == [True, False] else cells
 
 
 def label_of_bags(labels: np.ndarray, keys: Sequence[Any]) -> np.ndarray:

@@ -17,6 +17,8 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
+from ..._bags.canonical import MISSING
+from ..._bags.merge import ordered_categories
 from ..._bags.rows_on_disk import LazyRows, converted, holds_text
 from ..._fit.outcomes import has_outcomes
 from ..._fit.validation import check_order
@@ -40,7 +42,7 @@ from .record import (
 )
 from .svmlight import read_svmlight
 from .table import read_table, write_csv, write_parquet
-from .text import MISSING, is_gap
+from .text import is_gap
 
 
 @dataclass(frozen=True)
@@ -486,6 +488,8 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
     if len(bags) == 0:
         raise ContentError("there are no bags to write; pass at least one.")
     target: Any = None if y is None else np.asarray(y)
+    if given["classes"] is None:
+        given["classes"] = ordered_categories(y)
     classes = declared_classes(given["classes"])
     is_text = target is not None and target.dtype.kind in "OUS"
     if target is not None and target.ndim == 1 and (is_text or classes is not None):
