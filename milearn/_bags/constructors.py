@@ -715,7 +715,8 @@ default=None
             The column, or the level of the index, that names the bag of each row.
         label : column name, default=None
             A column that is constant within each bag; if given, the labels are also returned. A bag
-            without a label has a missing value in all its rows.
+            without a label has a missing value in all its rows; of polars also a word such as "NA",
+            which :func:`pandas.read_csv` takes as missing.
         features : sequence of column names, default=None
             The feature columns, which must contain numbers; by default, all other columns.
         instance_data : mapping of str to column name or list of column names, default=None

@@ -281,8 +281,9 @@ def test_the_order_of_categories_is_the_order_of_classes(tmp_path, kind):
             {"bag": ["a", "b", "c"], "label": pl.Series([*y], dtype=pl.Enum(ranks))}
         )
     elif kind == "parquet":
-        table.to_parquet(tmp_path / "t.parquet")
+        table.assign(x=[1.0, 2.0, 3.0]).to_parquet(tmp_path / "t.parquet")
         table = tmp_path / "t.parquet"
+        assert load_bags(table).classes.tolist() == ranks
     found = load_bag_folder(folder, table)
     assert found.classes.tolist() == ranks
     assert found.target.tolist() == ["mid", "low", "high"]

@@ -553,8 +553,9 @@ def load_bag_folder(
     table : path-like or data frame, default=None
         A .csv, .tsv or .parquet file, or a pandas or polars frame, with one row per bag. The bags
         are in the order of its rows, or in the order of their names without a table. An empty label
-        means that the bag has no label. In text files, the words that :func:`pandas.read_csv` takes
-        as missing are empty cells, unless ``classes`` has them; in a frame of pandas they are not.
+        means that the bag has no label. The words that :func:`pandas.read_csv` takes as missing are
+        empty cells, unless ``classes`` has them; in a frame of pandas they are not. Blanks around
+        texts are left out.
     bag, label, group, split : str, default=None
         Columns of the table: the bag, which is the name of its file with or without suffix; its
         label; the group that splitters keep together, such as a patient; the published part. When
@@ -568,7 +569,7 @@ def load_bag_folder(
         cell is NaN in a column of numbers.
     classes : array-like of str or of numbers, default=None
         All classes in their order, of which every label must be one. Texts make texts of all
-        labels. By default, labels are as in the table.
+        labels. By default, labels are as in the table; ordered categories are the classes.
     key : str, default="features"
         Name of the array of the instances in files with named arrays.
     coords : str, default="coords"

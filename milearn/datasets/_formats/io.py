@@ -226,8 +226,9 @@ def load_bags(
     missing : {"error", "nan"}, default="error"
         For csv, tsv, parquet and arff: whether a missing feature value is an error or becomes NaN.
         In csv and tsv empty cells, ``?``, and the words that :func:`pandas.read_csv` takes as
-        missing, such as ``NA``, are missing, also in ``bag_data`` and labels (unless ``classes``
-        has the word). Estimators do not support NaN, so the data have to be imputed first.
+        missing, such as ``NA``, are missing, also in ``bag_data`` and, of parquet too, in labels
+        (unless ``classes`` has the word). Estimators do not support NaN, so the data have to be
+        imputed first.
     delimiter : str, default=","
         For csv.
     n_features : int, default=None
@@ -400,8 +401,8 @@ def save_bags(
         One of the formats of :func:`load_bags` except mat and svmlight, which are only read. By
         default, it is determined by the suffix. A folder needs ``format="npy-folder"``.
     classes : array-like of str or of numbers, default=None
-        All classes in their order, if it is not that of the sorted texts, or ``y`` lacks one.
-        Tables do not hold it.
+        All classes in their order, if it is not that of the sorted texts, or ``y`` lacks one; by
+        default those of ordered categories. Tables do not hold it.
     bag_names : array-like of shape (n_bags,), default=None
         Names of the bags.
     instance_names : array-like of shape (n_instances,), default=None

@@ -14,7 +14,7 @@ from ..._bags.columns import warn_of_constants, without_index
 from ..._bags.constructors import bags_of_texts
 from ..._bags.merge import ordered_categories
 from .._errors import ContentError
-from .record import BagRecord, column_of, group_rows, make_bags_of
+from .record import BagRecord, column_of, declared_classes, group_rows, make_bags_of
 from .text import (
     check_column,
     check_values,
@@ -127,6 +127,8 @@ def read_table(
     check_column(names["bag"], "bag", columns, "; name the column that holds it with bag=")
     for part, name in (*options.items(), *(("bag_data", name) for name in of_bags)):
         check_column(name, part, columns)
+    if classes is None and names["label"] in columns:
+        classes = declared_classes(ordered_categories(frame[names["label"]]))
     # Texts in Parquet may be instances, whose words and blanks stay.
     for name in columns if kind == "csv" else [names["bag"], names["label"]]:
         if name in columns and frame[name].dtype.kind == "O":
