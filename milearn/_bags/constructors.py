@@ -43,6 +43,7 @@ from .canonical import (
     unlike,
 )
 from .columns import frame_without_index, warn_of_constants, without_index
+from .merge import ordered_categories
 from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import group_by_id, offsets_of
@@ -961,7 +962,7 @@ default=None
 def _labels_in(df: Any, name: Any) -> np.ndarray:
     """A column of labels; pandas knows the words for missing values, but polars does not."""
     values: np.ndarray = df[name].to_numpy()
-    if values.dtype.kind != "O":
+    if values.dtype.kind != "O" or ordered_categories(df[name]) is not None:
         return values
     cells = np.empty(len(values), dtype=object)
     cells[:] = read_words(values.tolist(), () if hasattr(df, "iloc") else MISSING)

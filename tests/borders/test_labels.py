@@ -271,6 +271,18 @@ def test_underscores_make_no_numbers(tmp_path):
     assert numbers.tolist() == [-15, 0.5, 3]
 
 
+@pytest.mark.parametrize(("cell", "label"), [("3_4", "1"), ("1", "3_4")])
+def test_underscores_make_no_numbers_in_arff(tmp_path, cell, label):
+    head = "@relation e\n@attribute id {a,b}\n@attribute bag relational\n@attribute x numeric\n"
+    head += "@end bag\n@attribute class %s\n@data\n"
+    path = tmp_path / "t.arff"
+    path.write_text(head % "numeric" + f'a,"1\\n{cell}",{label}\nb,"5",2\n')
+    with pytest.raises(BagFileError, match="bag 'a': '3_4' is not a number"):
+        load_bags(path)
+    path.write_text(head % "{3_4,4_3}" + 'a,"1\\n2",3_4\nb,"5",4_3\n')
+    assert load_bags(path).target.tolist() == ["3_4", "4_3"]
+
+
 @pytest.mark.parametrize("kind", ["pandas", "enum", "parquet"])
 def test_the_order_of_categories_is_the_order_of_classes(tmp_path, kind):
     folder, ranks = folder_of(tmp_path / "f", "a", "b", "c"), ["low", "mid", "high", "top"]
