@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -37,6 +37,13 @@ _PATHS = (
     "load_bags a file with all bags."
 )
 
+
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
+# Words for a missing value in a text: those of pandas, and that of ARFF.
+MISSING = frozenset(
+    ("", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND")
+    + ("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+)
 
 # What NumPy reads as a whole. All else that has items it would take one by one.
 _INTERFACES = ("__array__", "__array_interface__", "__array_struct__", "columns")
@@ -293,6 +300,29 @@ def check_columns(what: str, names: Sequence[Any], columns: list[Any]) -> None:
                 f"The {what} has {times or 'no'} column{'s' if times else ''} {name!r}: its "
                 f"columns are {columns}."
             )
+
+
+def number(cell: Any) -> float:
+    """A cell as a number, or a ValueError; unlike in Python, "3_4" is a text."""
+    text = cell.decode() if isinstance(cell, bytes) else cell
+    if isinstance(text, str) and not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
+
+
+def read_words(cells: list[Any], words: Collection[str], stay_texts: bool = False) -> list[Any]:
+    """Cells of a table without blanks around texts and without words for missing values.
+
+    If there were such words and the rest are numbers, these are read as in a file.
+    """
+    rest = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
+    rest = [None if isinstance(cell, str) and cell in words else cell for cell in rest]
+    if rest == cells or stay_texts or not words:
+        return rest
+    try:
+        return [np.nan if is_missing(cell) else number(cell) for cell in rest]
+    except (TypeError, ValueError):
+        return rest
 
 
 def is_missing(value: Any) -> bool:

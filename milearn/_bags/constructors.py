@@ -22,6 +22,7 @@ from .annotations import (
 )
 from .arrow import read_nested
 from .canonical import (
+    MISSING,
     as_array,
     as_floats,
     canonical_csr,
@@ -34,6 +35,7 @@ from .canonical import (
     is_missing,
     keys_of,
     numbered,
+    read_words,
     refuse_anndata,
     stack_blocks,
     stack_matrices,
@@ -41,6 +43,7 @@ from .canonical import (
     unlike,
 )
 from .columns import frame_without_index, warn_of_constants, without_index
+from .merge import ordered_categories
 from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import group_by_id, offsets_of
@@ -713,7 +716,8 @@ default=None
             The column, or the level of the index, that names the bag of each row.
         label : column name, default=None
             A column that is constant within each bag; if given, the labels are also returned. A bag
-            without a label has a missing value in all its rows.
+            without a label has a missing value in all its rows; of polars also a word such as "NA",
+            which :func:`pandas.read_csv` takes as missing.
         features : sequence of column names, default=None
             The feature columns, which must contain numbers; by default, all other columns.
         instance_data : mapping of str to column name or list of column names, default=None
@@ -766,7 +770,7 @@ default=None
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:
             raise ValueError("The frame has no feature columns: bags need at least one.")
-        keys = df[bag].to_list()
+        keys = read_words(df[bag].to_list(), ())
         bags, ids = cls.from_ids(
             np.column_stack([frame_column(df, name) for name in chosen]),
             keys,
@@ -777,7 +781,7 @@ default=None
         )
         if features is None:
             warn_of_constants(bags)
-        labels = None if label is None else label_of_bags(df[label].to_numpy(), keys)
+        labels = None if label is None else label_of_bags(_labels_in(df, label), keys)
         return with_extras(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
@@ -953,6 +957,17 @@ default=None
             feature_names=parts[0].feature_names if len(named) == len(parts) else None,
             **joined(parts),
         )
+
+
+def _labels_in(df: Any, name: Any) -> np.ndarray:
+    """A column of labels; pandas knows the words for missing values, but polars does not."""
+    values: np.ndarray = df[name].to_numpy()
+    if values.dtype.kind != "O" or ordered_categories(df[name]) is not None:
+        return values
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = read_words(values.tolist(), () if hasattr(df, "iloc") else MISSING)
+    texts = [any(isinstance(cell, str) for cell in column) for column in (values, cells)]
+    return cells.astype(float) if texts == [True, False] else cells
 
 
 def label_of_bags(labels: np.ndarray, keys: Sequence[Any]) -> np.ndarray:

@@ -244,3 +244,130 @@ def test_a_table_of_r_of_two_classes(tmp_path):
         data = load_bag_folder(tmp_path / "a", table)
         assert data.data.names.tolist() == ["S001", "S000"]
         assert data.target.tolist() == ["tumour", "normal"]
+
+
+def folder_of(path, *names):
+    path.mkdir()
+    for at, name in enumerate(names):
+        np.save(path / f"{name}.npy", np.full((2, 3), at + 1.0))
+    return path
+
+
+def bag_rows(tmp_path, *rows, header="bag,label,x"):
+    (tmp_path / "bags.csv").write_text("\n".join([header, *rows]) + "\n")
+    return tmp_path / "bags.csv"
+
+
+def test_underscores_make_no_numbers(tmp_path):
+    assert load_bags(bag_rows(tmp_path, "a,3_4,1", "b,4_3,2")).target.tolist() == ["3_4", "4_3"]
+    folder = folder_of(tmp_path / "f", "a", "b")
+    table = pd.DataFrame({"bag": ["a", "b"], "label": ["3_4", "4_3"]})
+    for given in (table, pl.from_pandas(table)):
+        assert load_bag_folder(folder, given).classes.tolist() == ["3_4", "4_3"]
+    table["time"], table["event"] = ["1_0", "2"], [1, 0]
+    with pytest.raises(BagFileError, match="'1_0', which is not a time"):
+        load_bag_folder(folder, table, label=("event", "time"))
+    numbers = load_bags(bag_rows(tmp_path, "a,-1.5e1,1", "b,.5,2", "c,+3.,3")).target
+    assert numbers.tolist() == [-15, 0.5, 3]
+
+
+@pytest.mark.parametrize(("cell", "label"), [("3_4", "1"), ("1", "3_4")])
+def test_underscores_make_no_numbers_in_arff(tmp_path, cell, label):
+    head = "@relation e\n@attribute id {a,b}\n@attribute bag relational\n@attribute x numeric\n"
+    head += "@end bag\n@attribute class %s\n@data\n"
+    path = tmp_path / "t.arff"
+    path.write_text(head % "numeric" + f'a,"1\\n{cell}",{label}\nb,"5",2\n')
+    with pytest.raises(BagFileError, match="bag 'a': '3_4' is not a number"):
+        load_bags(path)
+    path.write_text(head % "{3_4,4_3}" + 'a,"1\\n2",3_4\nb,"5",4_3\n')
+    assert load_bags(path).target.tolist() == ["3_4", "4_3"]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "enum", "parquet"])
+def test_the_order_of_categories_is_the_order_of_classes(tmp_path, kind):
+    folder, ranks = folder_of(tmp_path / "f", "a", "b", "c"), ["low", "mid", "high", "top"]
+    y = pd.Categorical(["mid", "low", "high"], ranks, ordered=True)
+    table = pd.DataFrame({"bag": ["a", "b", "c"], "label": y})
+    if kind == "enum":
+        table = pl.DataFrame(
+            {"bag": ["a", "b", "c"], "label": pl.Series([*y], dtype=pl.Enum(ranks))}
+        )
+    elif kind == "parquet":
+        table.assign(x=[1.0, 2.0, 3.0]).to_parquet(tmp_path / "t.parquet")
+        table = tmp_path / "t.parquet"
+        assert load_bags(table).classes.tolist() == ranks
+    found = load_bag_folder(folder, table)
+    assert found.classes.tolist() == ranks
+    assert found.target.tolist() == ["mid", "low", "high"]
+    asked = load_bag_folder(folder, table, classes=["top", "high", "mid", "low"])
+    assert asked.classes.tolist() == ["top", "high", "mid", "low"]
+    for given in (y, pd.Series(y)):
+        save_bags(tmp_path / "s.npz", found.data, given)
+        saved = load_bags(tmp_path / "s.npz")
+        assert (saved.classes.tolist(), saved.target.tolist()) == (ranks, [*y])
+
+
+def test_ordered_numbers_keep_their_order(tmp_path):
+    folder = folder_of(tmp_path / "f", "a", "b")
+    y = pd.Categorical([1, 2], [3, 2, 1], ordered=True)
+    found = load_bag_folder(folder, pd.DataFrame({"bag": ["a", "b"], "label": y}))
+    assert (found.classes.tolist(), found.target.tolist()) == ([3, 2, 1], [1, 2])
+    save_bags(tmp_path / "s.npz", found.data, y)
+    saved = load_bags(tmp_path / "s.npz")
+    assert (saved.classes.tolist(), saved.target.tolist()) == ([3, 2, 1], [1, 2])
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "pandas", "category", "polars"])
+def test_blanks_around_words_are_no_part_of_them(tmp_path, kind):
+    cells = {
+        "bag": ["a", "b ", " c", "d"],
+        "label": ["neg", "neg ", " pos", "pos"],
+        "group": ["g", "g ", "h", " h"],
+        "split": ["train", "train ", " test", "test"],
+    }
+    table = pd.DataFrame(cells)
+    given = {
+        "csv": lambda: table.to_csv(tmp_path / "t.csv", index=False) or tmp_path / "t.csv",
+        "parquet": lambda: table.to_parquet(tmp_path / "t.pq") or tmp_path / "t.pq",
+        "pandas": lambda: table,
+        "category": lambda: table.astype("category"),
+        "polars": lambda: pl.DataFrame(cells),
+    }[kind]()
+    found = load_bag_folder(folder_of(tmp_path / "f", "a", "b", "c", "d"), given)
+    assert found.bag_names.tolist() == ["a", "b", "c", "d"]
+    assert found.target.tolist() == ["neg", "neg", "pos", "pos"]
+    assert found.groups.tolist() == ["g", "g", "h", "h"]
+    assert found.split.tolist() == [0, 0, 1, 1]
+
+
+def test_blanks_in_tables_of_instances(tmp_path):
+    path = bag_rows(tmp_path, "a,neg,1", "a ,neg ,2 ", "b,NA ,3", '" b",NA,NA ', "c,pos,4")
+    found = load_bags(path, missing="nan")
+    assert found.bag_names.tolist() == ["a", "b", "c"]
+    assert found.classes.tolist() == ["neg", "pos"]
+    np.testing.assert_equal(found.data.instances[:, 0], [1, 2, 3, np.nan, 4])
+    frame = pd.DataFrame({"b": ["a", "a ", " c"], "l": ["n", " n", "p "], "x": [1.0, 2, 3]})
+    for given in (frame, pl.from_pandas(frame), frame.astype({"b": "category"})):
+        bags, y, ids = Bags.from_frame(given, "b", label="l", return_ids=True)
+        assert (bags.sizes.tolist(), y.tolist(), ids.tolist()) == ([2, 1], ["n", "p"], ["a", "c"])
+
+
+@pytest.mark.parametrize("header", ["bag,label,x,x", "bag,label,label,x", '"bag",label, x,"x"'])
+def test_two_columns_of_one_name_are_refused_in_a_file(tmp_path, header):
+    path = bag_rows(tmp_path, "a,1,0,2", "b,0,1,3", header=header)
+    with pytest.raises(BagFileError, match="two columns have the same name"):
+        load_bags(path)
+    with pytest.raises(BagFileError, match="two columns have the same name"):
+        load_bag_folder(folder_of(tmp_path / "f", "a", "b"), path)
+
+
+@pytest.mark.parametrize("cells", [("True", "1", "0", "False"), ("0", "false", "TRUE", "1")])
+def test_true_and_1_in_one_column_are_an_error(tmp_path, cells):
+    rows = [f"{bag},{cell},1" for bag, cell in zip("abcd", cells, strict=True)]
+    with pytest.raises(BagFileError, match=r"(?i)'(true|false)' is in a column with '[01]'"):
+        load_bags(bag_rows(tmp_path, *rows))
+    table = pl.DataFrame({"bag": [*"abcd"], "label": cells})
+    with pytest.raises(BagFileError, match=r"(?i)'(true|false)' is in a column with '[01]'"):
+        load_bag_folder(folder_of(tmp_path / "f", *"abcd"), table)
+    declared = load_bags(bag_rows(tmp_path, *rows), classes=sorted(cells))
+    assert declared.target.tolist() == [*cells]

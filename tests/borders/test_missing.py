@@ -9,8 +9,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from milearn import Bags
+from milearn._bags.canonical import MISSING
 from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags, save_bags
-from milearn.datasets._formats.text import MISSING
 from milearn.preprocessing import AppendBagData
 from milearn.survival import MICoxPH, survival_outcomes
 
@@ -374,3 +375,25 @@ def test_a_frame_of_semicolons_with_gaps(tmp_path):
     assert data.data.bag_data["age"].tolist() == [60.5, 71.0]
     again = pickle.loads(pickle.dumps(data))
     assert again.dropped == data.dropped == {"s2": "the column 'label' for label= is empty"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "target"),
+    [(["p", "NA", "n"], ["p", None, "n"]), (["1", "NA", "0"], [1, None, 0])],
+)
+def test_a_frame_of_polars_has_the_words_of_a_file(tmp_path, cells, target):
+    table = {"b": ["s1", "s2", "s3"], "l": cells, "x": [1.0, 2.0, 3.0]}
+    _, y = Bags.from_frame(pl.DataFrame(table), "b", label="l")
+    assert texts(y.tolist()) == target
+    _, y = Bags.from_frame(pd.DataFrame(table), "b", label="l")
+    assert y.tolist() == cells
+    folder = slides(tmp_path / "f", "s1", "s2", "s3")
+    frame = pd.DataFrame(table).rename(columns={"b": "bag", "l": "label"})
+    frame.to_parquet(tmp_path / "t.parquet")
+    found = load_bag_folder(folder, tmp_path / "t.parquet")
+    assert texts(found.target.tolist()) == target
+    assert texts(load_bags(tmp_path / "t.parquet").target.tolist()) == target
+    if "p" in cells:  # in a frame of pandas the user has decided what NA means
+        assert load_bag_folder(folder, frame).target.tolist() == cells
+    declared = load_bag_folder(folder, tmp_path / "t.parquet", classes=sorted(cells))
+    assert declared.target.tolist() == cells

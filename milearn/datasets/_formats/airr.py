@@ -20,6 +20,7 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.arrow import need_module
+from ..._bags.canonical import MISSING
 from ..._bags.segments import offsets_of
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
@@ -34,7 +35,7 @@ from .folder import (
     warn_of_dropped,
 )
 from .record import BagRecord, declared_classes, make_bags_of
-from .text import MISSING, quoted_names
+from .text import quoted_names
 
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"

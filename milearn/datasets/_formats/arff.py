@@ -42,6 +42,8 @@ _RELATION = re.compile(
 # liac-arff would cut the decimals off.
 _INTEGER = re.compile(r"\s+integer\s*$", re.IGNORECASE | re.MULTILINE)
 _WEIGHT = re.compile(r",\s*\{\s*([0-9.eE+-]+)\s*\}\s*$")
+_NUMERIC = ("NUMERIC", "REAL", "INTEGER")
+_UNDERSCORE = re.compile(r"[^\s,{}]*\d_\d[^\s,{}]*")
 # The name of the relational attribute, which liac-arff reads as text.
 _INSTANCES = "milearn:instances"
 _ESCAPE = re.compile(r"\\(.)")
@@ -83,8 +85,17 @@ def read_arff(path: Path, *, missing: str = "error") -> BagRecord:
     if at + 1 < len(names):
         kind = outer["attributes"][-1][1]
         nominal = not isinstance(kind, str) and as_numbers(kind) is None
+        if kind in _NUMERIC:
+            _check_numbers([_WEIGHT.sub("", line).rsplit(",", 1)[-1] for line in lines], bags)
         record.set_labels(columns[-1], np.array(kind) if nominal else None)
     return record
+
+
+def _check_numbers(texts: list[str], bags: list[str]) -> None:
+    """Raise an error for underscores, which Python and liac-arff accept in numbers."""
+    for bag, text in zip(bags, texts, strict=True):
+        if found := _UNDERSCORE.search(text):
+            raise ContentError(f"bag {bag!r}: {found[0]!r} is not a number; correct it.")
 
 
 def _decoded_bags(texts: list[str], declarations: str, missing: str, bags: list[str]) -> Bags:
@@ -99,6 +110,8 @@ def _decoded_bags(texts: list[str], declarations: str, missing: str, bags: list[
     is_sparse = rows[0].lstrip().startswith("{")
     text = "\n".join(["@relation x", declarations, "@data", *rows])
     content = arff.loads(text, return_type=arff.LOD if is_sparse else arff.DENSE)
+    if all(kind in _NUMERIC for _, kind in content["attributes"]):
+        _check_numbers(texts, bags)
     names: list[str] = []
     starts: list[int] = []
     one_hot: dict[int, list[str]] = {}

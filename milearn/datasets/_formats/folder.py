@@ -20,7 +20,8 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import PATCH_SIZE, bag_columns
-from ..._bags.canonical import check_choice
+from ..._bags.canonical import check_choice, number
+from ..._bags.merge import ordered_categories
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
 from ..._fit.outcomes import survival_outcomes
@@ -37,7 +38,7 @@ from .record import (
     npz_header,
     warn_of_zeros,
 )
-from .table import as_frame, read_frame
+from .table import as_frame, cells_of, check_distinct, missing_words, read_frame
 from .text import check_column, header_advice, is_gap, known_column, likely_cause, quoted_names
 
 # Names of the recognised columns of a table, in the order of preference.
@@ -75,6 +76,8 @@ class BagRow(NamedTuple):
     columns: dict[str, Any]
     # The column of each part.
     chosen: dict[str, Any]
+    # The categories of the labels, if they have an order.
+    ranks: np.ndarray | None = None
 
 
 def find_bags(path: Path, key: str, coords: str | None) -> tuple[BagFiles, Path | None]:
@@ -220,13 +223,18 @@ def rows_of_bags(
             )
         return {name: BagRow({}, {}, {}) for name in names}, [], {}
     is_frame = hasattr(table, "columns")
-    frame = (as_frame if is_frame else _frame_of_file)(table, _texts_in(asked, classes), classes)
+    texts = _texts_in(asked, classes)
+    frame = as_frame(table) if is_frame else _frame_of_file(table, texts, classes)
+    # Those of a frame of pandas have been read by the user.
+    words = () if hasattr(table, "iloc") else missing_words(classes)
     with file_name_in_errors(f"{folder}: the table" if is_frame else table):
-        if not frame.columns.is_unique:
-            raise ContentError("two columns have the same name; give the columns distinct names.")
-        columns = {name: frame[name].to_list() for name in frame.columns}
+        check_distinct(list(frame.columns))
+        columns = {name: cells_of(frame[name], texts, words) for name in frame.columns}
         chosen = {part: _chosen(columns, part, asked[part]) for part in ("label", "group", "split")}
         bags = _bag_of_each_row(columns, asked["bag"], names)
+        ranks = None
+        if isinstance(chosen["label"], str):
+            ranks = declared_classes(ordered_categories(frame[chosen["label"]]))
     rows: dict[str, BagRow] = {}
     problems: list[tuple[str, str]] = []
     gaps: list[tuple[str, str]] = []
@@ -243,7 +251,7 @@ def rows_of_bags(
             gaps += [] if folder.is_file() else [(bag, what)]
         else:
             cells = {name: column[at] for name, column in columns.items()}
-            rows[bag] = BagRow({}, cells, {p: name for p, name in chosen.items() if name})
+            rows[bag] = BagRow({}, cells, {p: name for p, name in chosen.items() if name}, ranks)
             for part, column in rows[bag].chosen.items():
                 several = column if isinstance(column, tuple) else (column,)
                 empty = next((name for name in several if is_gap(cells[name])), None)
@@ -264,11 +272,11 @@ def _outcome(names: tuple[str, str], event: Any, time: Any) -> tuple[Any, str | 
     word = str(event).strip().lower()
     with contextlib.suppress(ValueError):
         # pandas reads a column of integers with a missing value as floats.
-        word = f"{float(word):g}"
+        word = f"{number(word):g}"
     if word not in _EVENTS:
         return None, f"the column {names[0]!r} holds {event!r} instead of 0 or 1"
     try:
-        value = float(time)
+        value = number(time)
     except (TypeError, ValueError):
         value = math.nan
     wrong = f"the column {names[1]!r} holds {time!r}, which is not a time"
@@ -545,8 +553,9 @@ def load_bag_folder(
     table : path-like or data frame, default=None
         A .csv, .tsv or .parquet file, or a pandas or polars frame, with one row per bag. The bags
         are in the order of its rows, or in the order of their names without a table. An empty label
-        means that the bag has no label. In text files, the words that :func:`pandas.read_csv` takes
-        as missing are empty cells, unless ``classes`` has them; in a frame of pandas they are not.
+        means that the bag has no label. The words that :func:`pandas.read_csv` takes as missing are
+        empty cells, unless ``classes`` has them; in a frame of pandas they are not. Blanks around
+        texts are left out.
     bag, label, group, split : str, default=None
         Columns of the table: the bag, which is the name of its file with or without suffix; its
         label; the group that splitters keep together, such as a patient; the published part. When
@@ -560,7 +569,7 @@ def load_bag_folder(
         cell is NaN in a column of numbers.
     classes : array-like of str or of numbers, default=None
         All classes in their order, of which every label must be one. Texts make texts of all
-        labels. By default, labels are as in the table.
+        labels. By default, labels are as in the table; ordered categories are the classes.
     key : str, default="features"
         Name of the array of the instances in files with named arrays.
     coords : str, default="coords"
@@ -916,7 +925,8 @@ def fields_of(bags: Sequence[FoundBag], classes: np.ndarray | None) -> dict[str,
         fields["target"] = survival_outcomes(*zip(*label, strict=True))
     elif label is not None:
         place = _place(bags, chosen.get("label", "labels"))
-        fields["target"], classes = as_labels(label, classes, place)
+        ranks = bags[0].row.ranks if classes is None else classes
+        fields["target"], classes = as_labels(label, ranks, place)
         if classes is not None:
             fields["classes"] = classes
     if group is not None:

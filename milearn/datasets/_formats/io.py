@@ -17,6 +17,8 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
+from ..._bags.canonical import MISSING
+from ..._bags.merge import ordered_categories
 from ..._bags.rows_on_disk import LazyRows, converted, holds_text
 from ..._fit.outcomes import has_outcomes
 from ..._fit.validation import check_order
@@ -40,7 +42,7 @@ from .record import (
 )
 from .svmlight import read_svmlight
 from .table import read_table, write_csv, write_parquet
-from .text import MISSING, is_gap
+from .text import is_gap
 
 
 @dataclass(frozen=True)
@@ -224,8 +226,9 @@ def load_bags(
     missing : {"error", "nan"}, default="error"
         For csv, tsv, parquet and arff: whether a missing feature value is an error or becomes NaN.
         In csv and tsv empty cells, ``?``, and the words that :func:`pandas.read_csv` takes as
-        missing, such as ``NA``, are missing, also in ``bag_data`` and labels (unless ``classes``
-        has the word). Estimators do not support NaN, so the data have to be imputed first.
+        missing, such as ``NA``, are missing, also in ``bag_data`` and, of parquet too, in labels
+        (unless ``classes`` has the word). Estimators do not support NaN, so the data have to be
+        imputed first.
     delimiter : str, default=","
         For csv.
     n_features : int, default=None
@@ -398,8 +401,8 @@ def save_bags(
         One of the formats of :func:`load_bags` except mat and svmlight, which are only read. By
         default, it is determined by the suffix. A folder needs ``format="npy-folder"``.
     classes : array-like of str or of numbers, default=None
-        All classes in their order, if it is not that of the sorted texts, or ``y`` lacks one.
-        Tables do not hold it.
+        All classes in their order, if it is not that of the sorted texts, or ``y`` lacks one; by
+        default those of ordered categories. Tables do not hold it.
     bag_names : array-like of shape (n_bags,), default=None
         Names of the bags.
     instance_names : array-like of shape (n_instances,), default=None
@@ -486,6 +489,8 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
     if len(bags) == 0:
         raise ContentError("there are no bags to write; pass at least one.")
     target: Any = None if y is None else np.asarray(y)
+    if given["classes"] is None:
+        given["classes"] = ordered_categories(y)
     classes = declared_classes(given["classes"])
     is_text = target is not None and target.dtype.kind in "OUS"
     if target is not None and target.ndim == 1 and (is_text or classes is not None):

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.canonical import is_missing
+from ..._bags.canonical import is_missing, number
 from ..._bags.constructors import bags_of_texts, label_of_bags
 from ..._bags.names import bag_text, canonical_ids
 from ..._bags.rows_on_disk import holds_text
@@ -273,6 +273,13 @@ def _numbers(
         texts = [str(cell) for cell in cells]
         distinct = dict.fromkeys(texts)
         words = [text for text in distinct if as_numbers([text]) is None]
+        truth = [text for text in words if text.lower() in ("true", "false")]
+        if truth == words and len(truth) < len(distinct):
+            other = next(text for text in distinct if text not in words)
+            raise ContentError(
+                f"{place(rows[texts.index(truth[0])])}: {truth[0]!r} is in a column with "
+                f"{other!r}; write each value in one way, such as 0 and 1 for False and True."
+            )
         if len(words) == 1 < len(distinct):
             raise ContentError(
                 f"{place(rows[texts.index(words[0])])}: {words[0]!r} is the only word in a column "
@@ -298,7 +305,7 @@ def label_text(label: Any) -> str:
 
 def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
     try:
-        values = np.array([float(label) for label in labels], dtype=np.float64)
+        values = np.array([number(label) for label in labels], dtype=np.float64)
     except (TypeError, ValueError):
         return None
     if not np.isfinite(values).all():

@@ -9,13 +9,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._bags.arrow import need_module
-from ..._bags.canonical import frame_column, number_advice
+from ..._bags.canonical import MISSING, frame_column, number_advice, read_words
 from ..._bags.columns import warn_of_constants, without_index
 from ..._bags.constructors import bags_of_texts
+from ..._bags.merge import ordered_categories
 from .._errors import ContentError
-from .record import BagRecord, column_of, group_rows, make_bags_of
+from .record import BagRecord, column_of, declared_classes, group_rows, make_bags_of
 from .text import (
-    MISSING,
     check_column,
     check_values,
     header_advice,
@@ -48,12 +48,17 @@ def read_frame(
         return as_frame(pandas.read_parquet(path))
     version = tuple(map(int, pandas.__version__.split(".")[:2]))
     header = pandas.read_csv(path, sep=delimiter, nrows=0, skipinitialspace=True).columns
+    # As it is written: pandas renames the second of two columns.
+    written = pandas.read_csv(
+        path, sep=delimiter, nrows=1, header=None, dtype=str, skipinitialspace=True
+    )
+    check_distinct(written.iloc[0].dropna().to_list())
     frame = pandas.read_csv(
         path,
         sep=delimiter,
         dtype={name: str for name in header if {name, plain_name(name)}.intersection(names)},
         keep_default_na=False,
-        na_values=sorted(MISSING.difference(() if classes is None else classes.tolist())),
+        na_values=sorted(missing_words(classes)),
         skipinitialspace=True,
         low_memory=False,
         # Newer versions convert exactly by default.
@@ -68,33 +73,36 @@ def read_frame(
     return frame.dropna(how="all")
 
 
-def as_frame(table: Any, names: Sequence[str] = (), classes: Any = None) -> Any:
-    """A frame of pandas or polars as one of pandas, whose columns have texts as names.
-
-    The words for missing values are known to pandas, but not to polars. The other parameters are
-    those of :func:`read_frame`.
-    """
+def as_frame(table: Any) -> Any:
+    """A frame of pandas or polars as one of pandas, whose columns have texts as names."""
     pandas = need_module("pandas", "A table")
     if not isinstance(table, pandas.DataFrame):
-        words = MISSING.difference(() if classes is None else classes.tolist())
-        return pandas.DataFrame(
-            {
-                name: _read_words(table[name].to_list(), words, {name, plain_name(name)} & {*names})
-                for name in table.columns
-            }
-        )
+        columns = {name: table[name].to_list() for name in table.columns}
+        for name in columns:
+            if (ranks := ordered_categories(table[name])) is not None:
+                columns[name] = pandas.Categorical(columns[name], ranks, ordered=True)
+        return pandas.DataFrame(columns)
     if any(name is not None for name in table.index.names):
         table = table.reset_index()
     return table.rename(columns=str)
 
 
-def _read_words(cells: list[Any], words: Collection[str], stay_texts: Any) -> Any:
-    """Cells without the words for missing values; the rest are numbers if all are, as in a file."""
-    rest = [None if isinstance(cell, str) and cell in words else cell for cell in cells]
-    if rest == cells or stay_texts:
-        return rest
-    numbers = need_module("pandas", "A table").to_numeric(rest, errors="coerce")
-    return rest if (np.isnan(numbers) != [cell is None for cell in rest]).any() else numbers
+def cells_of(column: Any, names: Sequence[str], words: Collection[str]) -> list[Any]:
+    """Cells of a column, see :func:`read_words`, with ``names`` of :func:`read_frame`."""
+    cells = column.to_list()
+    if column.dtype.kind != "O" or ordered_categories(column) is not None:
+        return cells
+    return read_words(cells, words, bool({column.name, plain_name(column.name)} & {*names}))
+
+
+def missing_words(classes: Any) -> set[str]:
+    """The words for a missing value, without those that are declared classes."""
+    return {*MISSING.difference(() if classes is None else classes.tolist())}
+
+
+def check_distinct(names: Sequence[Any]) -> None:
+    if len({*names}) < len(names):
+        raise ContentError("two columns have the same name; give the columns distinct names.")
 
 
 def read_table(
@@ -113,11 +121,19 @@ def read_table(
     texts = [names["bag"], names["instance"], *of_text]
     frame = read_frame(path, kind, delimiter, texts, classes)
     columns = list(frame.columns)
+    check_distinct(columns)
     for part in names.keys() - options.keys():
         names[part] = known_column([part], columns, part) or part
     check_column(names["bag"], "bag", columns, "; name the column that holds it with bag=")
     for part, name in (*options.items(), *(("bag_data", name) for name in of_bags)):
         check_column(name, part, columns)
+    if classes is None and names["label"] in columns:
+        classes = declared_classes(ordered_categories(frame[names["label"]]))
+    # Texts in Parquet may be instances, whose words and blanks stay.
+    for name in columns if kind == "csv" else [names["bag"], names["label"]]:
+        if name in columns and frame[name].dtype.kind == "O":
+            words = () if kind == "parquet" and name == names["bag"] else missing_words(classes)
+            frame[name] = cells_of(frame[name], texts, words)
     parts = {part: frame[name] for part, name in names.items() if name in columns}
     of_bags = [name for name in columns if name.startswith(_OF_BAGS) or name in of_bags]
     features = [name for name in columns if name not in {*names.values(), *of_bags}]

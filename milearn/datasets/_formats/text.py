@@ -13,18 +13,12 @@ import numpy as np
 from ..._bags.canonical import is_missing
 from .._errors import ContentError
 
-# Words for a missing value in a text: those of pandas, and that of ARFF.
-MISSING = frozenset(
-    ("", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND")
-    + ("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
-)
-
 
 def is_gap(cell: Any) -> bool:
     """Whether a cell of a table has no value.
 
-    :func:`milearn.datasets._formats.table.read_frame` has replaced the words of :data:`MISSING`; in
-    a frame of pandas the user has decided what they mean.
+    The words of :data:`milearn._bags.canonical.MISSING` have been replaced; in a frame of pandas
+    the user has decided what they mean.
     """
     return is_missing(cell) or (isinstance(cell, str) and cell.strip() in ("", "?"))
 
