@@ -201,7 +201,7 @@ CLASSIFIERS = {
     "all-single": _scaled("SingleInstance(SVC)", lambda: SingleInstance(SVC(C=10)), "SI-SVM"),
     "all-single-threshold": _scaled(
         "SingleInstance(SVC), threshold",
-        lambda: SingleInstance(SVC(C=10), threshold="auto"),
+        lambda: GridSearchCV(SingleInstance(SVC(C=10)), {"threshold": np.arange(20) / 20}),
         "SI-SVM-TH",
     ),
     "all-single-knn": _scaled(

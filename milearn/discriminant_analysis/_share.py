@@ -202,10 +202,9 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on bags
         that were not seen by the area under the ROC curve.
     n_parts : "auto" or int, default="auto"
-        Number of parts of the bags on which directions are found, rounded up to a multiple of five,
-        or of three for fewer than 40 bags. "auto" is 2,000 divided by the number of bags, at most
-        20. With few bags, more parts find rarer instances. With 0, directions are found on inner
-        folds and on all bags only, which is faster.
+        Number of parts of the bags on which directions are found. "auto" is 2,000 divided by the
+        number of bags, at most 20. With few bags, more parts find rarer instances. With 0,
+        directions are found on inner folds and on all bags, which is faster.
 
         .. versionadded:: 0.4.0
 
@@ -264,8 +263,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     The share and the orientation are those of the best scores of unseen bags in one of two ways. In
     the first, they are those of the inner folds. In the second, each bag has the score of the
     procedure above without it. The way whose scores have the higher rank correlation with the
-    targets is used, and its scores are calibrated by logistic regression. Those of parts are
-    cautious, since fewer parts lack a bag.
+    targets is used, and its scores are calibrated by logistic regression.
 
     Instances can be a memory map or distributed. For large data, the share and the first directions
     are found on a sample of the bags. The result does not depend on the order of bags and

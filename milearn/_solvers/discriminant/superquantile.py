@@ -119,7 +119,7 @@ def means_of_highest(scores: np.ndarray, offsets: np.ndarray, shares: Any) -> np
         if most < rows.shape[1]:
             lowered = np.partition(lowered, most - 1)[..., :most]
         # In their order the sum does not depend on the order of the rows.
-        sums = np.cumsum(np.sort(lowered), axis=-1)
+        sums = np.cumsum(np.sort(lowered), axis=-1, dtype=np.float64)
         means = -sums[:, np.arange(len(bags)), counts - 1] / counts
         found[:, bags] = np.moveaxis(means, 0, -1)
     return found

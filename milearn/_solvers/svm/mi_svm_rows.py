@@ -168,7 +168,9 @@ class MISVMProblem:
             keys, offsets = [*keys, np.array([-1])], np.append(offsets, offsets[-1] + 1)
             t_below = np.append(t_below, 0)
         Z, numbers = rows_of_parts(parts, double_numbers), np.arange(n_above + len(t_below))
-        Z[:n_above] *= -1.0
+        # A slice of a CSR array would be assigned entry by entry.
+        above = Z.data[: Z.indptr[n_above]] if sparse.issparse(Z) else Z[:n_above]
+        above *= -1.0
         e = np.zeros((len(numbers), T))
         e[numbers, np.r_[t_above, t_below]] = np.where(numbers < n_above, -1.0, 1.0)
         bounds = np.r_[np.arange(n_above), n_above + offsets]
