@@ -73,8 +73,9 @@ def test_measured_repeats_short_calls_and_sees_memory_that_is_given_back(marked,
 
     def work():
         # 64 MB: malloc takes what is above 32 MB from the system, whatever the heap has left.
-        calls.append(np.ones(2**23).sum())
-        time.sleep(0.02)
+        held = np.ones(2**23)
+        time.sleep(0.02)  # readings that are taken now and then see all of it
+        calls.append(held.sum())
         return len(calls)
 
     result, value = measured(work, enough=60.0, most=4)

@@ -102,7 +102,10 @@ def missing_words(classes: Any) -> set[str]:
 
 def check_distinct(names: Sequence[Any]) -> None:
     if len({*names}) < len(names):
-        raise ContentError("two columns have the same name; give the columns distinct names.")
+        raise ContentError(
+            "two columns have the same name; give the columns distinct names."
+            + header_advice([*map(str, names)])
+        )
 
 
 def read_table(
