@@ -127,6 +127,7 @@ class InstanceChoice:
         Returns
         -------
         Bags
+            With the instances, graphs, names and bag data of these bags.
 
         Raises
         ------

@@ -180,10 +180,12 @@ class RawConstructors:
             True for instances and False for padding, as the masks of Keras and the attention masks
             of transformers. ``key_padding_mask`` of torch is the opposite: pass ``~mask``. If
             padding is NaN, pass ``~np.isnan(X).all(axis=2)``.
-        feature_names, bag_data, names : array-like or None
-            As for :class:`Bags`.
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the features.
         instance_data : mapping of str to array-like of shape (n_bags, max_size, ...), default=None
             Further arrays of the instances, which are padded too.
+        bag_data, names : array-like or None
+            As for :class:`Bags`.
 
         Returns
         -------

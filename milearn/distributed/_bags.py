@@ -758,7 +758,13 @@ class DistributedBags(Bags):
         return picked.compute().instances
 
     def with_instance_data(self, **arrays: Any) -> NoReturn:
-        """Not supported, because the instances are not in this process."""
+        """Not supported, because the instances are not in this process.
+
+        Parameters
+        ----------
+        **arrays : array-like
+            Not used.
+        """
         raise TypeError(refusal("with_instance_data"))
 
     def __iter__(self) -> NoReturn:

@@ -107,8 +107,10 @@ def load_airr(
     bag_data : sequence of str, default=None
         Further columns of the metadata, such as age or sequencing run, which become
         ``data.bag_data``.
-    classes, missing
-        See :func:`load_bag_folder`.
+    classes : array-like of str or of numbers, default=None
+        As in :func:`load_bag_folder`.
+    missing : {"error", "drop"}, default="error"
+        As in :func:`load_bag_folder`.
     genes : bool, default=False
         Whether receptors with the same ``junction_aa`` and different V or J genes are different.
         The first gene of a call is used, without its allele.
