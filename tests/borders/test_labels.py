@@ -18,7 +18,7 @@ from milearn.svm import BagSVC
 SHIFT = {"normal": 0.0, "tumour": 4.0, "LUAD": 0.0, "LUSC": 4.0, "none": 8.0}
 
 
-def told(labels):
+def plain_labels(labels):
     """Labels as a list in which missing ones are equal."""
     values = labels.tolist() if isinstance(labels, np.ndarray) else labels
     return [None if pd.isna(label) else label for label in values]
@@ -48,7 +48,7 @@ def test_a_cohort_without_a_class_is_scored_right(tmp_path, kind):
     }[kind]()
     new = load_bag_folder(tmp_path / "b", given)
     assert train.classes.tolist() == ["normal", "tumour"]
-    assert told(new.target) == told(["tumour"] * 6)
+    assert plain_labels(new.target) == plain_labels(["tumour"] * 6)
     models = [MIClassifier(random_state=0)] if kind == "frame" else []
     for model in (*models, MISVC(kernel="linear", pos_label="tumour")):
         model.fit(train.data, train.target)
@@ -70,7 +70,7 @@ def test_declared_classes_are_all_and_in_their_order(tmp_path):
     order = ["tumour", "normal", "unknown"]
     data = load_bag_folder(tmp_path / "a", table, classes=order)
     assert data.classes.tolist() == order
-    assert told(data.target) == told(["tumour", "normal", "tumour"])
+    assert plain_labels(data.target) == plain_labels(["tumour", "normal", "tumour"])
     message = r"row of 'S001', column 'label': 'normal' is not among the classes 'tumour', 'benign'"
     with pytest.raises(BagFileError, match=message):
         load_bag_folder(tmp_path / "a", table, classes=("tumour", "benign"))
@@ -105,12 +105,12 @@ def test_labels_of_a_table_of_instances(tmp_path, labels, classes, target, liste
     path = tmp_path / "x.csv"
     path.write_text(ROWS.format(labels[0], labels[1], labels[0]))
     data = load_bags(path, classes=classes)
-    assert told(data.target) == told(target)
+    assert plain_labels(data.target) == plain_labels(target)
     assert [*map(type, data.target.tolist())] == [*map(type, target)]
     assert data.get("classes") is None if listed is None else data.classes.tolist() == listed
     bags, y = load_bags(path, classes=classes, return_X_y=True)
     assert bags.names.tolist() == ["b", "a"]
-    assert told(y) == told(target)
+    assert plain_labels(y) == plain_labels(target)
 
 
 def test_a_label_outside_is_named_with_its_bag(tmp_path):
@@ -147,20 +147,22 @@ def test_every_format_keeps_text(tmp_path, form, y):
     save_bags(path, X, y, format=form)
     data = load_bags(path, format=form)
     expected = [np.nan if pd.isna(label) else label for label in y]
-    assert told(data.target) == told(expected)
+    assert plain_labels(data.target) == plain_labels(expected)
     assert data.target.dtype.kind == ("O" if pd.isna(expected).any() else "U")
     assert data.classes.tolist() == ["a", "b"]
     assert data.data.names.tolist() == ["p", "q", "r"]
     save_bags(tmp_path / "again.npz", data)
     again = load_bags(tmp_path / "again.npz")
-    assert told(again.target) == told(data.target.tolist())
+    assert plain_labels(again.target) == plain_labels(data.target.tolist())
     assert pickle.loads(pickle.dumps(again)).classes.tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("form", ["npz", "npy-folder", "arff"])
 def test_bytes_are_texts(tmp_path, form):
     save_bags(tmp_path / "x", X, np.array([b"b", b"a", b"b"]), format=form)
-    assert told(load_bags(tmp_path / "x", format=form).target) == told(["b", "a", "b"])
+    assert plain_labels(load_bags(tmp_path / "x", format=form).target) == plain_labels(
+        ["b", "a", "b"]
+    )
 
 
 @pytest.mark.parametrize("form", ["npz", "npy-folder", "arff"])
@@ -170,7 +172,7 @@ def test_order_and_absent_classes_are_saved(tmp_path, form):
     )
     data = load_bags(tmp_path / "x", format=form)
     assert data.classes.tolist() == ["low", "mid", "high"]
-    assert told(data.target) == told(["low", "high", "low"])
+    assert plain_labels(data.target) == plain_labels(["low", "high", "low"])
     other = load_bags(tmp_path / "x", format=form, classes=["high", "low"])
     assert other.classes.tolist() == ["high", "low"]
     with pytest.raises(BagFileError, match="label 2: 'high' is not among the classes 'low'"):
@@ -179,9 +181,9 @@ def test_order_and_absent_classes_are_saved(tmp_path, form):
 
 def test_numbers_that_are_texts(tmp_path):
     save_bags(tmp_path / "x.npz", X, ["1", "2", "1"])
-    assert told(load_bags(tmp_path / "x.npz").target) == told(["1", "2", "1"])
+    assert plain_labels(load_bags(tmp_path / "x.npz").target) == plain_labels(["1", "2", "1"])
     save_bags(tmp_path / "y.npz", X, [1, 2, 1])
-    assert told(load_bags(tmp_path / "y.npz").target) == told([1, 2, 1])
+    assert plain_labels(load_bags(tmp_path / "y.npz").target) == plain_labels([1, 2, 1])
     # A table would make numbers of them.
     with pytest.raises(BagFileError, match="cannot hold texts as labels that read as numbers"):
         save_bags(tmp_path / "x.csv", X, ["1", "2", "1"])
@@ -195,7 +197,7 @@ def test_codes_of_older_files_are_read_as_names(tmp_path, y):
     np.savez(tmp_path / "old.npz", **arrays, **names, **patients)
     data = load_bags(tmp_path / "old.npz")
     expected = [np.nan if np.isnan(code) else ["normal", "tumour"][int(code)] for code in y]
-    assert told(data.target) == told(expected)
+    assert plain_labels(data.target) == plain_labels(expected)
     assert data.groups.tolist() == ["pat 2", "pat 1", "pat 2"]
     assert "target_names" not in data
     assert "group_names" not in data
@@ -237,7 +239,7 @@ def test_people_of_a_second_study(tmp_path):
         (tmp_path / f"{name}.tsv").write_text("junction_aa\nCASSF\n")
     metadata = pd.DataFrame({"filename": ["p2", "p1"], "label": ["ill", "ill"]})
     people = load_airr(tmp_path, metadata, classes=["healthy", "ill"])
-    assert told(people.target) == told(["ill", "ill"])
+    assert plain_labels(people.target) == plain_labels(["ill", "ill"])
     assert people.classes.tolist() == ["healthy", "ill"]
 
 
@@ -249,7 +251,7 @@ def test_a_table_of_r_of_two_classes(tmp_path):
     for table in (tmp_path / "r.csv", pd.read_csv(io.StringIO(text))):
         data = load_bag_folder(tmp_path / "a", table)
         assert data.data.names.tolist() == ["S001", "S000"]
-        assert told(data.target) == told(["tumour", "normal"])
+        assert plain_labels(data.target) == plain_labels(["tumour", "normal"])
 
 
 def folder_of(path, *names):
@@ -265,7 +267,9 @@ def bag_rows(tmp_path, *rows, header="bag,label,x"):
 
 
 def test_underscores_make_no_numbers(tmp_path):
-    assert told(load_bags(bag_rows(tmp_path, "a,3_4,1", "b,4_3,2")).target) == told(["3_4", "4_3"])
+    assert plain_labels(load_bags(bag_rows(tmp_path, "a,3_4,1", "b,4_3,2")).target) == plain_labels(
+        ["3_4", "4_3"]
+    )
     folder = folder_of(tmp_path / "f", "a", "b")
     table = pd.DataFrame({"bag": ["a", "b"], "label": ["3_4", "4_3"]})
     for given in (table, pl.from_pandas(table)):
@@ -286,7 +290,7 @@ def test_underscores_make_no_numbers_in_arff(tmp_path, cell, label):
     with pytest.raises(BagFileError, match="bag 'a': '3_4' is not a number"):
         load_bags(path)
     path.write_text(head % "{3_4,4_3}" + 'a,"1\\n2",3_4\nb,"5",4_3\n')
-    assert told(load_bags(path).target) == told(["3_4", "4_3"])
+    assert plain_labels(load_bags(path).target) == plain_labels(["3_4", "4_3"])
 
 
 @pytest.mark.parametrize("kind", ["pandas", "enum", "parquet"])
@@ -304,7 +308,7 @@ def test_the_order_of_categories_is_the_order_of_classes(tmp_path, kind):
         assert load_bags(table).classes.tolist() == ranks
     found = load_bag_folder(folder, table)
     assert found.classes.tolist() == ranks
-    assert told(found.target) == told(["mid", "low", "high"])
+    assert plain_labels(found.target) == plain_labels(["mid", "low", "high"])
     asked = load_bag_folder(folder, table, classes=["top", "high", "mid", "low"])
     assert asked.classes.tolist() == ["top", "high", "mid", "low"]
     for given in (y, pd.Series(y)):
@@ -341,7 +345,7 @@ def test_blanks_around_words_are_no_part_of_them(tmp_path, kind):
     }[kind]()
     found = load_bag_folder(folder_of(tmp_path / "f", "a", "b", "c", "d"), given)
     assert found.bag_names.tolist() == ["a", "b", "c", "d"]
-    assert told(found.target) == told(["neg", "neg", "pos", "pos"])
+    assert plain_labels(found.target) == plain_labels(["neg", "neg", "pos", "pos"])
     assert found.groups.tolist() == ["g", "g", "h", "h"]
     assert found.split.tolist() == [0, 0, 1, 1]
 
@@ -376,4 +380,4 @@ def test_true_and_1_in_one_column_are_an_error(tmp_path, cells):
     with pytest.raises(BagFileError, match=r"(?i)'(true|false)' is in a column with '[01]'"):
         load_bag_folder(folder_of(tmp_path / "f", *"abcd"), table)
     declared = load_bags(bag_rows(tmp_path, *rows), classes=sorted(cells))
-    assert told(declared.target) == told([*cells])
+    assert plain_labels(declared.target) == plain_labels([*cells])
