@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .annotations import between, entries_of_groups, entry_of_groups, taken_rows
 from .canonical import canonical_csr, check_choice, first_text, id_array, is_missing
-from .names import bag_text, check_index, ids_as_names
+from .names import bag_text, canonical_ids, check_index
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
 # What group_by_id returns: names of the groups, group of each bag, bags by group, and its ends.
@@ -123,7 +123,7 @@ class BagMerging:
             instance_graph=links,
             instance_data=data,
             bag_data=columns,
-            names=ids_as_names(id_array(names)),
+            names=canonical_ids(names, len(names)),
         )
         parts = [merged]
         if y is not None:

@@ -21,12 +21,9 @@ def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
     if missing is not None:
         raise ValueError(f"names is missing for bag {missing}: give every bag a name.")
     listed = [name.decode() if isinstance(name, bytes) else name for name in listed]
-    return ids_as_names(id_array(listed))
-
-
-def ids_as_names(ids: np.ndarray) -> np.ndarray:
+    ids = id_array(listed)
     # Python strings, which messages show as they are.
-    return ids.astype(object) if ids.dtype.kind in "US" else ids
+    return ids.astype(object) if ids.dtype.kind == "U" else ids
 
 
 def bag_text(bags: Any, bag: Any) -> str:
@@ -68,6 +65,9 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
     index: Any = getattr(values, "index", None)
     if bag_names is None or not hasattr(index, "to_numpy"):
         return None
+    of_text = len(bag_names) > 0 and isinstance(bag_names[0], str)
+    if of_text and index.dtype.kind in "iuf" and not _plain(bag_names[0]).isdecimal():
+        return None  # numbers are no names of bags with names such as P01
     keys, names = index.tolist(), bag_names.tolist()
     if getattr(index, "nlevels", 1) > 1:  # one of its levels may hold the names
         levels = [index.get_level_values(at).tolist() for at in range(index.nlevels)]
@@ -75,7 +75,6 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
         keys = next((each for each in levels if {*map(_plain, each)} == known), keys)
     if keys == names:
         return None
-    of_text = isinstance(names[0], str) if names else False
     plain_keys, plain_names = [*map(_plain, keys)], [*map(_plain, names)]
     if plain_keys == plain_names:
         return None
@@ -89,7 +88,9 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
                 f"order: {what} is taken in the order of the bags. Pass {what}.loc[X.names] if "
                 f"the index names bags, or {what}.to_numpy() if it does not."
             )
-    unknown = next((name for name in names if _plain(name) not in set(plain_keys)), None)
+    known = {*plain_keys}
+    absent = (name for name, plain in zip(names, plain_names, strict=True) if plain not in known)
+    unknown = next(absent, None)
     remedy = f"pass {what}.loc[X.names]"
     if not hasattr(values, "loc"):  # outcomes
         remedy = f"make {what} of table.loc[X.names]"

@@ -48,7 +48,7 @@ def test_a_cohort_without_a_class_is_scored_right(tmp_path, kind):
     }[kind]()
     new = load_bag_folder(tmp_path / "b", given)
     assert train.classes.tolist() == ["normal", "tumour"]
-    assert plain_labels(new.target) == plain_labels(["tumour"] * 6)
+    assert new.target.tolist() == ["tumour"] * 6
     models = [MIClassifier(random_state=0)] if kind == "frame" else []
     for model in (*models, MISVC(kernel="linear", pos_label="tumour")):
         model.fit(train.data, train.target)
@@ -70,7 +70,7 @@ def test_declared_classes_are_all_and_in_their_order(tmp_path):
     order = ["tumour", "normal", "unknown"]
     data = load_bag_folder(tmp_path / "a", table, classes=order)
     assert data.classes.tolist() == order
-    assert plain_labels(data.target) == plain_labels(["tumour", "normal", "tumour"])
+    assert data.target.tolist() == ["tumour", "normal", "tumour"]
     message = r"row of 'S001', column 'label': 'normal' is not among the classes 'tumour', 'benign'"
     with pytest.raises(BagFileError, match=message):
         load_bag_folder(tmp_path / "a", table, classes=("tumour", "benign"))
@@ -172,7 +172,7 @@ def test_order_and_absent_classes_are_saved(tmp_path, form):
     )
     data = load_bags(tmp_path / "x", format=form)
     assert data.classes.tolist() == ["low", "mid", "high"]
-    assert plain_labels(data.target) == plain_labels(["low", "high", "low"])
+    assert data.target.tolist() == ["low", "high", "low"]
     other = load_bags(tmp_path / "x", format=form, classes=["high", "low"])
     assert other.classes.tolist() == ["high", "low"]
     with pytest.raises(BagFileError, match="label 2: 'high' is not among the classes 'low'"):
@@ -181,9 +181,9 @@ def test_order_and_absent_classes_are_saved(tmp_path, form):
 
 def test_numbers_that_are_texts(tmp_path):
     save_bags(tmp_path / "x.npz", X, ["1", "2", "1"])
-    assert plain_labels(load_bags(tmp_path / "x.npz").target) == plain_labels(["1", "2", "1"])
+    assert load_bags(tmp_path / "x.npz").target.tolist() == ["1", "2", "1"]
     save_bags(tmp_path / "y.npz", X, [1, 2, 1])
-    assert plain_labels(load_bags(tmp_path / "y.npz").target) == plain_labels([1, 2, 1])
+    assert load_bags(tmp_path / "y.npz").target.tolist() == [1, 2, 1]
     # A table would make numbers of them.
     with pytest.raises(BagFileError, match="cannot hold texts as labels that read as numbers"):
         save_bags(tmp_path / "x.csv", X, ["1", "2", "1"])
@@ -239,7 +239,7 @@ def test_people_of_a_second_study(tmp_path):
         (tmp_path / f"{name}.tsv").write_text("junction_aa\nCASSF\n")
     metadata = pd.DataFrame({"filename": ["p2", "p1"], "label": ["ill", "ill"]})
     people = load_airr(tmp_path, metadata, classes=["healthy", "ill"])
-    assert plain_labels(people.target) == plain_labels(["ill", "ill"])
+    assert people.target.tolist() == ["ill", "ill"]
     assert people.classes.tolist() == ["healthy", "ill"]
 
 
@@ -251,7 +251,7 @@ def test_a_table_of_r_of_two_classes(tmp_path):
     for table in (tmp_path / "r.csv", pd.read_csv(io.StringIO(text))):
         data = load_bag_folder(tmp_path / "a", table)
         assert data.data.names.tolist() == ["S001", "S000"]
-        assert plain_labels(data.target) == plain_labels(["tumour", "normal"])
+        assert data.target.tolist() == ["tumour", "normal"]
 
 
 def folder_of(path, *names):
@@ -290,7 +290,7 @@ def test_underscores_make_no_numbers_in_arff(tmp_path, cell, label):
     with pytest.raises(BagFileError, match="bag 'a': '3_4' is not a number"):
         load_bags(path)
     path.write_text(head % "{3_4,4_3}" + 'a,"1\\n2",3_4\nb,"5",4_3\n')
-    assert plain_labels(load_bags(path).target) == plain_labels(["3_4", "4_3"])
+    assert load_bags(path).target.tolist() == ["3_4", "4_3"]
 
 
 @pytest.mark.parametrize("kind", ["pandas", "enum", "parquet"])
@@ -308,7 +308,7 @@ def test_the_order_of_categories_is_the_order_of_classes(tmp_path, kind):
         assert load_bags(table).classes.tolist() == ranks
     found = load_bag_folder(folder, table)
     assert found.classes.tolist() == ranks
-    assert plain_labels(found.target) == plain_labels(["mid", "low", "high"])
+    assert found.target.tolist() == ["mid", "low", "high"]
     asked = load_bag_folder(folder, table, classes=["top", "high", "mid", "low"])
     assert asked.classes.tolist() == ["top", "high", "mid", "low"]
     for given in (y, pd.Series(y)):
@@ -345,7 +345,7 @@ def test_blanks_around_words_are_no_part_of_them(tmp_path, kind):
     }[kind]()
     found = load_bag_folder(folder_of(tmp_path / "f", "a", "b", "c", "d"), given)
     assert found.bag_names.tolist() == ["a", "b", "c", "d"]
-    assert plain_labels(found.target) == plain_labels(["neg", "neg", "pos", "pos"])
+    assert found.target.tolist() == ["neg", "neg", "pos", "pos"]
     assert found.groups.tolist() == ["g", "g", "h", "h"]
     assert found.split.tolist() == [0, 0, 1, 1]
 
@@ -380,4 +380,4 @@ def test_true_and_1_in_one_column_are_an_error(tmp_path, cells):
     with pytest.raises(BagFileError, match=r"(?i)'(true|false)' is in a column with '[01]'"):
         load_bag_folder(folder_of(tmp_path / "f", *"abcd"), table)
     declared = load_bags(bag_rows(tmp_path, *rows), classes=sorted(cells))
-    assert plain_labels(declared.target) == plain_labels([*cells])
+    assert declared.target.tolist() == [*cells]
