@@ -6,7 +6,7 @@ the result. Scores have one column for two classes or for regression, otherwise 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -49,8 +49,6 @@ __getattr__ = refuse_old(__name__, "_StatisticsFunction")
 _MOST_INSTANCES = 2**16
 # With the default 1e-3, the third digit of scores depends on the order of the bags.
 _TOL = 1e-5
-# Relative step of the objective at which models of the highest instance stop in inner folds.
-_FOLD_TOL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,12 @@ class FitData:
     # Of shape (n_bags,).
     weights: np.ndarray
     C: float
+
+    def column(self, number: int) -> np.ndarray:
+        """What the scores of a column should grow with: values, or 1 for its class and else -1."""
+        if self.regression:
+            return self.targets
+        return 2.0 * (self.targets == (1 if self.n_columns == 1 else number)) - 1.0
 
 
 def in_parts(scores: Callable[[Bags], np.ndarray], bags: Bags) -> np.ndarray:
@@ -123,26 +127,48 @@ def _scores(models: list[Any], X: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class LinearModel:
+    """A linear function of rows, such as kernel values with the training bags."""
+
+    # Of shapes (n_columns, n_values) and (n_columns,).
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def decision_function(self, rows: Any) -> np.ndarray:
+        """Scores of shape (n, n_columns)."""
+        return np.asarray(rows @ self.coef.T) + self.intercept
+
+
+@dataclass(frozen=True)
 class FittedModels:
-    """A fitted candidate."""
+    """A candidate that was fitted on inner folds: weighted means of the scores of their models."""
 
     # Rows or scaled bags for the models.
     prepare: Callable[[Bags], Any]
-    # One of all columns of scores, or one per column.
-    models: list[Any]
+    # Those of each fold: one of all columns of scores, or one per column.
+    models: list[list[Any]]
+    # Of shape (n_folds, n_columns), with a sum of one for each column.
+    weights: np.ndarray
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_bags, n_columns)."""
-        return _scores(self.models, self.prepare(bags))
+        prepared = self.prepare(bags)
+        return self._mean(_scores(models, prepared) for models in self.models)
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_instances, n_columns); those of bags of one for models of rows."""
-        if not hasattr(self.models[0], "predict_instances"):
+        first = self.models[0][0]
+        if not hasattr(first, "predict_instances"):
             return self.bag_scores(Bags.singletons(bags.instances))
-        classifies = is_classifier(self.models[0])
-        method = "instance_decision_function" if classifies else "predict_instances"
+        method = "instance_decision_function" if is_classifier(first) else "predict_instances"
         scaled = self.prepare(bags)
-        return np.stack([getattr(model, method)(scaled) for model in self.models], axis=1)
+        return self._mean(
+            np.stack([getattr(model, method)(scaled) for model in models], axis=1)
+            for models in self.models
+        )
+
+    def _mean(self, scores: Iterable[np.ndarray]) -> np.ndarray:
+        return np.asarray(sum(own * each for own, each in zip(self.weights, scores, strict=True)))
 
 
 # -- one row for each bag --------------------------------------------------------------------------
@@ -165,22 +191,35 @@ class RowCandidate:
     is_kernel: bool = False
     one_vs_rest: bool = False
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        """Fit on the bags ``train`` and score the bags ``test``, shape (n_test, n_columns)."""
-        rows = self.matrix[np.ix_(test, train)] if self.is_kernel else self.matrix[test]
-        return _scores(self._models(train), rows)
+    def fold(self, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+        """Fit on the bags ``train``: scores of the bags ``test``, (n_test, n_columns), and models.
 
-    def whole(self) -> FittedModels:
-        """Fit on all training bags."""
-        return FittedModels(self.rows, self._models(np.arange(self.matrix.shape[0])))
-
-    def _models(self, train: np.ndarray) -> list[Any]:
+        Linear models are one.
+        """
         rows = self.matrix[np.ix_(train, train)] if self.is_kernel else self.matrix[train]
         targets = [self.data.targets[train]]
         if self.one_vs_rest and self.data.n_columns > 1:
             targets = [targets[0] == code for code in range(self.data.n_columns)]
         weights = self.data.weights[train]
-        return [clone(self.model).fit(rows, each, sample_weight=weights) for each in targets]
+        models = [clone(self.model).fit(rows, each, sample_weight=weights) for each in targets]
+        if self.is_kernel:
+            coef = np.zeros((len(models), self.matrix.shape[1]))
+            for row, model in zip(coef, models, strict=True):
+                row[train[model.support_]] = model.dual_coef_[0]
+        elif hasattr(models[0], "coef_"):
+            coef = np.vstack([model.coef_ for model in models])
+        else:
+            return _scores(models, self.matrix[test]), models
+        linear = LinearModel(coef, np.hstack([model.intercept_ for model in models]))
+        return linear.decision_function(self.matrix[test]), [linear]
+
+    def function(self, models: list[list[Any]], weights: np.ndarray) -> FittedModels:
+        """The mean of the models of folds; that of linear ones is one."""
+        if isinstance(models[0][0], LinearModel):
+            coef = np.einsum("fc,fcn->cn", weights, [each.coef for (each,) in models])
+            intercept = np.einsum("fc,fc->c", weights, [each.intercept for (each,) in models])
+            models, weights = [[LinearModel(coef, intercept)]], np.ones((1, len(coef)))
+        return FittedModels(self.rows, models, weights)
 
 
 def bag_model(data: FitData, *, is_kernel: bool) -> Any:
@@ -293,30 +332,32 @@ class InstanceCandidate:
     bags: Bags
     data: FitData
     without: int | None = None
-    # Out-of-fold scores of classes, which candidates with different ``without`` share.
-    shared: dict[Any, np.ndarray] = field(default_factory=dict)
+    # Models of classes and their out-of-fold scores, which candidates with different ``without``
+    # share.
+    shared: dict[Any, Any] = field(default_factory=dict)
 
-    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        """Fit on the bags ``train`` and score the bags ``test``, shape (n_test, n_columns)."""
+    def fold(self, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+        """Fit on the bags ``train``: scores of the bags ``test``, (n_test, n_columns), and models.
+
+        There is a model for each column.
+        """
         keys = [
             (column, column == self.without, train.tobytes())
             for column in range(self.data.n_columns)
         ]
         for key in keys:
             if key not in self.shared:
-                model = self._fitted(key[0], train, tol=_FOLD_TOL)
-                self.shared[key] = _scores([model], self.bags[test])
-        return np.hstack([self.shared[key] for key in keys])
+                model = self._fitted(key[0], train)
+                self.shared[key] = _scores([model], self.bags[test]), model
+        scores, models = zip(*(self.shared[key] for key in keys), strict=True)
+        return np.hstack(scores), list(models)
 
-    def whole(self) -> FittedModels:
-        """Fit on all training bags."""
-        rows, models = np.arange(len(self.bags)), []
-        for column in range(self.data.n_columns):
-            models.append(self._fitted(column, rows))
-        return FittedModels(self.scale, models)
+    def function(self, models: list[list[Any]], weights: np.ndarray) -> FittedModels:
+        """The mean of the models of folds."""
+        return FittedModels(self.scale, models, weights)
 
-    def _fitted(self, column: int, train: np.ndarray, **settings: Any) -> Any:
-        targets = self.data.targets[train]
+    def _fitted(self, column: int, train: np.ndarray) -> Any:
+        targets, settings = self.data.targets[train], {}
         if self.data.n_columns > 1:
             targets = (targets == column).astype(np.intp)
             settings["pos_label"] = 0 if column == self.without else 1
@@ -373,64 +414,46 @@ class FittedShares:
 class ShareCandidate:
     """Means of the highest scores of a share of the instances, one-vs-rest.
 
-    All inner folds are scored at once, for every share, pooling and orientation. Those of a fold
-    are chosen by the scores of the other folds.
+    All inner folds and parts are fitted at once, for every share, pooling and orientation.
     """
 
-    def __init__(self, scale: Scaling, bags: Bags, data: FitData, folds: Folds) -> None:
-        self.scale, self.data, self.folds = scale, data, folds
-        targets = data.targets[None]
-        if not data.regression:
-            codes = [1] if data.n_columns == 1 else range(data.n_columns)
-            targets = np.array([2.0 * (data.targets == code) - 1.0 for code in codes])
+    def __init__(
+        self, scale: Scaling, bags: Bags, data: FitData, folds: Folds, parts: Folds
+    ) -> None:
+        self.scale, self.data, self.folds, self.parts = scale, data, folds, parts
+        targets = np.array([data.column(number) for number in range(data.n_columns)])
         self.search = ShareSearch(bags.source(), targets, data.weights)
 
     @cached_property
-    def _held_out(self) -> list[np.ndarray]:
-        """For each column, scores of every choice, (n_choices, n_bags)."""
-        return [self.search.held_out(column, self.folds) for column in range(self.data.n_columns)]
-
-    def _worth(self, column: int, without: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """What each choice is worth on the folds, except on these test bags, and the bags."""
-        tested = np.unique(np.concatenate([test for _, test in self.folds]))
-        others = np.setdiff1d(tested, [] if without is None else without)
-        bags = others if len(others) else tested
-        given = self.search.targets[column, bags], self.data.weights[bags]
-        return worth(self._held_out[column][:, bags], *given), bags
-
-    def _choice(self, column: int, without: Any = None) -> int:
-        """The number of the best choice on the folds, except those of these test bags."""
-        return self.search.best(self._worth(column, without)[0])
-
-    def _share_scores(self, column: int) -> np.ndarray:
-        """The out-of-fold AUC of the best choice of each share, or its correlation with values."""
-        values, bags = self._worth(column)
-        numbers = self.search.best_of_shares(values)
-        if self.data.regression:
-            return values[numbers]
-        positive, weights = self.search.targets[column, bags] > 0, self.data.weights[bags]
-        rows = self._held_out[column][numbers][:, bags]
-        return np.array([roc_auc_score(positive, row, sample_weight=weights) for row in rows])
-
-    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        """Scores of the bags ``test``, shape (n_test, n_columns)."""
-        return np.stack(
-            [scores[self._choice(n, test), test] for n, scores in enumerate(self._held_out)],
-            axis=1,
-        )
-
-    def whole(self) -> FittedShares:
-        """Fit on all training bags."""
+    def _validated(self) -> list[tuple[ShareSolution, np.ndarray, np.ndarray]]:
+        """For each column, the solution, and out-of-fold scores: its own, and of each share."""
         columns = range(self.data.n_columns)
-        chosen = [self.search.choices[self._choice(n)] for n in columns]
-        solutions = [self.search.solution(n, choice) for n, choice in enumerate(chosen)]
-        source, weights = self.search.source, self.data.weights
+        return [self.search.validated(number, self.folds, self.parts) for number in columns]
+
+    def fold(self, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+        """Scores of the bags ``test``, shape (n_test, n_columns)."""
+        return np.stack([scores[test] for _, scores, _ in self._validated], axis=1), []
+
+    def function(self, models: list[list[Any]], weights: np.ndarray) -> FittedShares:
+        """What folds and parts have found; it has its own weights."""
+        source, targets = self.search.source, self.search.targets
+        solutions = [solution for solution, *_ in self._validated]
         cuts = [
-            best_cut(source, each.coef, each.choice.sign, target, weights) + each.intercept
-            for each, target in zip(solutions, self.search.targets, strict=True)
+            best_cut(source, each.coef, each.choice.sign, target, self.data.weights)
+            + each.intercept
+            for each, target in zip(solutions, targets, strict=True)
         ]
-        found = np.array([self._share_scores(n) for n in columns])
+        found = np.array([self._share_scores(n) for n in range(len(targets))])
         return FittedShares(self.scale, solutions, np.array(cuts), self.search.shares, found)
+
+    def _share_scores(self, number: int) -> np.ndarray:
+        """The out-of-fold AUC of the best choice of each share, or its correlation with values."""
+        bags = np.unique(np.concatenate([test for _, test in self.folds]))
+        targets, weights = self.search.targets[number, bags], self.data.weights[bags]
+        rows = self._validated[number][2][:, bags]
+        if self.data.regression:
+            return worth(rows, targets, weights)
+        return np.array([roc_auc_score(targets > 0, row, sample_weight=weights) for row in rows])
 
 
 Candidate = RowCandidate | InstanceCandidate | ShareCandidate

@@ -19,10 +19,10 @@ from .._fit.validation import (
     validate_sample_weight,
 )
 from ..base import BagClassifier
-from ..model_selection._inner import class_folds, merged_classes
+from ..model_selection._inner import class_folds, merged_classes, parts_of
 from ._candidates import CandidateName, in_parts
 from ._judgement import best_candidate, probabilities
-from ._plan import prepared
+from ._plan import most_folds, prepared
 from ._run import INSTANCE, LINEAR, LOGISTIC, SHARE, TREES, Automatic, Search
 
 
@@ -208,10 +208,11 @@ class MIClassifier(Automatic, BagClassifier):
         given = self._given_orientation(classes, positive)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        folds = class_folds(merged, codes, rng)
+        folds = class_folds(merged, codes, rng, most_folds(len(codes), self._size_limits))
+        parts = parts_of(folds, lambda: class_folds(merged, codes, rng), len(codes))
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)
-        run = Search(self, task, merged, codes, n_columns, seed, folds, start)
+        run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)
         judged = run.judged(self._candidates(run, given))
         assumed = best_candidate(judged, (LINEAR, INSTANCE)) or given
         deciding, negative = assumed.positive, assumed.without
@@ -229,8 +230,7 @@ class MIClassifier(Automatic, BagClassifier):
                 "deciding_class_": None if deciding is None else classes[deciding],
                 "neg_label_": None if negative is None else classes[negative],
                 "_positive_sign": 1 if scored else -1,
-                "_bag_score_is_max": fitted["paradigm_"] in (INSTANCE, LINEAR)
-                and (deciding == scored if len(classes) == 2 else negative is None),
+                "_bag_score_is_max": False,
             }
         )
         task.end()

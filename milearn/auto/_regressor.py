@@ -15,9 +15,9 @@ from .._compat import Interval, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
-from ..model_selection._inner import checked_groups, value_folds
+from ..model_selection._inner import checked_groups, parts_of, value_folds
 from ._candidates import CandidateName
-from ._plan import AVERAGE, prepared
+from ._plan import AVERAGE, most_folds, prepared
 from ._run import INSTANCE, LINEAR, RIDGE, SHARE, TREES, Automatic, Search
 
 
@@ -171,11 +171,12 @@ class MIRegressor(Automatic, BagRegressor):
         unit = StandardScaler().fit(values[:, None], sample_weight=merged.weights)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        folds = value_folds(merged, rng)
+        folds = value_folds(merged, rng, most_folds(len(values), self._size_limits))
+        parts = parts_of(folds, lambda: value_folds(merged, rng), len(values))
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)
-        run = Search(self, task, merged, scaled, 1, seed, folds, start)
+        run = Search(self, task, merged, scaled, 1, seed, folds, parts, start)
         judged = run.judged(self._candidates(run))
         self._replace_fitted(
             {

@@ -68,6 +68,7 @@ from ._judgement import (
     not_calibrated,
     value_judge,
     weights_of,
+    weights_of_folds,
 )
 from ._plan import AVERAGE, SizeLimits, SizePlan, size_plan
 
@@ -146,7 +147,8 @@ class Search:
     n_columns : int
         Columns of scores.
     seed : int
-    folds : list of (train, test)
+    folds, parts : list of (train, test)
+        The model "share" also finds directions on parts.
     start : float
         When the fit began, by ``time.perf_counter``.
     size : SizePlan, default=None
@@ -174,6 +176,7 @@ class Search:
         n_columns: int,
         seed: int,
         folds: Folds,
+        parts: Folds,
         start: float,
         size: SizePlan | None = None,
     ) -> None:
@@ -183,7 +186,7 @@ class Search:
         self.merged, self.seed = merged, seed
         self.limits = estimator._size_limits
         self.size = size or size_plan(merged.bags, self.limits)
-        self.folds = folds[: self.size.n_scored_folds]
+        self.folds, self.parts = folds[: self.size.n_scored_folds], parts
         regression, scoring = is_regressor(estimator), getattr(estimator, "scoring", "")
         self.data = FitData(targets, n_columns, regression, merged.weights, self.size.cost)
         self.judge = value_judge(self.data) if regression else class_judge(self.data, scoring)
@@ -196,8 +199,8 @@ class Search:
         self.dropped: set[CandidateName] = set()
         # Seconds of the last fold of each candidate.
         self._took: dict[CandidateName, float] = {}
-        # Seconds of a fit on all bags in those of a first fold, as measured on samples.
-        self._last: dict[CandidateName, float] = {}
+        # Models of each candidate on its folds.
+        self._models: dict[CandidateName, list[Any]] = {}
         # Scores of classes by kernel, see InstanceCandidate.
         self._shared: dict[str, dict[Any, np.ndarray]] = {}
 
@@ -218,25 +221,19 @@ class Search:
             )
 
     def fitted(self, judged: dict[str, Judged], unit: float = 1.0) -> dict[str, Any]:
-        """The fitted attributes of both estimators, after fitting the models on all bags.
+        """The fitted attributes of both estimators, by the models of the folds.
 
         Measures are multiplied by ``unit``.
         """
-        parts, functions, calibrations = members(judged), [], []
-        names = ", ".join(str(each.candidate) for each in parts)
-        about = sum(
-            self._last_fit(each.candidate) for each in parts if each.candidate in self._took
-        )
-        self._say(f"the last fit of {names} on all bags starts, about {about:.1f} s")
-        for each in parts:
-            functions.append(self.candidate(each.candidate).whole())
-            calibrations.append(each.calibration)
+        parts = members(judged)
+        functions = [self._function(each.candidate) for each in parts]
         chosen = parts[0].candidate.name
         function: FittedModels | FittedShares | CombinedFunction = functions[0]
         if len(parts) > 1:
             chosen = COMBINED
+            calibrations = [each.calibration for each in parts]
             function = CombinedFunction(functions, calibrations, weights_of(parts))
-        self._step(f"{chosen!r} fitted on all bags")
+        self._step(f"{chosen!r} predicts")
         return {
             "paradigm_": chosen,
             "scores_": {
@@ -249,6 +246,16 @@ class Search:
             "n_bags_": len(self.merged.bags),
             "_function": function,
         }
+
+    def _function(self, name: CandidateName) -> FittedModels | FittedShares:
+        """The function of a candidate; without folds it is fitted on all bags."""
+        candidate = self.candidate(name)
+        if name in self.scored:
+            weights = weights_of_folds(self.scored[name], self.folds, self.data)
+            return candidate.function(self._models[name], weights)
+        everything = np.arange(len(self.data.targets))
+        models = candidate.fold(everything, everything)[1]
+        return candidate.function([models], np.ones((1, self.data.n_columns)))
 
     # -- time ------------------------------------------------------------------------------
 
@@ -303,7 +310,7 @@ class Search:
         found: list[Any] = []
         took, n_scalings = 0.0, len(plan.scalings)
         for number, scaling in enumerate(plan.scalings):
-            # Use half of the time: folds and the final fit follow.
+            # Use half of the time: folds follow.
             if found and not self._allows(took + self._elapsed):
                 self._skip(f"scaling {number + 1} of {n_scalings}")
                 continue
@@ -403,7 +410,7 @@ class Search:
                 TREES: self.trees_candidate,
                 RIDGE: lambda _: self._statistics(RidgeCV(_PENALTIES), ("mean",)),
                 LOGISTIC: lambda _: self._statistics(_LOGISTIC, ("mean",)),
-                SHARE: lambda _: ShareCandidate(*self._scaled, self.data, self.folds),
+                SHARE: lambda _: ShareCandidate(*self._scaled, self.data, self.folds, self.parts),
             }
             self._prepared[name] = makers.get(name.name, self.bag_candidate)(name)
         return self._prepared[name]
@@ -435,40 +442,36 @@ class Search:
         return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in names}
 
     def _fits(self, name: CandidateName) -> bool:
-        """Whether there is time for the first fold of a candidate, and the fits on all bags.
+        """Whether there is time for the first fold of a candidate.
 
         A new model is measured on larger and larger samples of many bags, until a larger sample
         would take too long. Its time grows by a power of the number of bags, as samples show.
         """
-        first = not self.scored
         like = [each for each in self.scored if each.name == name.name]
-        if self.time_limit is None or first or like or self.merged.bags.is_remote:
-            took = sum(self._took[each] + self._last_fit(each) for each in like[:1])
-            return self._allows(took + self._last_fits())
+        if self.time_limit is None or not self.scored or like or self.merged.bags.is_remote:
+            return self._allows(sum(self._took[each] for each in like[:1]))
         n_bags = len(self.merged.bags)
         # Each class, or part of the values, has the same share of a sample as of all bags.
         ordered = np.argsort(self.data.targets, kind="stable")
         before: tuple[int, float] | None = None
         for part in _SAMPLES:
-            if n_bags < part * _FEWEST_BAGS or not self._allows(self._last_fits()):
+            if n_bags < part * _FEWEST_BAGS or not self._allows(0.0):
                 continue
             places = np.linspace(0, n_bags - 1, n_bags // part).round().astype(np.intp)
             sample = self._on_sample(np.sort(ordered[places]))
             if not sample.can_be_fitted:
                 continue
-            fold, whole = sample.seconds_of(name)
-            self._last[name] = whole / fold
-            seconds, power = fold + whole, 1.0
+            seconds, power = sample.seconds_of(name), 1.0
             self._say(f"{name} takes {seconds:.1f} s for one bag of {part}")
             if before is not None:
                 power = max(power, np.log(seconds / before[1]) / np.log(before[0] / part))
             # A small sample hides how the time grows: it is enough where even the square fits.
-            if self._allows(seconds * part**2.0 + self._last_fits()):
+            if self._allows(seconds * part**2.0):
                 return True
-            if not self._allows(seconds * 4.0**power + self._last_fits()):
+            if not self._allows(seconds * 4.0**power):
                 return False
             before = part, seconds
-        return self._allows(self._last_fits())
+        return self._allows(0.0)
 
     @property
     def can_be_fitted(self) -> bool:
@@ -480,14 +483,11 @@ class Search:
         n_classes = max(2, self.data.n_columns)
         return all(len(np.unique(part)) == n_classes for part in parts)
 
-    def seconds_of(self, name: CandidateName) -> np.ndarray:
-        """Seconds of the first fold of a candidate, prepared for it, and of the last fit."""
-        times = [self._elapsed]
-        candidate = self.candidate(name)
-        for step in (lambda: candidate.fold(*self.folds[0]), candidate.whole):
-            step()
-            times.append(self._elapsed)
-        return np.diff(times)
+    def seconds_of(self, name: CandidateName) -> float:
+        """Seconds of the first fold of a candidate."""
+        begun = self._elapsed
+        self.candidate(name).fold(*self.folds[0])
+        return self._elapsed - begun
 
     def _on_sample(self, rows: np.ndarray) -> Search:
         """A search with this plan on a sample of the bags, which says and leaves out nothing."""
@@ -503,14 +503,17 @@ class Search:
             inverse=every,
             groups=None,
         )
-        folds = [
-            (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))
-            for train, test in self.folds
-        ]
+        folds, parts = (
+            [
+                (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))
+                for train, test in given
+            ]
+            for given in (self.folds, self.parts)
+        )
         targets, n_columns = self.data.targets[rows], self.data.n_columns
         task = FitTask(None, None, {})
         return Search(
-            quiet, task, merged, targets, n_columns, self.seed, folds, self.start, self.size
+            quiet, task, merged, targets, n_columns, self.seed, folds, parts, self.start, self.size
         )
 
     def _is_wanted(self, candidate: CandidateName) -> bool:
@@ -533,7 +536,7 @@ class Search:
             for name in names
             if name not in self.dropped
             and len(self.scored.get(name, [])) == number
-            and (self._allows(self._took[name] + self._last_fits()) if number else self._fits(name))
+            and (self._allows(self._took[name]) if number else self._fits(name))
         ]
         due = due or ([] if self.scored else names[:1])
         begun = self._elapsed
@@ -545,20 +548,11 @@ class Search:
         fits = Parallel(n_jobs=1 if self._one_by_one else self.n_jobs)(
             delayed(step)(*self.folds[number]) for step in steps
         )
-        for name, scores in zip(due, fits, strict=True):
+        for name, (scores, models) in zip(due, fits, strict=True):
             self._took[name] = (self._elapsed - begun) / len(due)
             self._step(f"{name} scored on fold {number + 1} of {len(self.folds)}")
-            if number or not self.scored or self._allows(self._last_fit(name) + self._last_fits()):
-                self.scored.setdefault(name, []).append(scores)
-
-    def _last_fits(self) -> float:
-        """Seconds for the fits on all bags that follow."""
-        return sum(self._last_fit(name) for name in self.scored.keys() - self.dropped)
-
-    def _last_fit(self, name: CandidateName) -> float:
-        """Seconds for the fit of a scored model on all bags."""
-        share = len(self.folds[0][0]) / len(self.data.targets)
-        return self._took[name] * self._last.get(name, 1 / share)
+            self.scored.setdefault(name, []).append(scores)
+            self._models.setdefault(name, []).append(models)
 
     def _report(self, names: list[CandidateName]) -> None:
         """Record what the time, or a callback, left out."""

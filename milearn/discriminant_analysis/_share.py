@@ -34,9 +34,6 @@ from ..model_selection._inner import (
 
 # Factor of held-out scores in a calibration: scores that do not agree do not change their order.
 _SMALLEST_SLOPE = 1e-6
-# Parts of the bags: their number times that of the bags, and most. With few bags a single part in
-# many finds the direction.
-_PARTS_BY_BAGS, _MOST_PARTS = 2_000, 20
 
 
 class _ShareModel(_TwoLevels):
@@ -68,9 +65,8 @@ class _ShareModel(_TwoLevels):
         """What is selected for each row of targets, and attributes that do not need scales."""
         share = None if self.share == "auto" else float(self.share)
         search = ShareSearch(merged.bags.source(), targets, merged.weights, share=share)
-        n_parts = min(_PARTS_BY_BAGS // len(merged.bags), _MOST_PARTS)
         folds = folds_of()
-        parts = parts_of(folds, folds_of, n_parts if self.n_parts == "auto" else int(self.n_parts))
+        parts = parts_of(folds, folds_of, len(merged.bags), self.n_parts)
         found = [search.validated(number, folds, parts) for number in range(len(targets))]
         choices = [each.choice for each, *_ in found]
         fitted = {

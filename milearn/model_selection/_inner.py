@@ -19,6 +19,9 @@ Folds = list[tuple[np.ndarray, np.ndarray]]
 
 N_FOLDS = 5
 _FEW_BAGS, _FOLDS_OF_FEW = 40, 3
+# Parts of the bags: their number times that of the bags, and most. With few bags a single part in
+# many finds the direction.
+_PARTS_BY_BAGS, _MOST_PARTS = 2_000, 20
 
 
 def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
@@ -55,7 +58,12 @@ def merged_classes(
     return merged, codes[merged.positions], classes, positive
 
 
-def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
+def n_folds(n_bags: int) -> int:
+    """Number of inner folds by default."""
+    return N_FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW
+
+
+def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any, most: int | None = None) -> Folds:
     """Stratified folds of merged bags; empty if a class has a single bag or group.
 
     Parameters
@@ -63,6 +71,8 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     merged : MergedBags
     codes : ndarray of shape (n_merged,), class numbers
     rng : RandomState
+    most : int, default=None
+        Most folds. By default, five, or three of few bags.
     """
     order = merged.order
     sizes = merged.bags.sizes[order]
@@ -72,7 +82,7 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     seed = rng.randint(2**31 - 1)
     # Numbered by their first bags, so that folds do not depend on the names of the classes.
     classes = group_codes(codes[order])
-    for n_splits in range(min(_most_folds(len(codes)), fewest), 1, -1):
+    for n_splits in range(min(most or n_folds(len(codes)), fewest), 1, -1):
         splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
         try:
             found = list(splitter._split_sizes(sizes, classes, groups))
@@ -95,11 +105,11 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     return []
 
 
-def value_folds(merged: MergedBags, rng: Any) -> Folds:
+def value_folds(merged: MergedBags, rng: Any, most: int | None = None) -> Folds:
     """Folds of merged bags for regression; empty for fewer than three bags or two groups."""
     order, groups = merged.order, merged.groups
     units = len(order) if groups is None else len(np.unique(groups))
-    n_splits = min(_most_folds(len(order)), units)
+    n_splits = min(most or n_folds(len(order)), units)
     if n_splits < 2 or len(order) < 3:
         return []
     shuffled = order[rng.permutation(len(order))]
@@ -111,7 +121,9 @@ def value_folds(merged: MergedBags, rng: Any) -> Folds:
     return [(shuffled[train], shuffled[test]) for train, test in found]
 
 
-def parts_of(folds: Folds, folds_of: Callable[[], Folds], n_parts: int) -> Folds:
+def parts_of(
+    folds: Folds, folds_of: Callable[[], Folds], n_bags: int, n_parts: int | str = "auto"
+) -> Folds:
     """At least this many parts of the bags, and the bags that they lack, from repeated folds.
 
     A part lacks two of five folds: more test bags tell better whether it has found something. Of
@@ -119,6 +131,7 @@ def parts_of(folds: Folds, folds_of: Callable[[], Folds], n_parts: int) -> Folds
     two of the given folds, the others those of new ones.
     """
     parts: Folds = []
+    n_parts = min(_PARTS_BY_BAGS // n_bags, _MOST_PARTS) if n_parts == "auto" else int(n_parts)
     while folds and len(parts) < n_parts:
         if parts or len(folds) < N_FOLDS:
             folds = folds_of()
@@ -128,7 +141,3 @@ def parts_of(folds: Folds, folds_of: Callable[[], Folds], n_parts: int) -> Folds
                 test = np.union1d(tests[first], tests[(first + step) % len(tests)])
                 parts.append((np.setdiff1d(np.concatenate(tests), test), test))
     return parts
-
-
-def _most_folds(n_bags: int) -> int:
-    return N_FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW

@@ -249,14 +249,6 @@ class ShareSearch:
         everything = np.arange(self.source.n_bags)
         return [self._found(number, *each) for each in folds or [(everything, everything)]]
 
-    def held_out(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """Scores of each choice for a target on the bags of each fold, shape (n_choices, n_bags).
-
-        Those of a fold have mean zero and deviation one on its training bags. Without folds, they
-        are those of the training bags. Bags that no fold tests have zeros.
-        """
-        return _of_tested(self._of_folds(number, folds))
-
     def best(self, values: np.ndarray) -> int:
         """Number of the choice with the highest value; of equal ones, that of fewest instances."""
         poolings = np.array([choice.pooling for choice in self.choices])
@@ -292,25 +284,39 @@ class ShareSearch:
         -------
         solution : ShareSolution
         scores : ndarray of shape (n_bags,)
-            Those of each bag by what has not seen it.
+            Those of each bag by what has not seen it, and by a choice that has not. Bags that no
+            fold tests have zeros.
         of_shares : ndarray of shape (n_shares, n_bags)
             Such scores by each share.
         """
-        given = self.targets[number], self.weights
         found = self._of_folds(number, folds)
+        tested = np.any([each.tested for each in found], axis=0)
+        given = self.targets[number, tested], self.weights[tested]
         held_out = _of_tested(found)
-        values = worth(held_out, *given)
+        values = worth(held_out[:, tested], *given)
         place = self.best(values)
-        of_folds = held_out[place], held_out[self.best_of_shares(values)]
+        of_folds = self._nested(number, found), held_out[self.best_of_shares(values)]
         if not parts:
             return self.solution(number, self.choices[place]), *of_folds
         found += [self._found(number, *each) for each in parts]
         of_parts = self._held_out_of_parts(number, found)
         none = np.zeros(len(self.weights), dtype=bool)
         # It does not depend on rounding.
-        if worth(of_parts[0][None], *given)[0] > values[place] + 1e-9:
+        if worth(of_parts[0][None, tested], *given)[0] > values[place] + 1e-9:
             return self._agreed(number, found, none)[0], *of_parts
         return self._agreed(number, found, none, place)[0], *of_folds
+
+    def _nested(self, number: int, found: list[Found]) -> np.ndarray:
+        """Scores of the bags of each fold by the choice that is best on those of the others."""
+        scores, held_out = np.zeros(len(self.weights)), _of_tested(found)
+        tested = np.any([each.tested for each in found], axis=0)
+        for each in found:
+            others = tested & ~each.tested
+            judges = others if others.any() else each.tested
+            given = self.targets[number, judges], self.weights[judges]
+            place = self.best(worth(held_out[:, judges], *given))
+            scores[each.tested] = each.scores[place, each.tested]
+        return scores
 
     def _held_out_of_parts(self, number: int, found: list[Found]) -> tuple[np.ndarray, np.ndarray]:
         """Scores of each bag by the parts that lack it, if the others judge them.
