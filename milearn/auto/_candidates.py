@@ -55,8 +55,9 @@ _TOL = 1e-5
 class CandidateName:
     """The name of a candidate, and what it assumes of the classes.
 
-    Of two classes, one instance suffices for ``positive``. Of three or more, all have instances
-    that decide but ``without``, if there is one.
+    Of two classes, one instance suffices for ``positive``. Values are those of the highest instance
+    if it is 1, or of the lowest. Of three or more classes, all have instances that decide but
+    ``without``, if there is one.
     """
 
     name: str
@@ -66,7 +67,7 @@ class CandidateName:
     def __str__(self) -> str:
         if self.without is not None:
             return f"{self.name!r} without instances of class {self.without + 1}"
-        return repr(self.name) + (" for the first class" if self.positive == 0 else "")
+        return repr(self.name) + (" by the lowest instance" if self.positive == 0 else "")
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,8 @@ class FittedModels:
     prepare: Callable[[Bags], Any]
     # Those of each fold: one of all columns of scores, or one per column.
     models: list[list[Any]]
-    # Of shape (n_folds, n_columns), with a sum of one for each column.
+    # Of shape (n_folds, n_columns), with a sum of one for each column. Below zero, models predict the
+    # negative values.
     weights: np.ndarray
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
@@ -320,6 +322,8 @@ class LandmarkFeatures:
 class InstanceCandidate:
     """An estimator whose bag scores are the highest instance scores, one-vs-rest.
 
+    With the sign -1 it predicts the negative values, so that the lowest instance decides.
+
     One class of three or more may be ``without`` instances that decide: a bag is of this class
     unless one of its instances is of another. The score of this class is then minus the highest
     score of the others.
@@ -332,6 +336,7 @@ class InstanceCandidate:
     bags: Bags
     data: FitData
     without: int | None = None
+    sign: int = 1
     # Models of classes and their out-of-fold scores, which candidates with different ``without``
     # share.
     shared: dict[Any, Any] = field(default_factory=dict)
@@ -348,16 +353,16 @@ class InstanceCandidate:
         for key in keys:
             if key not in self.shared:
                 model = self._fitted(key[0], train)
-                self.shared[key] = _scores([model], self.bags[test]), model
+                self.shared[key] = self.sign * _scores([model], self.bags[test]), model
         scores, models = zip(*(self.shared[key] for key in keys), strict=True)
         return np.hstack(scores), list(models)
 
     def function(self, models: list[list[Any]], weights: np.ndarray) -> FittedModels:
         """The mean of the models of folds."""
-        return FittedModels(self.scale, models, weights)
+        return FittedModels(self.scale, models, self.sign * weights)
 
     def _fitted(self, column: int, train: np.ndarray) -> Any:
-        targets, settings = self.data.targets[train], {}
+        targets, settings = self.sign * self.data.targets[train], {}
         if self.data.n_columns > 1:
             targets = (targets == column).astype(np.intp)
             settings["pos_label"] = 0 if column == self.without else 1

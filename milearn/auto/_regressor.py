@@ -196,7 +196,9 @@ class MIRegressor(Automatic, BagRegressor):
         names += [INSTANCE] if run.size.instance_kernel else []
         if not run.folds:
             names = [next(name for name in (AVERAGE, INSTANCE, RIDGE) if name in names)]
-        return [CandidateName(name) for name in names]
+        both = [(name, (1, 0) if name in (LINEAR, INSTANCE) else (None,)) for name in names]
+        found = [CandidateName(name, code) for name, codes in both for code in codes]
+        return found if run.folds else found[:1]
 
     def _stated(self, scores: np.ndarray) -> np.ndarray:
         return self._unit.inverse_transform(self._calibration.calibrated(scores))[:, 0]

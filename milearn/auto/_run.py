@@ -27,6 +27,7 @@ from .._compat import CallbackSupport, FitTask
 from .._fit.validation import STORED_FLOATS
 from .._fit.warn import warn_user
 from .._kernels.memory import require_memory
+from .._solvers.common.cccp import RELATIVE_TIE
 from ..discriminant_analysis import ShareDiscriminant, ShareRegressor
 from ..model_selection._inner import Folds
 from ..svm import MISVC, MISVR, CoupledMISVR
@@ -347,16 +348,18 @@ class Search:
         if given["kernel"] == "rbf" and self.size.instance_components is not None:
             # The features of all inner folds; the model over them is linear.
             parts, given["kernel"] = self._featured, "linear"
-        if name.positive is not None:
-            given["pos_label"] = name.positive
         kind: Any = MISVC
+        sign = 1
         if self.data.regression:
             kind = MISVR if name.name == LINEAR else CoupledMISVR
+            sign = 1 if name.positive else -1
+        elif name.positive is not None:
+            given["pos_label"] = name.positive
         model = kind(random_state=self.seed, **given)
         shared: dict[Any, np.ndarray] = {}
         if self.data.n_columns > 1:
             shared = self._shared.setdefault(given["kernel"] + type(parts[0]).__name__, shared)
-        return InstanceCandidate(model, *parts, self.data, name.without, shared)
+        return InstanceCandidate(model, *parts, self.data, name.without, sign, shared)
 
     def linear_candidate(self, name: CandidateName) -> InstanceCandidate:
         """The linear model, with a cost that means the same for any number of features."""
@@ -435,6 +438,9 @@ class Search:
             for together in [[name] for name in part] if self._one_by_one else [part]:
                 self._score(together, number)
             self.dropped |= clearly_worse(self.scored, self.folds, self.judge, self.dropped)
+        constant = {name for name, scores in self.scored.items() if _are_constant(scores)}
+        if constant | self.dropped != self.scored.keys():
+            self.dropped |= constant
         self._report([name for part in parts for name in part])
         if self.scored:
             return judge_candidates(self.scored, self.folds, self.judge, self.dropped)
@@ -569,6 +575,11 @@ class Search:
                 "all.",
                 UserWarning,
             )
+
+
+def _are_constant(scores: list[np.ndarray]) -> bool:
+    """Whether the scores of each fold differ by no more than rounding."""
+    return all((np.ptp(each, axis=0) <= RELATIVE_TIE * np.abs(each).max()).all() for each in scores)
 
 
 def _squares(block: Block) -> float:

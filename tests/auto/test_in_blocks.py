@@ -95,7 +95,7 @@ def test_predictions_in_parts_are_those_of_all_bags(storage, exact, monkeypatch)
 
 def test_the_peak_is_that_of_blocks(tmp_path):
     class OneFold(Regressor):
-        _size_limits = replace(LIMITS, test_bags=1)
+        _size_limits = replace(LIMITS, test_bags=2)
 
     rng, n_bags, size, width = np.random.default_rng(0), 10, 4_000, 32
     X, y = rng.standard_normal((n_bags * size, width), dtype=np.float32), rng.normal(size=n_bags)

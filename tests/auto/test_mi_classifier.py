@@ -16,13 +16,14 @@ from sklearn.svm import SVC
 
 from milearn import MISVC, Bags, MIRegressor
 from milearn._bags.distinct import merge_bags
+from milearn._bags.segments import segment_max
 from milearn.auto._judgement import calibrate, probabilities
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.datasets import make_bags
 from milearn.model_selection._inner import class_folds, value_folds
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
-from tests.auto.test_ways import Only
+from tests.auto.test_ways import Only, mean_of_folds
 from tests.common.few_trees import FEW_TREES, AllFolds, MIClassifier
 
 
@@ -83,20 +84,26 @@ def test_the_paradigm_follows_the_data(average, instance):
 
 
 def test_the_classifiers_are_those_that_are_documented():
-    pipeline = make_pipeline(ClippedScaler("standard", clip=3.0), MISVC(C=10.0))
-    for name, data, known in (
-        ("average", shifted_bags(), BagSVC(C=10.0, tol=1e-8)),
-        ("instance", witness_bags(), pipeline),
-    ):
-        bags, y = data
+    for name, (bags, y) in (("average", shifted_bags()), ("instance", witness_bags())):
+        matrix = BagSVC().fit(bags, y)._rows(bags)
+        scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
+
+        def fit(train, name=name, matrix=matrix, scaled=scaled, y=y):
+            if name == "instance":
+                return MISVC(C=10.0).fit(scaled[train], y[train]).decision_function(scaled)
+            known = SVC(C=10.0, kernel="precomputed", tol=1e-8)
+            known.fit(matrix[np.ix_(train, train)], y[train])
+            return known.decision_function(matrix[:, train])
+
         model = Only(name).fit(bags, y)
         slope, constant = model._calibration.slope, model._calibration.constant
-        expected = slope * known.fit(bags, y).decision_function(bags) + constant
+        expected = slope * mean_of_folds(bags, y, fit) + constant
         np.testing.assert_allclose(model.decision_function(bags), expected, rtol=1e-3, atol=1e-3)
-    scaled = pipeline[0].transform(bags)
-    # Negative bags hold several instances on the margin, and the highest is one of them by chance.
-    found, known = model.witness(bags), pipeline[-1].witness(scaled)
-    np.testing.assert_array_equal(found[y == 1], known[y == 1])
+    # The witnesses of positive bags are those of the mean of the models.
+    scores = model.instance_decision_function(bags)
+    highest = segment_max(scores, bags.offsets)
+    np.testing.assert_allclose(scores[model.witness(bags)], highest)
+    assert (np.abs(bags.instances[model.witness(bags)][y == 1, :2] - 3.0) < 0.1).all()
 
 
 def test_scores_of_a_fold_are_those_of_an_svc_on_parts_of_one_matrix():
@@ -298,11 +305,19 @@ def test_many_instances_have_landmarks():
     ]
     scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
     seed = np.random.RandomState(0).randint(2**31 - 1)
-    known = MISVC(C=10.0, n_components=30, random_state=seed).fit(scaled, y)
+    # All folds have the landmarks of all bags.
+    kernel = MISVC(C=10.0, n_components=30, random_state=seed).fit(scaled, y)
+    features = kernel._function.features.transform(scaled.instances)
+    features = scaled.with_instances(features.astype(np.float32))
+
+    def fit(train):
+        known = MISVC(C=10.0, kernel="linear", random_state=seed)
+        return known.fit(features[train], y[train]).decision_function(features)
+
     calibration = model._calibration
     np.testing.assert_allclose(
         model.decision_function(bags),
-        calibration.slope * known.decision_function(scaled) + calibration.constant,
+        calibration.slope * mean_of_folds(bags, y, fit) + calibration.constant,
         rtol=1e-6,  # of a convex step, which ends at this gap wherever its rounding differs
     )
 
@@ -321,7 +336,7 @@ def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
     printed = capsys.readouterr().out
     scored = [line for line in printed.splitlines() if "'instance'" in line and "fold" in line]
     assert scored
-    assert all(("first class" in line) == (positive == 0) for line in scored)
+    assert all(("lowest instance" in line) == (positive == 0) for line in scored)
 
 
 def test_a_budget_leaves_out_what_it_tells(instance):

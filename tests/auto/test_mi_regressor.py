@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.svm import NuSVR
 
 from milearn import Bags, auto
 from milearn.auto._judgement import calibrate_values
 from milearn.auto._plan import SizeLimits
 from milearn.datasets import load_bags, make_affinity
+from milearn.model_selection._inner import value_folds
 from milearn.svm import BagSVR
+from tests.auto.test_ways import mean_of_folds
 from tests.common.few_trees import MIRegressor
 
 
@@ -71,6 +74,10 @@ def test_the_value_of_the_highest_instance_is_found():
     assert model.score(bags[240:], y[240:]) > oracle - 0.08
     found = model.witness(bags[240:]) - bags[240:].offsets[:-1]
     assert np.mean(found == values[240:].argmax(axis=1)) > 0.7
+    # The other orientation: the lowest instance decides.
+    lowest = auto.MIRegressor(random_state=0).fit(bags[:240], -y[:240])
+    assert lowest.paradigm_ == "linear"
+    np.testing.assert_allclose(lowest.predict(bags[240:]), -model.predict(bags[240:]), rtol=1e-6)
 
 
 def noisy(seed, n_bags=360, noise=2.0):
@@ -138,7 +145,14 @@ def test_the_average_is_bag_svr_in_units_of_deviations():
     y = 4.0 * np.array([np.ptp(bag[:, 0]) for bag in X]) + 1.0
     model = Only().fit(X, y)
     unit = (y - y.mean()) / y.std()
-    known = BagSVR(C=10.0, tol=1e-8).fit(X, unit).predict(X)
+    matrix = BagSVR().fit(X, unit)._rows(X)
+
+    def fit(train):
+        known = NuSVR(nu=0.5, C=10.0, kernel="precomputed", tol=1e-8)
+        known.fit(matrix[np.ix_(train, train)], unit[train])
+        return known.predict(matrix[:, train])
+
+    known = mean_of_folds(X, y, fit, folds_of=value_folds)
     calibration = model._calibration
     expected = (calibration.slope * known + calibration.constant) * y.std() + y.mean()
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-2, atol=1e-2 * y.std())
@@ -161,7 +175,9 @@ def test_trees_of_large_data_consider_fewer_statistics(tree_values, n_considered
     model = Limited("trees").fit(X, y)
     note = f"splits of trees on more than {n_considered} of 40 columns"
     assert model.skipped_ == ([note] if tree_values else [])
-    assert {tree.max_features_ for tree in model._function.models[0].estimators_} == {n_considered}
+    assert {tree.max_features_ for tree in model._function.models[0][0].estimators_} == {
+        n_considered
+    }
 
 
 def test_artificial_molecules(data_dir):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,6 +11,7 @@ from scipy.special import logit
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import Normalizer
+from sklearn.svm import SVC
 
 from milearn import MISVC, Bags
 from milearn.auto._candidates import CandidateName, FitData
@@ -24,6 +27,7 @@ from milearn.auto._judgement import (
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.preprocessing import BagStatistics
 from milearn.svm import BagSVC
+from tests.auto.test_ways import mean_of_folds
 from tests.common.few_trees import AllFolds, MIClassifier
 
 N_WORDS, LONGEST = 400, 6
@@ -71,25 +75,37 @@ def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combin
     assert model.paradigm_ == "combined"
     names = ["logistic", "mean", "minmax_laplacian", "trees", "instance", "combined"]
     assert list(model.scores_) == names
-    new, _ = texts(20, seed=1)
-    unit = [each.with_instances(Normalizer().fit_transform(each.instances)) for each in (bags, new)]
-    known = [
-        BagSVC(C=1.0, bag_kernel=kernel, tol=1e-8).fit(bags, y).decision_function(new)
+    unit = bags.with_instances(Normalizer().fit_transform(bags.instances))
+    matrices = [
+        BagSVC(bag_kernel=kernel).fit(bags, y)._rows(bags)
         for kernel in ("mean", "minmax_laplacian")
     ]
-    # Both classes have words of their own.
-    highest = MISVC(C=1.0, kernel="linear", pos_label=model.deciding_class_)
-    known.append(highest.fit(unit[0], y).decision_function(unit[1]))
     rows = [
-        Normalizer().fit_transform(BagStatistics(statistics).fit_transform(each))
+        Normalizer().fit_transform(BagStatistics(statistics).fit_transform(bags))
         for statistics in (("mean",), ("mean", "min", "max", "std"))
-        for each in (bags, new)
     ]
-    logistic = LogisticRegression(C=10.0, tol=1e-6).fit(rows[0], y)
-    known.insert(0, logistic.decision_function(rows[1]))
     seed = np.random.RandomState(0).randint(2**31 - 1)
-    trees = ExtraTreesClassifier(10, min_samples_leaf=2, random_state=seed).fit(rows[2], y)
-    known.insert(3, logit(np.clip(trees.predict_proba(rows[3])[:, 1], 0.05, 0.95)))
+
+    def logistic(train):
+        model = LogisticRegression(C=10.0, tol=1e-6)
+        return model.fit(rows[0][train], y[train]).decision_function(rows[0])
+
+    def kernel(matrix, train):
+        svc = SVC(C=1.0, kernel="precomputed", tol=1e-8)
+        return svc.fit(matrix[np.ix_(train, train)], y[train]).decision_function(matrix[:, train])
+
+    def trees(train):
+        forest = ExtraTreesClassifier(10, min_samples_leaf=2, random_state=seed)
+        forest.fit(rows[1][train], y[train])
+        return logit(np.clip(forest.predict_proba(rows[1])[:, 1], 0.05, 0.95))
+
+    def highest(train):
+        # Both classes have words of their own.
+        svc = MISVC(C=1.0, kernel="linear", pos_label=model.deciding_class_)
+        return svc.fit(unit[train], y[train]).decision_function(unit)
+
+    kernels = [partial(kernel, matrix) for matrix in matrices]
+    known = [mean_of_folds(bags, y, fit) for fit in (logistic, *kernels, trees, highest)]
     stated = [
         calibration.slope * scores + calibration.constant
         for calibration, scores in zip(model._function.calibrations, known, strict=True)
@@ -102,7 +118,7 @@ def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combin
     weights = np.exp((totals - totals.max()) / error)
     assert weights.min() < 0.99
     expected = outer.slope * np.average(stated, axis=0, weights=weights) + outer.constant
-    np.testing.assert_allclose(model.decision_function(new), expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(model.decision_function(bags), expected, rtol=1e-3, atol=1e-3)
 
 
 def test_ways_with_fewer_folds_are_compared_on_the_common_ones():

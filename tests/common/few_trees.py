@@ -8,7 +8,7 @@ from __future__ import annotations
 from milearn import auto
 from milearn.auto._plan import SizeLimits
 
-FEW_TREES = SizeLimits(trees=10, test_bags=1)
+FEW_TREES = SizeLimits(trees=10, test_bags=8)
 
 
 class MIClassifier(auto.MIClassifier):
