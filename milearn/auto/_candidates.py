@@ -148,8 +148,8 @@ class FittedModels:
     prepare: Callable[[Bags], Any]
     # Those of each fold: one of all columns of scores, or one per column.
     models: list[list[Any]]
-    # Of shape (n_folds, n_columns), with a sum of one for each column. Below zero, models predict the
-    # negative values.
+    # Of shape (n_folds, n_columns), with a sum of one for each column, or of minus one if models
+    # predict negative values.
     weights: np.ndarray
 
     def bag_scores(self, bags: Bags) -> np.ndarray:

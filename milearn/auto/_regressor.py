@@ -29,16 +29,17 @@ class MIRegressor(Automatic, BagRegressor):
     * "average": nu-support vector regression on an average of kernels between whole bags
       (:class:`~milearn.svm.BagSVR`);
     * "instance": :class:`~milearn.svm.CoupledMISVR`, which couples the value of a bag to that of
-      its highest instance;
+      its highest, or lowest, instance;
     * "linear": :class:`~milearn.svm.MISVR` with a linear kernel, whose value of a bag is that of
-      its highest instance; not for text;
+      its highest, or lowest, instance; not for text;
     * "ridge": ridge regression on the means of bags; not for text;
     * "share": a linear value of instances whose mean over the highest values of a bag predicts
       (:class:`~milearn.discriminant_analysis.ShareRegressor`); not for text;
     * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
       each feature; not for text.
 
-    The out-of-fold predictions of each model are calibrated by linear regression, which shrinks
+    Each model is the weighted mean of its fits on the inner folds, as in :class:`MIClassifier`. The
+    out-of-fold predictions of each model are calibrated by linear regression, which shrinks
     those of a model that overfits. The best model and those that are worse by at most two standard
     errors are "combined" by a weighted mean of their calibrated predictions; the weight of a model
     that is worse by d standard errors is exp(-d).
@@ -63,7 +64,7 @@ class MIRegressor(Automatic, BagRegressor):
 
     Attributes
     ----------
-    paradigm_ : {"average", "instance", "linear", "ridge", "trees", "combined"}
+    paradigm_ : {"average", "instance", "linear", "ridge", "share", "trees", "combined"}
         The selected model, or "combined" for more than one.
     scores_ : dict of dict
         Out-of-fold "mean_squared_error" of each model after calibration, in squared units of y, and
