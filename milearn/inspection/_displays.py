@@ -83,14 +83,6 @@ class BagScoresDisplay(Display):
     def __post_init__(self) -> None:
         self.labels = np.asarray(self.labels)
         self.scores = np.asarray(self.scores, dtype=np.float64)
-        shapes = self.labels.shape, self.scores.shape
-        if self.labels.ndim != 1 or shapes[0] != shapes[1] or len(self.labels) == 0:
-            raise ValueError(
-                f"labels and scores must hold one entry per bag, got shapes {shapes[0]} and "
-                f"{shapes[1]}."
-            )
-        if not np.isfinite(self.scores).all():
-            raise ValueError("scores holds values that are not finite: leave out these bags.")
 
     @classmethod
     def from_estimator(

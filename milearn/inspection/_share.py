@@ -132,11 +132,6 @@ class ShareDisplay(Display):
     def __post_init__(self) -> None:
         for name in ("shares", "share_scores", "selected", "labels", "scores", "sizes"):
             setattr(self, name, np.asarray(getattr(self, name)))
-        lengths = len(self.share_scores), len(self.selected), len(self.sizes), len(self.scores)
-        if lengths != (len(self.shares), *2 * [len(self.labels)], self.sizes.sum()):
-            raise ValueError(
-                "Lengths differ: pass entries per share, per bag, and for scores per instance."
-            )
 
     @classmethod
     def from_estimator(

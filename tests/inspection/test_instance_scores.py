@@ -207,7 +207,7 @@ def test_a_merged_bag_has_a_heat_map_for_each_of_its_parts(model):
     assert map_of(patients, bag=1, kind="bars").maps_ == []
     with pytest.raises(ValueError, match=r"parts='stain' is not an entry of X.instance_data"):
         map_of(patients, parts="stain")
-    with pytest.raises(ValueError, match=r"parts must have shape \(16,\), the part of each"):
+    with pytest.raises(ValueError, match=r"parts must have shape \(16,\), got \(2,\)"):
         map_of(patients, parts=[0, 1])
     with pytest.raises(
         ValueError, match="The map has 4 parts, which need axes of a grid: pass one"
