@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .canonical import as_array, canonical_csr, check_columns, is_missing, to_list
+from .canonical import are_missing, as_array, canonical_csr, check_columns, to_list
 
 # The array of instance_data with the side of the patches, in the unit of their coordinates.
 PATCH_SIZE = "patch_size_level0"
@@ -62,7 +62,7 @@ def _filled(name: str, column: np.ndarray, what: str) -> np.ndarray:
     """Python numbers as floats, of which missing ones are NaN; other columns as they are."""
     if column.dtype.kind != "O" or column.ndim != 1:
         return column
-    gaps = np.array([is_missing(entry) for entry in column.tolist()], dtype=bool)
+    gaps = are_missing(column)
     known = column[~gaps]
     if all(isinstance(entry, str) for entry in known.tolist()):
         if gaps.any() and len(known):
@@ -255,12 +255,10 @@ def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> i
     first : ndarray of shape (n_groups,)
         First row of each group.
     """
-    if values.dtype.kind == "O" and values.ndim == 1:
-        # pandas.NA cannot be compared.
-        values = np.array([None if is_missing(entry) else entry for entry in values], dtype=object)
-    expected = values[first][codes]
-    same = np.asarray(values == expected)
-    if values.dtype.kind in "fmM":
-        same |= (values != values) & (expected != expected)
+    gaps = are_missing(values)
+    if values.dtype.kind == "O":
+        values = values.copy()
+        values[gaps] = None  # pandas.NA cannot be compared
+    same = np.asarray(values == values[first][codes]) | (gaps & gaps[first][codes])
     rows = np.flatnonzero(~same.reshape(len(values), -1).all(axis=1))
     return int(rows[0]) if len(rows) else None

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import CATEGORY_ADVICE, check_choice, check_columns, is_missing, to_list
+from .canonical import CATEGORY_ADVICE, check_choice, check_columns, listed, to_list
 from .names import check_index
 from .segments import offsets_of
 
 # Key of the names of features in the metadata of a schema.
 _METADATA = b"milearn"
-_SHOWN = 5
 
 
 def need_module(name: str, what: str) -> Any:
@@ -107,17 +106,13 @@ def read_nested(
     full = (sizes > 0).all(axis=0)
     if not full.all():
         if empty == "raise":
-            shown, more = ids[~full][:_SHOWN].tolist(), int((~full).sum()) - _SHOWN
+            shown = ids[~full].tolist()
             raise ValueError(
-                f"{more + _SHOWN} bag(s) are without an instance: {', '.join(map(repr, shown))}"
-                f"{f' and {more} more' if more > 0 else ''}. Every bag needs at least one "
-                "instance; remove them, or pass empty='drop'."
+                f"{len(shown)} bag(s) are without an instance: {listed(shown, 5)}. Every bag needs "
+                "at least one instance; remove them, or pass empty='drop'."
             )
         table, ids, sizes = table.filter(full), ids[full], sizes[:, full]
     keys = ids.tolist()
-    missing = next((row for row, key in enumerate(keys) if is_missing(key)), None)
-    if missing is not None:
-        raise ValueError(f"The column {bag!r} names no bag in row {missing}: name every bag.")
     if len(set(keys)) < len(keys):
         raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
     for name, found in zip(names, sizes, strict=True):
@@ -216,11 +211,7 @@ def _check_names(columns: Iterable[str]) -> None:
         raise ValueError(f"Two columns would be named {name!r}: rename one.")
 
 
-def _frame(pandas: Any, name: str, values: np.ndarray, kind: str) -> Any:
-    if values.ndim > 2:
-        raise ValueError(
-            f"{kind}[{name!r}] has {values.ndim} dimensions: a frame holds one or two."
-        )
+def _frame(pandas: Any, name: str, values: np.ndarray) -> Any:
     columns = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
     return pandas.DataFrame(values, columns=columns)
 
@@ -301,14 +292,12 @@ class BagExports:
             names = [f"x{column}" for column in range(bags.shape[1])]
         ids = bags.names if ids is None else ids
         keys = _per_bag(bags, np.arange(len(bags)) if ids is None else ids, "ids")
-        frames = [_frame(pandas, bag, keys[index], "ids")]
+        frames = [_frame(pandas, bag, keys[index])]
         if y is not None:
-            frames.append(_frame(pandas, "label", _per_bag(bags, y, "y")[index], "y"))
+            frames.append(_frame(pandas, "label", _per_bag(bags, y, "y")[index]))
         frames.append(pandas.DataFrame(instances, columns=list(names)))
-        for name, values in bags.instance_data.items():
-            frames.append(_frame(pandas, name, values, "instance_data"))
-        for name, values in bags.bag_data.items():
-            frames.append(_frame(pandas, name, values[index], "bag_data"))
+        frames += [_frame(pandas, name, values) for name, values in bags.instance_data.items()]
+        frames += [_frame(pandas, name, each[index]) for name, each in bags.bag_data.items()]
         frame = pandas.concat(frames, axis=1)
         _check_names(frame.columns)
         return frame
@@ -353,10 +342,6 @@ class BagExports:
         if y is not None:
             columns["label"] = pa.array(_per_bag(bags, y, "y"))
         for name, values in bags.bag_data.items():
-            if values.ndim > 1:
-                raise ValueError(
-                    f"bag_data[{name!r}] has {values.ndim} dimensions: Arrow holds one."
-                )
             columns[name] = pa.array(values)
         for name, values in [("instances", instances), *bags.instance_data.items()]:
             columns[name] = _lists(pa, bags.offsets, values)

@@ -27,7 +27,6 @@ from .canonical import (
     nbytes,
     read_only,
     row_range,
-    stack_features,
 )
 from .choice import InstanceChoice
 from .constructors import BagConstructors
@@ -592,5 +591,7 @@ def _hstack(parts: list[Any]) -> Bags:
             raise ValueError("Bags of different sizes cannot be joined feature by feature.")
     names = [part.feature_names for part in parts]
     joined = None if any(name is None for name in names) else np.concatenate(names)
-    stacked = stack_features([part.instances for part in parts])
-    return parts[0].with_instances(stacked, feature_names=joined)
+    rows = [part.instances for part in parts]
+    is_sparse = any(map(sparse.issparse, rows))
+    side_by_side = sparse.hstack(rows, format="csr") if is_sparse else np.hstack(rows)
+    return parts[0].with_instances(side_by_side, feature_names=joined)

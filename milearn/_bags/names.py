@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import as_array, id_array, is_missing
+from .canonical import as_array, id_array, is_missing, listed
 
 
 def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
@@ -102,8 +102,8 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
     elif keys and type(keys[0]) is not type(names[0]):
         remedy = f"give it the type of X.names, and {remedy}"
     raise ValueError(
-        f"The index of {what} ({_two(keys)}) differs from the names of the bags ({_two(names)}), "
-        f"X.names: {remedy}."
+        f"The index of {what} ({listed(keys, 2)}) differs from the names of the bags "
+        f"({listed(names, 2)}), X.names: {remedy}."
     )
 
 
@@ -118,7 +118,3 @@ def _plain(name: Any) -> str:
     """A name as text, without the zeros that a column of numbers loses."""
     text = f"{name:.0f}" if isinstance(name, float) and name.is_integer() else str(name)
     return text.lstrip("0") or "0" if text.isdecimal() else text
-
-
-def _two(names: list[Any]) -> str:
-    return ", ".join(map(repr, names[:2])) + (", ..." if len(names) > 2 else "")

@@ -27,11 +27,13 @@ from .._bags.blocks import Block
 from .._bags.canonical import (
     CATEGORY_ADVICE,
     TEXT_ADVICE,
+    are_missing,
     check_array_like,
     first_text,
     frame_names,
     is_missing,
     keys_of,
+    listed,
 )
 from .._bags.columns import bag_ids_in, frame_without_index
 from .._bags.names import bag_text, check_index
@@ -506,8 +508,7 @@ def _without_names(estimator: Any, names: np.ndarray | None, reset: bool) -> Any
 
 
 def _short(names: np.ndarray) -> str:
-    shown = ", ".join(str(name) for name in names[:3])
-    return f"{len(names)} names ({shown}{', ...' if len(names) > 3 else ''})"
+    return f"{len(names)} names ({listed(names.tolist(), 3)})"
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
@@ -719,12 +720,7 @@ def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
     >>> missing_labels(np.array([0.0, np.nan, -1.0]), unlabeled=-1.0)
     array([False,  True,  True])
     """
-    if y.dtype.kind == "f":
-        missing = np.isnan(y)
-    elif y.dtype == object:
-        missing = np.array([is_missing(label) for label in y], dtype=bool)
-    else:
-        missing = np.zeros(len(y), dtype=bool)
+    missing = are_missing(y)
     if unlabeled is not None:
         there = np.flatnonzero(~missing)
         missing[there] = [label == unlabeled for label in y[there].tolist()]

@@ -20,7 +20,7 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import PATCH_SIZE, bag_columns
-from ..._bags.canonical import check_choice, number
+from ..._bags.canonical import check_choice, listed, number
 from ..._bags.merge import ordered_categories
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
@@ -339,18 +339,16 @@ def _bag_of_each_row(
     hits = [len(known.intersection(column)) for column in found]
     if not max(hits):
         values = [[name for name in column if name] for column in found]
-        shown = [f"{name!r} ({_two(some)})" for name, some in zip(candidates, values, strict=True)]
+        shown = [
+            f"{name!r} ({listed(some, 2)})" for name, some in zip(candidates, values, strict=True)
+        ]
         cause = likely_cause([name for some in values for name in some[:_SHOWN]], names)
         raise ContentError(
-            f"no value of {' or '.join(shown)} is the name of a file ({_two(names)}); "
+            f"no value of {' or '.join(shown)} is the name of a file ({listed(names, 2)}); "
             + (cause or "name the column of the bags with bag=")
             + "."
         )
     return found[hits.index(max(hits))]
-
-
-def _two(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:2])) + (", ..." if len(names) > 2 else "")
 
 
 def _bag_name(value: Any, known: set[str]) -> str | None:
