@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import CATEGORY_ADVICE, check_choice, check_columns, listed, to_list
+from .canonical import CATEGORY_ADVICE, check_choice, check_columns, check_length, listed, to_list
 from .names import check_index
 from .segments import offsets_of
 
@@ -19,14 +19,12 @@ from .segments import offsets_of
 _METADATA = b"milearn"
 
 
-def need_module(name: str, what: str) -> Any:
+def need_module(name: str, what: str, package: str = "milearn[frames]") -> Any:
     """An optional library, or an error with the command that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(
-            f"{what} needs {name}: install milearn[frames], or {name} itself."
-        ) from error
+        raise ImportError(f"{what} needs {name}: pip install '{package}'.") from error
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -199,10 +197,7 @@ def _dense(bags: Any, what: str) -> np.ndarray:
 
 def _per_bag(bags: Any, values: Any, name: str) -> np.ndarray:
     check_index(values, bags.names, name)
-    array = np.asarray(values)
-    if array.shape != (len(bags),):
-        raise ValueError(f"{name} has shape {array.shape}: give one entry for {len(bags)} bags.")
-    return array
+    return check_length(name, np.asarray(values), len(bags), flat=True)
 
 
 def _check_names(columns: Iterable[str]) -> None:

@@ -196,12 +196,7 @@ def canonical_names(names: Any, n_features: int) -> np.ndarray | None:
         raise TypeError("feature_names must be a sequence of strings.")
     # Python strings, because joblib.hash of NumPy strings differs.
     array = np.array([str(name) for name in names], dtype=object)
-    if len(array) != n_features:
-        raise ValueError(
-            f"feature_names has {len(array)} names for {n_features} features: give one name "
-            "per feature."
-        )
-    return array
+    return check_length("feature_names", array, n_features, "feature")
 
 
 def frame_names(X: Any) -> list[str] | None:
@@ -290,6 +285,17 @@ def first_text(values: Any) -> str | None:
 def to_list(chosen: Any) -> list[Any]:
     """The columns for one name or a list of names."""
     return list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
+
+
+def check_length(
+    name: str, array: np.ndarray, n: int, what: str = "bag", *, flat: bool = False
+) -> np.ndarray:
+    """The array, or an error unless it has ``n`` entries, and one dimension if ``flat``."""
+    if array.shape[:1] != (n,) or (flat and array.ndim > 1):
+        raise ValueError(
+            f"{name} has shape {array.shape} for {n} {what}s: give one entry per {what}."
+        )
+    return array
 
 
 def check_columns(what: str, names: Sequence[Any], columns: list[Any]) -> None:

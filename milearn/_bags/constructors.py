@@ -28,6 +28,7 @@ from .canonical import (
     canonical_csr,
     canonical_matrix,
     check_columns,
+    check_length,
     check_positive,
     frame_column,
     frame_names,
@@ -663,11 +664,7 @@ default=None
                     f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
                     "instance the identifier of its bag."
                 )
-        if len(codes) != matrix.shape[0]:
-            raise ValueError(
-                f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
-                "identifier per instance."
-            )
+        check_length("bag_ids", codes, matrix.shape[0], "instance")
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
@@ -756,7 +753,7 @@ default=None
             df = df.reset_index(level=levels)
         data = frame_data(df, instance_data, "instance_data")
         named = list(df.columns)
-        taken = map(to_list, [*(instance_data or {}).values(), *columns.values()])
+        taken = map(to_list, [*bag_columns(instance_data).values(), *columns.values()])
         reserved = [bag, label, *chain.from_iterable(taken)]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
         if features is None:
@@ -771,7 +768,7 @@ default=None
             return_ids=True,
             feature_names=chosen if all(isinstance(name, str) for name in chosen) else None,
             instance_data=data,
-            bag_data=frame_data(df, columns, "bag_data"),
+            bag_data=frame_data(df, columns),
         )
         if features is None:
             warn_of_constants(bags)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .advice import no_array
 from .annotated import AnnotatedBags
-from .annotations import NO_ANNOTATIONS, canonical_data, selected
+from .annotations import NO_ANNOTATIONS, canonical_bag_data, canonical_data, selected
 from .arrow import BagExports, bags_html
 from .blocks import BLOCK_BYTES, ArraySource
 from .canonical import (
@@ -31,7 +31,7 @@ from .canonical import (
 from .choice import InstanceChoice
 from .constructors import BagConstructors
 from .merge import BagMerging
-from .names import canonical_ids, check_index, check_indices
+from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
 
@@ -158,7 +158,6 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         firsts = canonical_offsets(offsets, n_instances)
         n_bags = len(firsts) - 1
         ids = canonical_ids(names, n_bags)
-        check_indices(bag_data, ids)
         self._keep(
             matrix,
             firsts,
@@ -169,7 +168,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
                 instance_graph, n_instances, "instance_graph", "instances"
             ),
             instance_data=canonical_data(instance_data, n_instances),
-            bag_data=canonical_data(bag_data, n_bags, "bag_data", "bag"),
+            bag_data=canonical_bag_data(bag_data, n_bags, ids),
         )
 
     def _keep(
@@ -271,8 +270,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         --------
         milearn.preprocessing.BagData : The columns as rows for estimators.
         """
-        check_indices(bag_data, self.names)
-        return self._changed(bag_data=canonical_data(bag_data, len(self), "bag_data", "bag"))
+        return self._changed(bag_data=canonical_bag_data(bag_data, len(self), self.names))
 
     @property
     def _parts(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from .canonical import (
     are_missing,
     canonical_csr,
     check_choice,
+    check_length,
     first_text,
     id_array,
     is_missing,
@@ -144,9 +145,7 @@ class BagMerging:
 
 def grouped(groups: Any, n_bags: int, bags: Any = None) -> Groups:
     """Bags by group, as :func:`.segments.group_by_id` returns them, or an error."""
-    keys = np.asarray(groups)
-    if keys.shape != (n_bags,):
-        raise ValueError(f"groups has shape {keys.shape} for {n_bags} bags: give every bag one.")
+    keys = check_length("groups", np.asarray(groups), n_bags, flat=True)
     check_groups(keys, bags)
     return group_by_id(keys.tolist())
 
@@ -176,8 +175,7 @@ def group_labels(y: np.ndarray, how: str, groups: Groups, *, rule: str = "how") 
     ``how`` is that of :meth:`BagMerging.merge`, and ``rule`` its name in messages.
     """
     _, codes, order, ends = groups
-    if y.ndim == 0 or len(y) != len(codes):
-        raise ValueError(f"y has shape {y.shape} for {len(codes)} bags: give one label per bag.")
+    check_length("y", y, len(codes))
     if how == "equal":
         return _common_labels(y, groups, rule)
     numbers = y.dtype.kind in "biuf"

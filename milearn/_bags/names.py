@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -105,13 +104,6 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
         f"The index of {what} ({listed(keys, 2)}) differs from the names of the bags "
         f"({listed(names, 2)}), X.names: {remedy}."
     )
-
-
-def check_indices(columns: Any, bag_names: np.ndarray | None) -> None:
-    """:func:`check_index` of ``bag_data``, a frame or a mapping of Series."""
-    parts = columns.values() if isinstance(columns, Mapping) else [columns]
-    for part in parts:
-        check_index(part, bag_names, "bag_data")
 
 
 def _plain(name: Any) -> str:

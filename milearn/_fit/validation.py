@@ -39,6 +39,7 @@ from .._bags.columns import bag_ids_in, frame_without_index
 from .._bags.names import bag_text, check_index
 from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
+from .._compat import check_sample_weight
 from .warn import is_inside, warn_user
 
 _FLOATS = (np.float64, np.float32)
@@ -621,20 +622,8 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     >>> validate_sample_weight(None, bags)
     array([1., 1.])
     """
-    if sample_weight is None:
-        return np.ones(len(bags))
     check_order(bags, sample_weight=sample_weight)
-    weights = check_array(
-        np.full(len(bags), sample_weight) if np.isscalar(sample_weight) else sample_weight,
-        ensure_2d=False,
-        dtype=np.float64,
-        input_name="sample_weight",
-    )
-    if weights.shape != (len(bags),):
-        raise ValueError(
-            f"sample_weight.shape == {weights.shape}, expected {(len(bags),)}: pass one weight per "
-            "bag."
-        )
+    weights: np.ndarray = check_sample_weight(sample_weight, bags, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
             f"sample_weight is negative at {bag_text(bags, int(np.argmax(weights < 0)))}: weights "

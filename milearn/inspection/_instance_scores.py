@@ -9,7 +9,7 @@ import numpy as np
 
 from .._bags import Bags
 from .._bags.annotations import PATCH_SIZE
-from .._bags.canonical import check_choice
+from .._bags.canonical import check_choice, check_columns
 from .._bags.names import position_of
 from .._fit.warn import warn_user
 from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below, local_bags, scored_instances
@@ -361,11 +361,7 @@ def _entry(bags: Bags, what: str, given: Any) -> Any:
     """An array of the instances, or the entry of ``instance_data`` of this name."""
     if not isinstance(given, str):
         return given
-    if given not in bags.instance_data:
-        raise ValueError(
-            f"{what}={given!r} is not an entry of X.instance_data, which has "
-            f"{sorted(bags.instance_data) or 'none'}."
-        )
+    check_columns(f"instance_data of {what}=", [given], list(bags.instance_data))
     return bags.instance_data[given]
 
 

@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from .._bags import Bags
+from .._bags.arrow import need_module
 from .._bags.segments import segment_argmax
 from .._fit.validation import as_bags, check_bags
 
@@ -419,17 +420,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#9A6A00", "#56B4E9")
 HIGHLIGHT = "#D55E00"
 NEUTRAL = "#7F8FA3"
 LINE = "#333333"
-
-
-def pyplot() -> Any:
-    """The module of matplotlib that makes figures, or an error that names the extra."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            'Displays need matplotlib, which is not installed: pip install "milearn[plot]".'
-        ) from error
-    return plt
+PYPLOT = ("matplotlib.pyplot", "A display", "milearn[plot]")
 
 
 class Display:
@@ -438,7 +429,7 @@ class Display:
     def _open(self, ax: Any, figsize: tuple[float, float] | None = (7.4, 3.8)) -> Any:
         """The given axes, or the axes of a new figure."""
         if ax is None:
-            _, ax = pyplot().subplots(figsize=figsize, layout="constrained")
+            _, ax = need_module(*PYPLOT).subplots(figsize=figsize, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 

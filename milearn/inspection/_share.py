@@ -21,12 +21,12 @@ from ._scores import (
     COLORS,
     LINE,
     NEUTRAL,
+    PYPLOT,
     Display,
     class_column,
     final_step,
     label_text,
     local_bags,
-    pyplot,
 )
 
 # Bytes of the features that are compared at once.
@@ -354,7 +354,7 @@ class ShareReport(Display):
             This report.
         """
         if axes is None:
-            _, axes = pyplot().subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
+            _, axes = need_module(*PYPLOT).subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
         left, right = self.axes_ = np.asarray(axes)
         self.display.plot(left, kind="bags")
         effects = self._strongest(max_features)["effect"].iloc[::-1]

@@ -226,7 +226,7 @@ def test_without_the_libraries(monkeypatch):
         (bags.to_arrow, "pyarrow", "Bags.to_arrow"),
         (bags.to_frame, "pandas", "Bags.to_frame"),
     ):
-        sentence = f"{what} needs {name}: install milearn[frames], or {name} itself."
+        sentence = f"{what} needs {name}: pip install 'milearn[frames]'."
         refuses(call, sentence, ImportError)
 
 
@@ -277,8 +277,8 @@ def test_what_does_not_go_out():
     graph = Bags(bags.instances, bags.offsets, bag_graph=np.eye(4))
     for call, sentence in (
         (graph.to_arrow, "Arrow does not hold bag_graph: save the bags by save_bags."),
-        (lambda: bags.to_arrow(y=[1]), "y has shape (1,): give one entry for 4 bags."),
-        (lambda: bags.to_frame(y=[1]), "y has shape (1,): give one entry for 4 bags."),
+        (lambda: bags.to_arrow(y=[1]), "y has shape (1,) for 4 bags: give one entry per bag."),
+        (lambda: bags.to_frame(y=[1]), "y has shape (1,) for 4 bags: give one entry per bag."),
         (Bags(bags.instances, bags.offsets, instance_data={"label": wide}).to_arrow,
          "Two columns would be named 'label': rename one."),
         (Bags(bags.instances, bags.offsets, instance_data={"w": wide}).to_arrow,

@@ -187,7 +187,7 @@ def test_what_is_refused(frames):
             lambda X=frame, o=options: Bags.from_frame(X, **o), message, (TypeError, ValueError)
         )
     for call, message in (
-        (lambda: Bags.from_ids(np.eye(8), [0, 1]), "bag_ids has 2 entries for 8 instances: give"),
+        (lambda: Bags.from_ids(np.eye(8), [0, 1]), "bag_ids has shape (2,) for 8 instances: give"),
         (lambda: Bags.from_ids(np.eye(2), [1.0, None]), "bag_ids is missing (None) at row 1: give"),
         (lambda: Bags.concatenate([]), "No bags were given: pass at least one Bags to concat"),
         (lambda: Bags.concatenate([bags, bags[:, [0]]]),

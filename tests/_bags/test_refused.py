@@ -47,14 +47,14 @@ PARTS = [
     ({"instances": sparse.csr_array([[1j]])},
      "Complex data not supported: instances must be real numbers."),
     ({"feature_names": [0, 1, 2]}, "feature_names must be a sequence of strings."),
-    ({"feature_names": ["a"]}, "feature_names has 1 names for 3 features: give one name per"),
+    ({"feature_names": ["a"]}, "feature_names has shape (1,) for 3 features: give one entry per"),
     ({"instance_data": [1, 2, 3]}, "instance_data is list: pass a dict of arrays with one entry"),
     ({"instance_data": {3: np.ones(8)}}, "instance_data has the key 3: name every array by a"),
-    ({"instance_data": {"a": [1, 2]}}, "instance_data['a'] has shape (2,) but there are 8"),
+    ({"instance_data": {"a": [1, 2]}}, "instance_data['a'] has shape (2,) for 8"),
     ({"instance_data": {"a": [None] * 8}}, "instance_data['a'] holds Python objects: pass"),
     ({"instance_data": {"a": sparse.eye_array(8)}}, "instance_data['a'] is sparse: pass a dense"),
     ({"bag_data": [1, 2]}, "bag_data is list: pass a data frame, or a dict of arrays with one"),
-    ({"bag_data": {"a": [1, 2, 3]}}, "bag_data['a'] has shape (3,) but there are 2 bags: give"),
+    ({"bag_data": {"a": [1, 2, 3]}}, "bag_data['a'] has shape (3,) for 2 bags: give"),
     ({"bag_data": {"a": ["HE", None]}}, "bag_data['a'] has no text for bag 1: write a text, such"),
 ]  # fmt: skip
 

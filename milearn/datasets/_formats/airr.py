@@ -19,7 +19,7 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.arrow import need_module
-from ..._bags.canonical import MISSING
+from ..._bags.canonical import MISSING, listed
 from ..._bags.segments import offsets_of
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
@@ -27,10 +27,10 @@ from .folder import (
     FoundBag,
     add_table,
     check_readable,
+    described,
     files_of,
     for_each_bag,
     rows_of_bags,
-    warn_of_dropped,
 )
 from .record import BagRecord, declared_classes, make_bags_of
 from .text import quoted_names
@@ -212,8 +212,7 @@ def load_airr(
         bags, known = _one_hot_bags(found, given)
         record = BagRecord(bags)
         add_table(record, people, further, declared)
-    if dropped:
-        record.descr = f"{record.describe(path)} {warn_of_dropped(dropped, len(people))}"
+    record.descr = described(record, path, dropped)
     bunch = record.to_bunch(path)
     bunch["receptors"], bunch["n_dropped"], bunch["dropped"] = known, n_dropped, dropped
     return bunch
@@ -282,7 +281,7 @@ def _read(pandas: Any, file: Path, needed: list[str]) -> _Repertoire:
                 bad = np.flatnonzero(~valid)
                 n_dropped += len(bad)
                 # The header is line 1.
-                lines += [int(block.index[at]) + 2 for at in bad[: _SHOWN_LINES - len(lines)]]
+                lines += [int(block.index[at]) + 2 for at in bad[: _SHOWN_LINES + 1 - len(lines)]]
                 names.append(_names(block[valid], needed))
     except (*_FILE_ERRORS, pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
         raise ContentError(f"it cannot be read ({error})") from error
@@ -370,10 +369,10 @@ def _one_hot_bags(
 def _warn_of_rows(damaged: dict[Path, _Repertoire]) -> None:
     if not damaged:
         return
-    shown = []
-    for file, each in list(damaged.items())[:_SHOWN_FILES]:
-        lines = [*map(str, each.lines), *(["..."] if each.n_dropped > len(each.lines) else [])]
-        shown.append(f"{file.name} (line {', '.join(lines)})")
+    shown = [
+        f"{file.name} (line {listed(each.lines, _SHOWN_LINES)})"
+        for file, each in [*damaged.items()][:_SHOWN_FILES]
+    ]
     more = f" and {len(damaged) - len(shown)} more files" if len(damaged) > len(shown) else ""
     warn_user(
         f"{sum(each.n_dropped for each in damaged.values())} rows without a sequence of the 20 "

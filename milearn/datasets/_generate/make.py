@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state, check_scalar
 
 from ..._bags import Bags
+from ..._bags.canonical import check_choice
 from ..._bags.segments import offsets_of, segment_max
 
 
@@ -171,8 +172,7 @@ def _check_parameters(given: dict[str, Any]) -> None:
         given["density"], "density", Real, min_val=0, max_val=1, include_boundaries="right"
     )
     rule, n_concepts = given["concept_rule"], given["n_concepts"]
-    if rule not in ("any", "all"):
-        raise ValueError(f"concept_rule={rule!r} is unknown; choose 'any' or 'all'.")
+    check_choice("concept_rule", rule, ("any", "all"))
     if rule == "all" and n_concepts < 2:
         raise ValueError(
             "concept_rule='all' asks for several concepts; raise n_concepts, or choose 'any'."

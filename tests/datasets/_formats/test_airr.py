@@ -176,7 +176,7 @@ def test_other_refusals(tmp_path, monkeypatch):
     with pytest.raises(BagFileError, match=r"p1: it has no receptor: .* whole number of copies"):
         load_airr(tmp_path)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"install milearn\[frames\]"):
+    with pytest.raises(ImportError, match=r"install 'milearn\[frames\]"):
         load_airr(tmp_path)
 
 

@@ -91,7 +91,7 @@ def test_label_noise_and_balance():
     [
         (make_bags, {"n_bags": 0}, "n_bags == 0, must be >= 1."),
         (make_bags, {"density": 0}, "density == 0, must be > 0."),
-        (make_bags, {"concept_rule": "some"}, "concept_rule='some' is unknown; choose 'any' or"),
+        (make_bags, {"concept_rule": "some"}, "concept_rule='some' is unknown; choose one of any"),
         (make_bags, {"bag_size": (5, 2)}, "bag_size=(5, 2) is out of range; it must be a number"),
         (make_bags, {"bag_size": 0.5}, "bag_size == 0.5, must be >= 1."),
         (make_bags, {"concept_centers": [[1, 2]]}, "concept_centers has shape (1, 2); it must be"),
