@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import CATEGORY_ADVICE, check_choice, check_columns, check_length, listed, to_list
+from .canonical import as_floats, check_choice, check_columns, check_length, listed, to_list
 from .names import check_index
 from .segments import offsets_of
 
@@ -122,7 +122,7 @@ def read_nested(
                 f"{found[row]} in {name!r}: all lists of a bag must have one length."
             )
     feature_names = metadata.get("feature_names") if len(features) == 1 else None
-    matrices = [_instances(table, name) for name in features]
+    matrices = [as_floats(_instances(table, name), f"Column {name!r}") for name in features]
     if feature_names is None and all(matrix.ndim == 1 for matrix in matrices):
         feature_names = None if list(features) == ["instances"] else list(features)
     parts = {
@@ -165,17 +165,9 @@ def _instances(table: Any, name: str, *, numeric: bool = True) -> np.ndarray:
                 f"{sizes[0]}: every instance must have the same features."
             )
         values = values.flatten()
-    kind = values.type
-    if numeric and not (
-        kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)
-    ):
-        advice = "" if kinds.is_temporal(kind) else f", {CATEGORY_ADVICE}"
-        raise ValueError(
-            f"The column {name!r} holds {kind} values: encode them as numbers first{advice}."
-        )
     if values.null_count and not numeric:
         raise ValueError(f"The column {name!r} has missing values: instance data has none.")
-    if values.null_count and not kinds.is_floating(kind):
+    if values.null_count and not kinds.is_floating(values.type):
         values = values.cast("float64")
     array = values.to_numpy(zero_copy_only=False)
     return array if sizes is None else array.reshape(len(sizes), -1)

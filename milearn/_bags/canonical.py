@@ -88,8 +88,6 @@ def as_array(data: Any, what: str) -> np.ndarray:
 def canonical_matrix(instances: Any) -> Any:
     if sparse.issparse(instances):
         return canonical_csr(instances)
-    if isinstance(instances, (str, bytes)):
-        raise TypeError("instances is a string: pass a 2-D array of numbers.")
     matrix = as_array(instances, "instances")
     if matrix.ndim != 2:
         raise ValueError(

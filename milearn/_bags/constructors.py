@@ -926,11 +926,6 @@ default=None
                 )
         if len({holds_text(part) for part in parts}) > 1:
             raise ValueError("Bags of text and bags of numbers cannot be joined: encode the text.")
-        widths = [part.shape[1] for part in parts]
-        if len(set(widths)) > 1:
-            raise ValueError(
-                f"The parts have {widths} features: every part must have the same features."
-            )
         named = {
             at: [*p.feature_names] for at, p in enumerate(parts) if p.feature_names is not None
         }

@@ -20,6 +20,7 @@ from .canonical import (
     canonical_matrix,
     canonical_names,
     canonical_offsets,
+    check_length,
     column_key,
     frame_names,
     is_equal,
@@ -215,11 +216,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
-        if matrix.shape[0] != self.n_instances:
-            raise ValueError(
-                f"The new matrix has {matrix.shape[0]} rows for {self.n_instances} instances: "
-                "an instance matrix can only be replaced row for row."
-            )
+        check_length("instances", matrix, self.n_instances, "instance")
         names = canonical_names(feature_names, matrix.shape[1])
         return self._changed(instances=matrix, feature_names=names)
 

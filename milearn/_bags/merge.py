@@ -153,8 +153,7 @@ def grouped(groups: Any, n_bags: int, bags: Any = None) -> Groups:
 def check_groups(keys: np.ndarray, bags: Any = None) -> None:
     """Raise an error if a bag has no group, in any of several columns."""
     for bag, *_ in np.argwhere(are_missing(keys))[:1].tolist():
-        name = f"bag {bag}" if bags is None else bag_text(bags, bag)
-        raise ValueError(f"groups is missing for {name}: give every bag its group.")
+        raise ValueError(f"groups is missing for {bag_text(bags, bag)}: give every bag its group.")
 
 
 # -- labels ----------------------------------------------------------------------------------------

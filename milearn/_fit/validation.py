@@ -339,13 +339,10 @@ def check_order(bags: Any, **values: Any) -> None:
     """Refuse a Series whose index names the bags in another order, see :func:`check_index`."""
     for what, given in values.items():
         try:
-            doubt = check_index(given, bags.names, what)
+            check_index(given, bags.names, what)
         except ValueError:
-            if check_callers():  # first, as their message is about all bags and not a part of them
-                continue
-            raise
-        if doubt is not None:
-            warn_user(doubt, UserWarning)
+            if not check_callers():  # first, as their message is about all bags, not a part of them
+                raise
 
 
 def check_callers() -> bool:
@@ -371,9 +368,7 @@ def check_callers() -> bool:
         X = given.get("X")
         if isinstance(X, Bags):
             for what in ("y", "y_true", "sample_weight", "groups"):
-                doubt = check_index(given.get(what), X.names, what)
-                if doubt is not None:
-                    warn_user(doubt, UserWarning)
+                check_index(given.get(what), X.names, what)
     return False
 
 

@@ -207,13 +207,9 @@ def copy_upper(upper: np.ndarray, matrix: np.ndarray) -> None:
 Values = Callable[[slice, slice], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Needs:
-    """The requested reductions: minima towards each side, and sums of similarities of values."""
-
-    to_columns: bool = False
-    to_rows: bool = False
-    similarity: Callable[[np.ndarray], np.ndarray] | None = None
+# The requested reductions: minima towards the columns, minima towards the rows, and sums of
+# similarities of values, or None.
+Needs = tuple[bool, bool, Callable[[np.ndarray], np.ndarray] | None]
 
 
 def _reduced(
@@ -233,9 +229,10 @@ def _reduced(
     row_offsets, column_offsets = offsets_in(offsets[0], group), offsets_in(offsets[1], other)
     n_rows, n_columns = int(row_offsets[-1]), int(column_offsets[-1])
     n_left, n_right = len(row_offsets) - 1, len(column_offsets) - 1
-    to_columns = np.full((n_rows, n_right), np.inf) if needs.to_columns else None
-    to_rows = np.full((n_left, n_columns), np.inf) if needs.to_rows else None
-    sums = np.zeros((n_left, n_right)) if needs.similarity is not None else None
+    with_columns, with_rows, similarity = needs
+    to_columns = np.full((n_rows, n_right), np.inf) if with_columns else None
+    to_rows = np.full((n_left, n_columns), np.inf) if with_rows else None
+    sums = np.zeros((n_left, n_right)) if similarity is not None else None
     height, width = block_shape()
     # A range of several bags has one part; one large bag may have more.
     for of in gen_batches(n_rows, height):
@@ -252,8 +249,8 @@ def _reduced(
                 part = to_rows[row_bags, to]
                 nearest = _over_rows(np.minimum, values, row_starts, values.dtype)
                 np.minimum(part, nearest, out=part)
-            if needs.similarity is not None and sums is not None:
-                by_bag = _over_rows(np.add, needs.similarity(values), row_starts, np.float64)
+            if similarity is not None and sums is not None:
+                by_bag = _over_rows(np.add, similarity(values), row_starts, np.float64)
                 sums[row_bags, column_bags] += np.add.reduceat(by_bag, column_starts, axis=1)
     return PairReductions(to_columns, to_rows, sums=sums)
 
@@ -338,9 +335,7 @@ def pair_reductions(
         np.empty((shape[0], int(right[-1]))) if nearest else None,
         np.empty(shape) if similarity is not None else None,
     )
-    needs = Needs(
-        bool(pool) or (nearest and symmetric), found.to_rows is not None or nearest, similarity
-    )
+    needs = bool(pool) or (nearest and symmetric), nearest or bool(pool and both), similarity
 
     def keep(group: tuple[int, int], other: tuple[int, int]) -> None:
         block = _reduced(values_of, (left, right), group, other, needs)
@@ -370,9 +365,9 @@ def own_sums(
     values_of: Values, offsets: np.ndarray, similarity: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """Sum of the similarities of the pairs of each bag with itself, shape (n_bags,)."""
-    needs, out = Needs(similarity=similarity), np.empty(len(offsets) - 1)
+    out = np.empty(len(offsets) - 1)
     for group in bag_ranges(offsets, _OWN_ROWS):
-        block = _reduced(values_of, (offsets, offsets), group, group, needs)
+        block = _reduced(values_of, (offsets, offsets), group, group, (False, False, similarity))
         out[slice(*group)] = np.diagonal(block.sums)
     return out
 

@@ -234,13 +234,9 @@ class Segment:
     positions: np.ndarray
 
 
-@dataclass(frozen=True)
-class BlockSize:
-    """How a worker cuts its bags into blocks; see :meth:`milearn.Bags.source`."""
-
-    block_bytes: int
-    dtype: Any
-    in_parts: bool
+# How a worker cuts its bags into blocks: ``block_bytes`` and ``dtype`` of ``Bags.source``, and
+# whether large bags come in parts.
+BlockSize = tuple[int, Any, bool]
 
 
 def map_part(
@@ -258,9 +254,10 @@ def map_part(
 
 def _blocks(bags: Bags, segments: Sequence[Segment], size: BlockSize) -> Iterator[Block]:
     """Blocks of the segments, with the places that they have among all selected bags."""
+    block_bytes, dtype, in_parts = size
     for segment in segments:
-        source = bags[segment.positions].source(block_bytes=size.block_bytes, dtype=size.dtype)
-        for block in source.blocks(in_parts=size.in_parts):
+        source = bags[segment.positions].source(block_bytes=block_bytes, dtype=dtype)
+        for block in source.blocks(in_parts=in_parts):
             yield replace(
                 block,
                 first_bag=block.first_bag + segment.first_bag,
@@ -339,7 +336,7 @@ class DaskSource:
         Function and arguments are pickled. A partition is one task; where its worker dies, the
         task runs again on another one.
         """
-        size = BlockSize(self.block_bytes, self.block_dtype, in_parts)
+        size = self.block_bytes, self.block_dtype, in_parts
         given = [self._sent(argument) for argument in arguments]
         futures = tasks(self.client, map_part, self.parts, size, function, *given)
         # Keep the order of the parts of a bag.
@@ -351,7 +348,7 @@ class DaskSource:
 
         The state goes from partition to partition, in their order.
         """
-        size = BlockSize(self.block_bytes, self.block_dtype, True)
+        size = self.block_bytes, self.block_dtype, True
         given = [self._sent(argument) for argument in arguments]
         for bags, segments in self.parts:
             state = self.client.submit(

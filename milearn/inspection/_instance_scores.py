@@ -229,11 +229,6 @@ class InstanceScoresDisplay(Display):
         as_map = kind == "map" or (kind == "auto" and self.coordinates is not None)
         if as_map and self.coordinates is None:
             raise ValueError("A map needs coordinates: pass coordinates=, or use kind='bars'.")
-        if limit is not None and not (limit > 0 and self.threshold is not None):
-            raise ValueError(
-                f"limit={limit!r} must be above zero, and there must be a threshold, which "
-                "regressions do not have."
-            )
         self.bars_ = self.image_ = self.points_ = self.line_ = self.colorbar_ = None
         self.maps_: list[Any] = []
         if as_map:

@@ -380,16 +380,6 @@ def label_text(label: Any, kind: str = "class") -> str:
     return str(label) if isinstance(label, str) else f"{kind} {label}"
 
 
-def pixel_pictures(instances: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Instances as pictures: rows of pixels become arrays of ``shape``."""
-    if int(np.prod(shape)) != instances.shape[1]:
-        raise ValueError(
-            f"instance_shape={tuple(shape)} has {int(np.prod(shape))} pixels but an instance has "
-            f"{instances.shape[1]} features."
-        )
-    return instances.reshape(len(instances), *shape)
-
-
 def _last_step(estimator: Any, rows: Any = None) -> tuple[Any, Any]:
     """The innermost estimator of searches and pipelines, and its transformed input."""
     while True:

@@ -96,7 +96,7 @@ class ShareDisplay(Display):
     Raises
     ------
     ValueError
-        If lengths differ. In ``plot``, for an unknown ``kind``.
+        In ``plot``, for an unknown ``kind``.
 
     See Also
     --------

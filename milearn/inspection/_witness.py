@@ -18,7 +18,6 @@ from ._scores import (
     Display,
     evenly_spaced,
     local_bags,
-    pixel_pictures,
     scored_instances,
 )
 
@@ -79,11 +78,6 @@ class WitnessDisplay(Display):
         Lines over the features, in the order of ``shown_``.
     features_ : ndarray of int of shape (n_features_shown,) or None
         The features on the axis.
-
-    Raises
-    ------
-    ValueError
-        If ``instances`` is not a matrix, or ``scores`` has another length.
 
     See Also
     --------
@@ -231,8 +225,8 @@ class WitnessDisplay(Display):
         return self
 
     def _plot_thumbnails(self, ax: Any) -> None:
-        pictures = pixel_pictures(self.instances, self.instance_shape or ())
-        total = len(pictures)
+        total = len(self.instances)
+        pictures = self.instances.reshape(total, *(self.instance_shape or ()))
         self.shown_ = evenly_spaced(total, _MAX_THUMBNAILS)
         pictures = pictures[self.shown_]
         n = len(pictures)

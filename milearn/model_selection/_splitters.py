@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.model_selection import BaseCrossValidator
+from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils import check_consistent_length, check_random_state, check_scalar
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
@@ -334,10 +334,10 @@ class StratifiedBagKFold(BagSplitter):
     TypeError
         At construction, if ``shuffle`` is not a bool.
     ValueError
-        At construction, if ``n_splits`` is below 2, or ``random_state`` is set without ``shuffle``.
-        In ``split``, if all labels have the same class, the length of labels or groups is not the
-        number of bags, or a fold would not contain all classes, because a class has fewer bags (or
-        groups) than folds or the groups cannot be distributed.
+        At construction, if ``n_splits`` is no integer from 2, or ``random_state`` is set without
+        ``shuffle``. In ``split``, if all labels have the same class, the length of labels or groups
+        is not the number of bags, or a fold would not contain all classes, because a class has
+        fewer bags (or groups) than folds or the groups cannot be distributed.
 
     See Also
     --------
@@ -384,14 +384,8 @@ class StratifiedBagKFold(BagSplitter):
         random_state: Any = None,
         unlabeled: Any = None,
     ) -> None:
-        self.n_splits = check_scalar(n_splits, "n_splits", Integral, min_val=2)
-        if not isinstance(shuffle, (bool, np.bool_)):
-            raise TypeError(f"shuffle must be True or False, got {shuffle!r}.")
-        if not shuffle and random_state is not None:
-            raise ValueError(
-                "random_state has no effect without shuffle: set shuffle=True or leave "
-                "random_state out."
-            )
+        KFold(n_splits, shuffle=shuffle, random_state=random_state)  # checks them
+        self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
         self.unlabeled = unlabeled

@@ -63,7 +63,7 @@ class BagStatistics(TransformerMixin, VersionedEstimator):
     Raises
     ------
     ValueError
-        In ``fit``, if a statistic is unknown or occurs twice.
+        In ``fit``, if a statistic is unknown.
 
     See Also
     --------

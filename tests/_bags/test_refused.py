@@ -38,7 +38,7 @@ PARTS = [
     ({"bag_graph": np.ones((3, 4))}, "bag_graph has shape (3, 4) but there are 2 bags: it must"),
     ({"instance_graph": sparse.coo_array((3, 4))}, "instance_graph has shape (3, 4) but there"),
     ({"instances": [1.0, 2.0]}, "instances has 1 dimension(s): pass a matrix with one row per"),
-    ({"instances": "text"}, "instances is a string: pass a 2-D array of numbers."),
+    ({"instances": "text"}, "instances has 0 dimension(s): pass a matrix with one row per"),
     ({"instances": [["1", "2"]]}, f"instances holds <U1 values: {TEXT}"),
     ({"instances": np.array([["a", 1]], object)}, f"instances holds text, such as 'a': {TEXT}"),
     ({"instances": np.array([["2020-01-01"]], "datetime64[D]")},

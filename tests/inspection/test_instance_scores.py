@@ -123,7 +123,6 @@ def test_scattered_places_and_two_instances_in_one_place_are_points():
         ({"coordinates": [[0, 0]]}, r"coordinates must have shape \(4, 2\)"),
         ({"kind": "map"}, "A map needs coordinates"),
         ({"kind": "pie"}, "kind='pie' is unknown"),
-        ({"limit": 0.0}, "limit=0.0 must be above zero"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_sentence(data, model, options, message):

@@ -234,10 +234,10 @@ def test_impossible_splits(n_splits, y, groups, sentence):
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"n_splits": 1}, ValueError, "n_splits == 1, must be >= 2"),
-        ({"n_splits": 2.5}, TypeError, "n_splits must be an instance of int"),
-        ({"random_state": 0}, ValueError, "no effect without shuffle: set"),
-        ({"shuffle": "yes"}, TypeError, "shuffle must be True or False, got"),
+        ({"n_splits": 1}, ValueError, "n_splits=2 or more"),
+        ({"n_splits": 2.5}, ValueError, "must be of Integral type"),
+        ({"random_state": 0}, ValueError, "no effect since shuffle is False"),
+        ({"shuffle": "yes"}, TypeError, "shuffle must be True or False; got"),
     ],
 )
 def test_bad_parameters(options, error, sentence):

@@ -135,9 +135,9 @@ def load_airr(
     FileNotFoundError
         If there is no such folder or metadata.
     BagFileError
-        A ValueError with every file that is missing, without a row, unreadable, without a required
-        column, or without a single receptor. Names and headers are checked before any repertoire is
-        read.
+        A ValueError with every file that is missing or without a row, before any repertoire is
+        read, or with every file that is unreadable, without a required column, or without a single
+        receptor.
     ImportError
         Without pandas (``pip install "milearn[frames]"``).
 
