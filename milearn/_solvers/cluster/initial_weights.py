@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.cluster import KMeans
 
 from ..._bags.blocks import PassSource
+from ..._bags.distinct import row_ranks
 from ..common.passes import bag_means, gather
 from .margins import best_of_bags
 
@@ -46,7 +46,8 @@ def k_means_weights(
     -------
     list of ndarray of shape (n_clusters, n_features), float64
     """
-    n_distinct = _count_distinct(points, n_clusters)
+    # Points that differ by rounding count once: k-means would warn of them.
+    n_distinct = min(n_clusters, len(np.unique(row_ranks(points))))
     means, starts = bag_means(source, np.float64), []
     for _ in range(n_starts):
         seed = rng.randint(2**31 - 1)
@@ -62,32 +63,3 @@ def k_means_weights(
         weights = own[np.arange(n_clusters) % len(own)]
         starts.append(weights - weights.mean(axis=0))
     return starts
-
-
-def _count_distinct(points: Any, most: int) -> int:
-    """Number of points that k-means can tell apart, counted up to ``most``."""
-    distances, resolution = _distances(points, 0)
-    nearest, count = distances, 1
-    while count < most and nearest.max() > resolution:
-        # The farthest point differs from all previous ones.
-        nearest = np.minimum(nearest, _distances(points, int(nearest.argmax()))[0])
-        count += 1
-    return count
-
-
-def _distances(points: Any, number: int) -> tuple[np.ndarray, float]:
-    """Distances from one point, and the distance below which points are equal up to rounding.
-
-    k-means computes distances from norms and products, which loses half of the digits. It first
-    centres dense points.
-    """
-    eps = float(np.finfo(points.dtype).eps)
-    if sparse.issparse(points):
-        norms = np.asarray(points.multiply(points).sum(axis=1), dtype=np.float64).ravel()
-        products = np.asarray((points @ points[[number]].T).toarray(), dtype=np.float64).ravel()
-        squares = np.maximum(norms + norms[number] - 2.0 * products, 0.0)
-        return np.sqrt(squares), 10.0 * float(np.sqrt(eps * norms.max()))
-    differences = points.astype(np.float64) - points[number]
-    distances = np.sqrt(np.einsum("ij,ij->i", differences, differences))
-    size = float(np.abs(points).max(initial=0.0))
-    return distances, 10.0 * max(float(np.sqrt(eps) * distances.max()), 10.0 * eps * size)
