@@ -262,9 +262,7 @@ class M3IC(CallbackSupport, BagClusterer):
         elif self.init != "random":
             statistics, rounds = _STARTS[self.init]
             points = canonical_matrix(BagStatistics(statistics).fit_transform(bags))
-            starts = k_means_weights(
-                source, points, self.n_clusters, self.n_init, rng, rounds=rounds
-            )
+            starts = k_means_weights(source, points, self.n_clusters, self.n_init, rng, rounds)
         return starts + [rng.normal(size=shape) for _ in range(self.n_init - len(starts))]
 
     def predict(self, X: Any) -> np.ndarray:

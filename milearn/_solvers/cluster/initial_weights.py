@@ -22,7 +22,6 @@ def k_means_weights(
     n_clusters: int,
     n_starts: int,
     rng: np.random.RandomState,
-    *,
     rounds: int,
 ) -> list[np.ndarray]:
     """Mean witnesses of clusters of k-means, minus their mean, for each start.
