@@ -1,7 +1,7 @@
-"""The pictures of README, landing page, "Getting started" and shares.
+"""The pictures of README, landing page, "Getting started", shares and hospitals.
 
-``python docs/picture.py`` writes witness.png, slides.png, start-*.png and shares-*.png in
-docs/_static. Names draw only those: ``python docs/picture.py witness slides``.
+``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png and
+sites-new.png in docs/_static. Names draw only those: ``python docs/picture.py witness slides``.
 """
 
 from __future__ import annotations
@@ -134,11 +134,19 @@ def draw_shares() -> None:
         figure.savefig(TARGET / f"shares-{name}.png", dpi=120, metadata={"Software": None})
 
 
+def draw_sites() -> None:
+    """Scores at a new hospital, as the lines of the tutorial on hospitals draw them."""
+    figure = names_of("tutorials/sites.rst")["display"].figure_
+    figure.set_size_inches(6.4, 3.2)
+    figure.savefig(TARGET / "sites-new.png", dpi=120, metadata={"Software": None})
+
+
 PICTURES = {
     "witness": draw,
     "slides": draw_slides,
     "start": draw_start,
     "shares": draw_shares,
+    "sites": draw_sites,
 }
 
 

@@ -32,6 +32,7 @@ from sklearn.model_selection._split import _validate_shuffle_split as split_coun
 from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight  # noqa: F401
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -27,9 +27,8 @@ X = bags.with_instances(bags.instances + tint[patient][bags.bag_index])
 print(X)
 
 # %%
-# The search over C uses inner folds of each training set. scikit-learn passes ``groups`` to both splitters by metadata
-# routing, which has to be enabled.
-import sklearn
+# The search over C uses inner folds of each training set. The outer folds are made with the patients, and ``params``
+# passes the patients to ``fit`` of the search, for its own folds.
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -38,8 +37,6 @@ from milearn import MISVC
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import InstanceTransformer
 
-sklearn.set_config(enable_metadata_routing=True)
-
 outer = StratifiedBagKFold(5, shuffle=True, random_state=0)
 search = GridSearchCV(
     make_pipeline(InstanceTransformer(StandardScaler()), MISVC()),
@@ -47,18 +44,12 @@ search = GridSearchCV(
     cv=StratifiedBagKFold(3, shuffle=True, random_state=1),
     scoring="roc_auc",
 )
-honest = cross_validate(search, X, y, cv=outer, scoring="roc_auc", params={"groups": patient})
+together = list(outer.split(X, y, groups=patient))
+honest = cross_validate(search, X, y, cv=together, scoring="roc_auc", params={"groups": patient})
 
 # %%
 # The same without groups: the model is tested on bags of patients whose other bags are in the training set.
-leaky = cross_validate(
-    search,
-    X,
-    y,
-    cv=outer,
-    scoring="roc_auc",
-    params={"groups": np.arange(len(X))},  # every bag a group of its own
-)
+leaky = cross_validate(search, X, y, cv=outer, scoring="roc_auc")
 print(f"patients together: {honest['test_score'].mean():.3f}")
 print(f"patients divided:  {leaky['test_score'].mean():.3f}")
 
@@ -98,4 +89,3 @@ ax.set_ylabel("mean AUC, and its deviation over the folds")
 # %%
 # The best mean of this curve is not an estimate of the model's accuracy, because it was selected for being the best.
 # The outer folds give this estimate.
-sklearn.set_config(enable_metadata_routing=False)

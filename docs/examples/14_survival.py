@@ -65,9 +65,9 @@ for name, model in models.items():
 # %%
 # Two halves by predicted risk
 # ----------------------------
-# The risk of each patient is predicted by a model that was fitted without this patient. The Kaplan-Meier curves of the
-# half with the higher risks and of the other half show how well the prediction separates them. Bands are 95 %
-# confidence intervals.
+# The risk of each patient is predicted by a model that was fitted without this patient. Risks of two models have
+# different scales, so each fold is divided at its own median. The Kaplan-Meier curves of the half with the higher risks
+# and of the other half show how well the prediction separates them. Bands are 95 % confidence intervals.
 import matplotlib.pyplot as plt
 from sklearn.model_selection import cross_val_predict
 from sksurv.nonparametric import kaplan_meier_estimator
@@ -75,7 +75,9 @@ from sksurv.nonparametric import kaplan_meier_estimator
 figure, axes = plt.subplots(1, 2, figsize=(9.2, 3.9), layout="constrained", sharey=True)
 for name, ax in zip(("MICoxPH", "ridge Cox, means"), axes, strict=True):
     risk = cross_val_predict(models[name], X, y, cv=folds)
-    high = risk > np.median(risk)
+    high = np.zeros(n_patients, dtype=bool)
+    for _, test in folds.split(X, y):
+        high[test] = risk[test] > np.median(risk[test])
     for half, label, colour in ((~high, "lower risk", "C0"), (high, "higher risk", "C3")):
         time, alive, band = kaplan_meier_estimator(
             y["event"][half], y["time"][half], conf_type="log-log"

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .annotations import bag_columns, canonical_data, frame_data
+from .annotations import bag_columns, canonical_bag_data, canonical_data, frame_data
 from .arrow import need_module
 from .canonical import check_columns, frame_names
 from .constructors import label_of_bags, with_extras
-from .names import check_indices
 
 # The array of instance_data with the rows of the cells in AnnData.
 _ROWS = "row"
@@ -109,7 +108,7 @@ class AnnotatedBags:
             return_ids=True,
             feature_names=names,
             instance_data={**arrays, _ROWS: np.arange(len(keys))},
-            bag_data=frame_data(adata.obs, columns, "covariates"),
+            bag_data=frame_data(adata.obs, columns),
         )
         labels = None
         if label_key is not None:
@@ -174,8 +173,7 @@ class AnnotatedBags:
                 fits = bool((np.asarray(adata.obs[name])[at] == values[bags.bag_index]).all())
         if not fits:
             raise ValueError("The cells of adata are not those of the bags: pass the same adata.")
-        check_indices(bag_data, bags.names)
-        per_bag = {**bags.bag_data, **canonical_data(bag_data, len(bags), "bag_data", "bag")}
+        per_bag = {**bags.bag_data, **canonical_bag_data(bag_data, len(bags), bags.names)}
         columns = {}
         for name, values in canonical_data(instance_data, bags.n_instances).items():
             absent = {"U": "", "b": False}.get(values.dtype.kind, np.nan)
@@ -204,18 +202,15 @@ def _matrix(adata: Any, layer: str | None, obsm: str | None) -> tuple[Any, Any]:
     if obsm is not None:
         if layer is not None:
             raise ValueError("layer and obsm are two matrices: name one of them.")
-        matrix = _entry(adata.obsm, "obsm", obsm)
+        check_columns("mapping obsm", [obsm], list(adata.obsm))
+        matrix = adata.obsm[obsm]
         return _on_disk(matrix), frame_names(matrix)
-    matrix = adata.X if layer is None else _entry(adata.layers, "layer", layer)
+    if layer is not None:
+        check_columns("mapping layers", [layer], list(adata.layers))
+    matrix = adata.X if layer is None else adata.layers[layer]
     if matrix is None:
         raise ValueError(f"adata.X is None: name one of the layers, {sorted(adata.layers)}.")
     return _on_disk(matrix), [str(name) for name in adata.var_names]
-
-
-def _entry(entries: Mapping[str, Any], what: str, name: str) -> Any:
-    if name not in entries:
-        raise ValueError(f"{what}={name!r} does not exist: adata has {sorted(entries) or 'none'}.")
-    return entries[name]
 
 
 def _on_disk(matrix: Any) -> Any:

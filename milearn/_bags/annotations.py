@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .canonical import as_array, canonical_csr, check_columns, is_missing, to_list
+from .canonical import are_missing, as_array, canonical_csr, check_columns, check_length, to_list
+from .names import check_index
+from .warn import warn_user
 
 # The array of instance_data with the side of the patches, in the unit of their coordinates.
 PATCH_SIZE = "patch_size_level0"
@@ -35,13 +37,15 @@ def canonical_data(
         if kind == "bag_data" and not sparse.issparse(values):
             values = _filled(name, as_array(values, f"{kind}[{name!r}]"), what)
         array = canonical_array(name, values, kind)
-        if array.ndim == 0 or len(array) != n:
-            raise ValueError(
-                f"{kind}[{name!r}] has shape {array.shape} but there are {n} {what}s: give one "
-                f"entry per {what}."
-            )
-        arrays[name] = array
+        arrays[name] = check_length(f"{kind}[{name!r}]", array, n, what)
     return arrays
+
+
+def canonical_bag_data(data: Any, n_bags: int, names: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Columns of bags, of a frame or a mapping of Series whose index names the bags in order."""
+    for part in data.values() if isinstance(data, Mapping) else [data]:
+        check_index(part, names, "bag_data")
+    return canonical_data(data, n_bags, "bag_data", "bag")
 
 
 def canonical_array(name: str, values: Any, kind: str = "instance_data") -> np.ndarray:
@@ -62,7 +66,7 @@ def _filled(name: str, column: np.ndarray, what: str) -> np.ndarray:
     """Python numbers as floats, of which missing ones are NaN; other columns as they are."""
     if column.dtype.kind != "O" or column.ndim != 1:
         return column
-    gaps = np.array([is_missing(entry) for entry in column.tolist()], dtype=bool)
+    gaps = are_missing(column)
     known = column[~gaps]
     if all(isinstance(entry, str) for entry in known.tolist()):
         if gaps.any() and len(known):
@@ -95,21 +99,15 @@ def data_of_blocks(
                 "one block per bag."
             )
         for position, (array, size) in enumerate(zip(arrays, sizes.tolist(), strict=True)):
-            if array.ndim == 0 or len(array) != size:
-                raise ValueError(
-                    f"instance_data[{name!r}] has shape {array.shape} at bag {position}, which "
-                    f"has {size} instances: give one entry per instance."
-                )
+            check_length(f"instance_data[{name!r}] of bag {position}", array, size, "instance")
         stacked[name] = _joined(name, arrays, "instance_data")
     return stacked
 
 
-def frame_data(df: Any, columns: Any, kind: str) -> dict[str, np.ndarray]:
+def frame_data(df: Any, columns: Any, kind: str = "bag_data") -> dict[str, np.ndarray]:
     """Columns of a data frame by the names of arrays: 1-D for a name, 2-D for a list of names."""
-    if not isinstance(columns or {}, Mapping):
-        raise TypeError(f"{kind} must name columns by array, such as {{'coords': ['x', 'y']}}.")
     arrays = {}
-    for name, chosen in (columns or {}).items():
+    for name, chosen in bag_columns(columns, kind).items():
         check_columns("table", to_list(chosen), list(df.columns))
         parts = [df[column].to_numpy() for column in to_list(chosen)]
         arrays[name] = np.stack(parts, axis=1) if isinstance(chosen, (list, tuple)) else parts[0]
@@ -143,9 +141,14 @@ def selected(annotations: Mapping[str, Any], bags: Any, rows: Any) -> dict[str, 
 def joined(parts: Sequence[Any]) -> dict[str, Any]:
     """The annotations of the bags of several containers, one after the other."""
     n_bags, n_instances = [len(part) for part in parts], [part.n_instances for part in parts]
-    named = all(part.names is not None for part in parts)
+    names = [part.names for part in parts if part.names is not None]
+    if names and len(names) < len(parts):
+        warn_user(
+            "Some parts have no names of bags, so that no bag is named: give each part its names=.",
+            UserWarning,
+        )
     return {
-        "names": np.concatenate([part.names for part in parts]) if named else None,
+        "names": np.concatenate(names) if len(names) == len(parts) else None,
         "bag_graph": _block_diagonal([part.bag_graph for part in parts], n_bags),
         "instance_graph": _block_diagonal([part.instance_graph for part in parts], n_instances),
         "instance_data": _joined_data([part.instance_data for part in parts], "instance_data"),
@@ -193,15 +196,15 @@ def taken_rows(data: Mapping[str, np.ndarray], rows: Any) -> dict[str, np.ndarra
 # -- columns of bags in rows of instances, or of groups in bags ------------------------------------
 
 
-def bag_columns(columns: Any) -> dict[str, Any]:
-    """Names of columns of a table by the names of the columns of ``bag_data``."""
+def bag_columns(columns: Any, kind: str = "bag_data") -> dict[str, Any]:
+    """Names of columns of a table by the names of arrays of bags, or of instances."""
     if columns is None:
         return {}
     if isinstance(columns, Mapping):
         return dict(columns)
     if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
         raise TypeError(
-            "bag_data must be a list of names of columns, such as ['age', 'stain'], or a dict that "
+            f"{kind} must be a list of names of columns, such as ['age', 'stain'], or a dict that "
             "gives them other names."
         )
     return {name: name for name in columns}
@@ -255,12 +258,10 @@ def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> i
     first : ndarray of shape (n_groups,)
         First row of each group.
     """
-    if values.dtype.kind == "O" and values.ndim == 1:
-        # pandas.NA cannot be compared.
-        values = np.array([None if is_missing(entry) else entry for entry in values], dtype=object)
-    expected = values[first][codes]
-    same = np.asarray(values == expected)
-    if values.dtype.kind in "fmM":
-        same |= (values != values) & (expected != expected)
+    gaps = are_missing(values)
+    if values.dtype.kind == "O":
+        values = values.copy()
+        values[gaps] = None  # pandas.NA cannot be compared
+    same = np.asarray(values == values[first][codes]) | (gaps & gaps[first][codes])
     rows = np.flatnonzero(~same.reshape(len(values), -1).all(axis=1))
     return int(rows[0]) if len(rows) else None

@@ -11,23 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import CATEGORY_ADVICE, check_choice, check_columns, is_missing, to_list
+from .canonical import as_floats, check_choice, check_columns, check_length, listed, to_list
 from .names import check_index
 from .segments import offsets_of
 
 # Key of the names of features in the metadata of a schema.
 _METADATA = b"milearn"
-_SHOWN = 5
 
 
-def need_module(name: str, what: str) -> Any:
+def need_module(name: str, what: str, package: str = "milearn[frames]") -> Any:
     """An optional library, or an error with the command that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(
-            f"{what} needs {name}: install milearn[frames], or {name} itself."
-        ) from error
+        raise ImportError(f"{what} needs {name}: pip install '{package}'.") from error
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -107,17 +104,13 @@ def read_nested(
     full = (sizes > 0).all(axis=0)
     if not full.all():
         if empty == "raise":
-            shown, more = ids[~full][:_SHOWN].tolist(), int((~full).sum()) - _SHOWN
+            shown = ids[~full].tolist()
             raise ValueError(
-                f"{more + _SHOWN} bag(s) are without an instance: {', '.join(map(repr, shown))}"
-                f"{f' and {more} more' if more > 0 else ''}. Every bag needs at least one "
-                "instance; remove them, or pass empty='drop'."
+                f"{len(shown)} bag(s) are without an instance: {listed(shown, 5)}. Every bag needs "
+                "at least one instance; remove them, or pass empty='drop'."
             )
         table, ids, sizes = table.filter(full), ids[full], sizes[:, full]
     keys = ids.tolist()
-    missing = next((row for row, key in enumerate(keys) if is_missing(key)), None)
-    if missing is not None:
-        raise ValueError(f"The column {bag!r} names no bag in row {missing}: name every bag.")
     if len(set(keys)) < len(keys):
         raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
     for name, found in zip(names, sizes, strict=True):
@@ -129,7 +122,7 @@ def read_nested(
                 f"{found[row]} in {name!r}: all lists of a bag must have one length."
             )
     feature_names = metadata.get("feature_names") if len(features) == 1 else None
-    matrices = [_instances(table, name) for name in features]
+    matrices = [as_floats(_instances(table, name), f"Column {name!r}") for name in features]
     if feature_names is None and all(matrix.ndim == 1 for matrix in matrices):
         feature_names = None if list(features) == ["instances"] else list(features)
     parts = {
@@ -172,17 +165,9 @@ def _instances(table: Any, name: str, *, numeric: bool = True) -> np.ndarray:
                 f"{sizes[0]}: every instance must have the same features."
             )
         values = values.flatten()
-    kind = values.type
-    if numeric and not (
-        kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)
-    ):
-        advice = "" if kinds.is_temporal(kind) else f", {CATEGORY_ADVICE}"
-        raise ValueError(
-            f"The column {name!r} holds {kind} values: encode them as numbers first{advice}."
-        )
     if values.null_count and not numeric:
         raise ValueError(f"The column {name!r} has missing values: instance data has none.")
-    if values.null_count and not kinds.is_floating(kind):
+    if values.null_count and not kinds.is_floating(values.type):
         values = values.cast("float64")
     array = values.to_numpy(zero_copy_only=False)
     return array if sizes is None else array.reshape(len(sizes), -1)
@@ -204,10 +189,7 @@ def _dense(bags: Any, what: str) -> np.ndarray:
 
 def _per_bag(bags: Any, values: Any, name: str) -> np.ndarray:
     check_index(values, bags.names, name)
-    array = np.asarray(values)
-    if array.shape != (len(bags),):
-        raise ValueError(f"{name} has shape {array.shape}: give one entry for {len(bags)} bags.")
-    return array
+    return check_length(name, np.asarray(values), len(bags), flat=True)
 
 
 def _check_names(columns: Iterable[str]) -> None:
@@ -216,11 +198,7 @@ def _check_names(columns: Iterable[str]) -> None:
         raise ValueError(f"Two columns would be named {name!r}: rename one.")
 
 
-def _frame(pandas: Any, name: str, values: np.ndarray, kind: str) -> Any:
-    if values.ndim > 2:
-        raise ValueError(
-            f"{kind}[{name!r}] has {values.ndim} dimensions: a frame holds one or two."
-        )
+def _frame(pandas: Any, name: str, values: np.ndarray) -> Any:
     columns = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
     return pandas.DataFrame(values, columns=columns)
 
@@ -301,14 +279,12 @@ class BagExports:
             names = [f"x{column}" for column in range(bags.shape[1])]
         ids = bags.names if ids is None else ids
         keys = _per_bag(bags, np.arange(len(bags)) if ids is None else ids, "ids")
-        frames = [_frame(pandas, bag, keys[index], "ids")]
+        frames = [_frame(pandas, bag, keys[index])]
         if y is not None:
-            frames.append(_frame(pandas, "label", _per_bag(bags, y, "y")[index], "y"))
+            frames.append(_frame(pandas, "label", _per_bag(bags, y, "y")[index]))
         frames.append(pandas.DataFrame(instances, columns=list(names)))
-        for name, values in bags.instance_data.items():
-            frames.append(_frame(pandas, name, values, "instance_data"))
-        for name, values in bags.bag_data.items():
-            frames.append(_frame(pandas, name, values[index], "bag_data"))
+        frames += [_frame(pandas, name, values) for name, values in bags.instance_data.items()]
+        frames += [_frame(pandas, name, each[index]) for name, each in bags.bag_data.items()]
         frame = pandas.concat(frames, axis=1)
         _check_names(frame.columns)
         return frame
@@ -353,10 +329,6 @@ class BagExports:
         if y is not None:
             columns["label"] = pa.array(_per_bag(bags, y, "y"))
         for name, values in bags.bag_data.items():
-            if values.ndim > 1:
-                raise ValueError(
-                    f"bag_data[{name!r}] has {values.ndim} dimensions: Arrow holds one."
-                )
             columns[name] = pa.array(values)
         for name, values in [("instances", instances), *bags.instance_data.items()]:
             columns[name] = _lists(pa, bags.offsets, values)

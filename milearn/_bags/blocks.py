@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from .canonical import row_range
+from .canonical import stacked as stacked
 from .rows_on_disk import LazyRows, computed_in, pieces_of
 from .segments import bag_ranges
 from .threads import in_threads, one_blas_thread, working_threads
@@ -251,13 +252,6 @@ def width_of(instances: Any) -> float:
     if sparse.issparse(instances):
         return max(1.0, 2.0 * float(instances.nnz) / max(1, int(instances.shape[0])))
     return float(instances.shape[1])
-
-
-def stacked(parts: list[Matrix]) -> Matrix:
-    """The concatenated rows of all parts; a single part is not copied."""
-    if sparse.issparse(parts[0]):
-        return sparse.vstack(parts, format="csr")
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def product(rows: Matrix, w: np.ndarray) -> np.ndarray:

@@ -88,8 +88,6 @@ def as_array(data: Any, what: str) -> np.ndarray:
 def canonical_matrix(instances: Any) -> Any:
     if sparse.issparse(instances):
         return canonical_csr(instances)
-    if isinstance(instances, (str, bytes)):
-        raise TypeError("instances is a string: pass a 2-D array of numbers.")
     matrix = as_array(instances, "instances")
     if matrix.ndim != 2:
         raise ValueError(
@@ -164,15 +162,13 @@ def canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
             f"offsets run from {values[0]} to {values[-1]} but there are {n_instances} instances: "
             f"they must run from 0 to {n_instances}."
         )
-    steps = np.diff(values)
-    if (steps < 0).any():
-        position = int(np.flatnonzero(steps < 0)[0])
+    for position in np.flatnonzero(np.diff(values) <= 0)[:1].tolist():
+        first, last = values[position : position + 2]
+        if first == last:
+            raise ValueError(empty_bag(position))
         raise ValueError(
-            f"offsets decrease at bag {position} ({values[position]} to {values[position + 1]}): "
-            "they must increase."
+            f"offsets decrease at bag {position} ({first} to {last}): they must increase."
         )
-    if (steps == 0).any():
-        raise ValueError(empty_bag(int(np.flatnonzero(steps == 0)[0])))
     return values
 
 
@@ -198,12 +194,7 @@ def canonical_names(names: Any, n_features: int) -> np.ndarray | None:
         raise TypeError("feature_names must be a sequence of strings.")
     # Python strings, because joblib.hash of NumPy strings differs.
     array = np.array([str(name) for name in names], dtype=object)
-    if len(array) != n_features:
-        raise ValueError(
-            f"feature_names has {len(array)} names for {n_features} features: give one name "
-            "per feature."
-        )
-    return array
+    return check_length("feature_names", array, n_features, "feature")
 
 
 def frame_names(X: Any) -> list[str] | None:
@@ -251,11 +242,14 @@ def keys_of(items: Any) -> list[Any] | None:
     return keys if all(isinstance(key, str) for key in keys) else None
 
 
-def numbered(items: Any) -> Iterator[tuple[Any, Any]]:
+def numbered(items: Any, what: str, or_else: str = "") -> Iterator[tuple[Any, Any]]:
     """Position and item of a collection; of a mapping, the name as it is in messages."""
-    if keys_of(items) is not None:
-        return ((repr(name), item) for name, item in items.items())
-    return enumerate(items)
+    named, empty = keys_of(items) is not None, True
+    for key, item in items.items() if named else enumerate(items):
+        yield repr(key) if named else key, item
+        empty = False
+    if empty:
+        raise ValueError(f"No {what} were given: pass at least one{or_else}.")
 
 
 def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
@@ -289,6 +283,17 @@ def first_text(values: Any) -> str | None:
 def to_list(chosen: Any) -> list[Any]:
     """The columns for one name or a list of names."""
     return list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
+
+
+def check_length(
+    name: str, array: np.ndarray, n: int, what: str = "bag", *, flat: bool = False
+) -> np.ndarray:
+    """The array, or an error unless it has ``n`` entries, and one dimension if ``flat``."""
+    if array.shape[:1] != (n,) or (flat and array.ndim > 1):
+        raise ValueError(
+            f"{name} has shape {array.shape} for {n} {what}s: give one entry per {what}."
+        )
+    return array
 
 
 def check_columns(what: str, names: Sequence[Any], columns: list[Any]) -> None:
@@ -332,6 +337,19 @@ def is_missing(value: Any) -> bool:
         return bool(value != value)
     except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal to itself
         return True
+
+
+def are_missing(values: np.ndarray) -> np.ndarray:
+    """Which entries are missing, of the shape of the array."""
+    if values.dtype.kind != "O":
+        return np.asarray(values != values)
+    found = [is_missing(value) for value in values.ravel().tolist()]
+    return np.array(found, dtype=bool).reshape(values.shape)
+
+
+def listed(names: Sequence[Any], most: int) -> str:
+    """The first names for a message."""
+    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
 
 
 def id_array(ids: list[Hashable]) -> np.ndarray:
@@ -403,11 +421,11 @@ def read_only(matrix: Any) -> Any:
     return sparse.csr_array(parts, shape=matrix.shape)
 
 
-def stack_matrices(matrices: Sequence[Any]) -> Any:
-    """Concatenated rows of several matrices, as CSR if one of them is sparse."""
-    if any(sparse.issparse(matrix) for matrix in matrices):
-        return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
-    return np.concatenate(matrices, axis=0)
+def stacked(parts: Sequence[Any]) -> Any:
+    """Concatenated rows, as CSR if some are sparse; a single part is not copied."""
+    if any(map(sparse.issparse, parts)):
+        return sparse.vstack([sparse.csr_array(part) for part in parts], format="csr")
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def stack_blocks(
@@ -434,19 +452,14 @@ def stack_blocks(
                 "columns in the same order."
             )
         arrays[position] = canonical_block(block, position)
-    if not arrays:
-        raise ValueError(
-            "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, "
-            "n_features)), [0]) for a container without bags."
-        )
-    stacked, width = [*arrays.values()], arrays[first].shape[1]
+    matrices, width = [*arrays.values()], arrays[first].shape[1]
     for position, array in arrays.items():
         if array.shape[1] != width:
             raise ValueError(
                 f"Bag {position} has {array.shape[1]} features but bag {first} has {width}: every "
-                f"bag must have the same features.{_series_advice(stacked)}"
+                f"bag must have the same features.{_series_advice(matrices)}"
             )
-    return stack_matrices(stacked), offsets_of([array.shape[0] for array in stacked]), columns
+    return stacked(matrices), offsets_of([array.shape[0] for array in matrices]), columns
 
 
 def unlike(names: Sequence[str], others: Sequence[str] | None) -> str:
@@ -456,13 +469,6 @@ def unlike(names: Sequence[str], others: Sequence[str] | None) -> str:
         return f"other columns ({', '.join(map(repr, alone[:4]))}) than"
     two = next(pair for pair in zip(names, others or (), strict=True) if pair[0] != pair[1])
     return f"its columns in another order ({two[0]!r} for {two[1]!r}) than"
-
-
-def stack_features(matrices: Sequence[Any]) -> Any:
-    """Concatenated columns of several matrices, as CSR if one of them is sparse."""
-    if any(sparse.issparse(matrix) for matrix in matrices):
-        return sparse.hstack(matrices, format="csr")
-    return np.hstack(matrices)
 
 
 def _series_advice(blocks: Sequence[Any]) -> str:

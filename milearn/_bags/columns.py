@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import frame_names
+from .canonical import frame_names, listed
 from .warn import warn_user
 
 # Names that readers and reset_index give to a column without a name. R's read.csv gives "X".
@@ -88,10 +88,10 @@ def warn_of_constants(bags: Any) -> Any:
         and pairs * np.log(alike) < np.log(_CHANCE / len(names))
     ]
     if found:
-        shown = ", ".join(map(repr, found[:3])) + (", ..." if len(found) > 3 else "")
         warn_user(
-            f"Feature {shown} has one value in every bag and differs between bags, as a label or "
-            "an id does. Leave it out, name it as label=, bag= or bag_data=, or pass features=.",
+            f"Feature {listed(found, 3)} has one value in every bag and differs between bags, as a "
+            "label or an id does. Leave it out, name it as label=, bag= or bag_data=, or pass "
+            "features=.",
             UserWarning,
         )
     return bags

@@ -28,6 +28,7 @@ from .canonical import (
     canonical_csr,
     canonical_matrix,
     check_columns,
+    check_length,
     check_positive,
     frame_column,
     frame_names,
@@ -38,7 +39,7 @@ from .canonical import (
     read_words,
     refuse_anndata,
     stack_blocks,
-    stack_matrices,
+    stacked,
     to_list,
     unlike,
 )
@@ -53,6 +54,7 @@ _SENTENCE = re.compile(
     r"""\n\s*\n\s*|[.!?\u2026]["'\u201d\u2019)\]]*\s+(?=["'\u201c\u2018(\[]*(.))|[\u3002\uff01\uff1f]\s*"""
 )
 _PARAGRAPH = re.compile(r"\n\s*\n\s*")
+_NO_BAGS = ", or Bags(np.empty((0, n_features)), [0]) for a container without bags"
 _TURNED = " If its shape is (time, channels), pass channels_last=True."
 
 
@@ -115,9 +117,8 @@ class RawConstructors:
         """
         step = length if step is None else step
         check_positive(length=length, step=step)
-        named = {at: _channels_and_time(each, at, channels_last) for at, each in numbered(X)}
-        if not named:
-            raise ValueError("No series were given: pass at least one.")
+        items = numbered(X, "series")
+        named = {at: _channels_and_time(each, at, channels_last) for at, each in items}
         pads = []
         for position, values in named.items():
             points = np.flatnonzero(_has_number(values, 1))
@@ -327,15 +328,15 @@ class RawConstructors:
         height, width = patch_size if isinstance(patch_size, (list, tuple)) else [patch_size] * 2
         down, right = step if isinstance(step, (list, tuple)) else [step] * 2
         blocks, corners, first = [], [], None
-        for position, image in numbered(images):
+        for position, image in numbered(images, "images"):
             pixels = _pixels(image, position, (height, width))
             channels = pixels.shape[2:]
             if first is None:
                 first, its_channels = position, channels
             elif channels != its_channels:
                 raise ValueError(
-                    f"Image {position} has {_named(channels)} but image {first} has "
-                    f"{_named(its_channels)}: convert all images to the same channels."
+                    f"Image {position} has the shape {pixels.shape}, and image {first} other "
+                    f"channels, {its_channels}: convert all images to the same channels."
                 )
             windows = np.lib.stride_tricks.sliding_window_view(pixels, (height, width), axis=(0, 1))
             windows = windows[::down, ::right]
@@ -346,11 +347,9 @@ class RawConstructors:
             blocks.append((position, _features_of(patches, features, position)))
             column, row = np.meshgrid(np.arange(columns) * right, np.arange(rows) * down)
             corners.append(np.column_stack([column.ravel(), row.ravel()]))
-        if not blocks:
-            raise ValueError("No images were given: pass at least one.")
-        stacked, offsets, names = stack_blocks(blocks)
+        matrix, offsets, names = stack_blocks(blocks)
         data = {"coords": np.concatenate(corners)}
-        return cls(stacked, offsets, feature_names=names, instance_data=data, names=keys_of(images))
+        return cls(matrix, offsets, feature_names=names, instance_data=data, names=keys_of(images))
 
     @classmethod
     def from_documents(
@@ -428,15 +427,13 @@ class RawConstructors:
         texts: list[str] = []
         starts: list[int] = []
         ends = [0]
-        for position, document in numbered(documents):
+        for position, document in numbered(documents, "documents"):
             for start, part in _parts(document, position, split):
                 texts.append(str(part.strip()))
                 starts.append(start + len(part) - len(part.lstrip()))
             if not any(texts[ends[-1] :]):
                 raise ValueError(f"Document {position} has no text: leave it out.")
             ends.append(len(texts))
-        if len(ends) == 1:
-            raise ValueError("No documents were given: pass at least one.")
         data = {"start": np.array(starts)} if isinstance(split, str) else {}
         data |= data_of_blocks(instance_data, np.array(ends)) or {}
         kept = np.array(texts, dtype=object) != ""
@@ -503,10 +500,6 @@ def _features_of(
             "it must return one row of features for each patch."
         )
     return found
-
-
-def _named(channels: tuple[int, ...]) -> str:
-    return f"{channels[0]} channels" if channels else "no axis of channels"
 
 
 # -- texts -----------------------------------------------------------------------------------------
@@ -594,20 +587,20 @@ class BagConstructors(RawConstructors):
             For a block that is a path, itself :class:`Bags`, or no array.
         """
         refuse_anndata(blocks, "The sequence of bags")
-        items = [*numbered(blocks)]
+        items = [*numbered(blocks, "bags", _NO_BAGS)]
         for position, block in items:
             if isinstance(block, BagConstructors):
                 raise TypeError(
                     f"Bag {position} is itself Bags: join containers by Bags.concatenate."
                 )
-        stacked, offsets, columns = stack_blocks(items)
+        matrix, offsets, columns = stack_blocks(items)
         if columns is not None and feature_names is None:
-            kept = without_index(columns, lambda name: stacked[:, columns.index(name)])
+            kept = without_index(columns, lambda name: matrix[:, columns.index(name)])
             if len(kept) < len(columns):
-                stacked = stacked[:, [columns.index(name) for name in kept]]
+                matrix = matrix[:, [columns.index(name) for name in kept]]
             feature_names = kept
         bags = cls(
-            stacked,
+            matrix,
             offsets,
             bag_graph=bag_graph,
             instance_graph=instance_graph,
@@ -671,11 +664,7 @@ default=None
                     f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
                     "instance the identifier of its bag."
                 )
-        if len(codes) != matrix.shape[0]:
-            raise ValueError(
-                f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
-                "identifier per instance."
-            )
+        check_length("bag_ids", codes, matrix.shape[0], "instance")
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
@@ -764,7 +753,7 @@ default=None
             df = df.reset_index(level=levels)
         data = frame_data(df, instance_data, "instance_data")
         named = list(df.columns)
-        taken = map(to_list, [*(instance_data or {}).values(), *columns.values()])
+        taken = map(to_list, [*bag_columns(instance_data).values(), *columns.values()])
         reserved = [bag, label, *chain.from_iterable(taken)]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
         if features is None:
@@ -779,7 +768,7 @@ default=None
             return_ids=True,
             feature_names=chosen if all(isinstance(name, str) for name in chosen) else None,
             instance_data=data,
-            bag_data=frame_data(df, columns, "bag_data"),
+            bag_data=frame_data(df, columns),
         )
         if features is None:
             warn_of_constants(bags)
@@ -937,11 +926,6 @@ default=None
                 )
         if len({holds_text(part) for part in parts}) > 1:
             raise ValueError("Bags of text and bags of numbers cannot be joined: encode the text.")
-        widths = [part.shape[1] for part in parts]
-        if len(set(widths)) > 1:
-            raise ValueError(
-                f"The parts have {widths} features: every part must have the same features."
-            )
         named = {
             at: [*p.feature_names] for at, p in enumerate(parts) if p.feature_names is not None
         }
@@ -952,7 +936,7 @@ default=None
                     f"Part {at} has {unlike(names, named[first])} part {first}: pass "
                     f"part[:, names] with the columns of part {first}."
                 )
-        matrix = stack_matrices([part.instances for part in parts])
+        matrix = stacked([part.instances for part in parts])
         return parts[0]._changed(
             instances=canonical_csr(matrix) if sparse.issparse(matrix) else matrix,
             offsets=offsets_of(np.concatenate([part.sizes for part in parts])),

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .advice import no_array
 from .annotated import AnnotatedBags
-from .annotations import NO_ANNOTATIONS, canonical_data, selected
+from .annotations import NO_ANNOTATIONS, canonical_bag_data, canonical_data, selected
 from .arrow import BagExports, bags_html
 from .blocks import BLOCK_BYTES, ArraySource
 from .canonical import (
@@ -20,6 +20,7 @@ from .canonical import (
     canonical_matrix,
     canonical_names,
     canonical_offsets,
+    check_length,
     column_key,
     frame_names,
     is_equal,
@@ -27,12 +28,11 @@ from .canonical import (
     nbytes,
     read_only,
     row_range,
-    stack_features,
 )
 from .choice import InstanceChoice
 from .constructors import BagConstructors
 from .merge import BagMerging
-from .names import canonical_ids, check_index, check_indices
+from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
 
@@ -159,7 +159,6 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         firsts = canonical_offsets(offsets, n_instances)
         n_bags = len(firsts) - 1
         ids = canonical_ids(names, n_bags)
-        check_indices(bag_data, ids)
         self._keep(
             matrix,
             firsts,
@@ -170,7 +169,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
                 instance_graph, n_instances, "instance_graph", "instances"
             ),
             instance_data=canonical_data(instance_data, n_instances),
-            bag_data=canonical_data(bag_data, n_bags, "bag_data", "bag"),
+            bag_data=canonical_bag_data(bag_data, n_bags, ids),
         )
 
     def _keep(
@@ -217,11 +216,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
-        if matrix.shape[0] != self.n_instances:
-            raise ValueError(
-                f"The new matrix has {matrix.shape[0]} rows for {self.n_instances} instances: "
-                "an instance matrix can only be replaced row for row."
-            )
+        check_length("instances", matrix, self.n_instances, "instance")
         names = canonical_names(feature_names, matrix.shape[1])
         return self._changed(instances=matrix, feature_names=names)
 
@@ -272,8 +267,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         --------
         milearn.preprocessing.BagData : The columns as rows for estimators.
         """
-        check_indices(bag_data, self.names)
-        return self._changed(bag_data=canonical_data(bag_data, len(self), "bag_data", "bag"))
+        return self._changed(bag_data=canonical_bag_data(bag_data, len(self), self.names))
 
     @property
     def _parts(self) -> dict[str, Any]:
@@ -592,5 +586,7 @@ def _hstack(parts: list[Any]) -> Bags:
             raise ValueError("Bags of different sizes cannot be joined feature by feature.")
     names = [part.feature_names for part in parts]
     joined = None if any(name is None for name in names) else np.concatenate(names)
-    stacked = stack_features([part.instances for part in parts])
-    return parts[0].with_instances(stacked, feature_names=joined)
+    rows = [part.instances for part in parts]
+    is_sparse = any(map(sparse.issparse, rows))
+    side_by_side = sparse.hstack(rows, format="csr") if is_sparse else np.hstack(rows)
+    return parts[0].with_instances(side_by_side, feature_names=joined)

@@ -9,7 +9,15 @@ import numpy as np
 from scipy import sparse
 
 from .annotations import between, entries_of_groups, entry_of_groups, taken_rows
-from .canonical import canonical_csr, check_choice, first_text, id_array, is_missing
+from .canonical import (
+    are_missing,
+    canonical_csr,
+    check_choice,
+    check_length,
+    first_text,
+    id_array,
+    is_missing,
+)
 from .names import bag_text, canonical_ids, check_index
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
@@ -129,13 +137,7 @@ class BagMerging:
         if y is not None:
             parts.append(group_labels(np.asarray(y), how, (names, codes, order, ends)))
         if sample_weight is not None:
-            weights = np.asarray(sample_weight, dtype=np.float64)
-            if weights.shape != (len(bags),):
-                raise ValueError(
-                    f"sample_weight has shape {weights.shape} for {len(bags)} bags: give one entry "
-                    "per bag."
-                )
-            parts.append(np.bincount(codes, weights=weights, minlength=len(names)))
+            parts.append(np.bincount(codes, weights=sample_weight, minlength=len(names)))
         if return_groups:
             parts.append(id_array(names))
         return merged if len(parts) == 1 else tuple(parts)
@@ -143,19 +145,15 @@ class BagMerging:
 
 def grouped(groups: Any, n_bags: int, bags: Any = None) -> Groups:
     """Bags by group, as :func:`.segments.group_by_id` returns them, or an error."""
-    keys = np.asarray(groups)
-    if keys.shape != (n_bags,):
-        raise ValueError(f"groups has shape {keys.shape} for {n_bags} bags: give every bag one.")
+    keys = check_length("groups", np.asarray(groups), n_bags, flat=True)
     check_groups(keys, bags)
     return group_by_id(keys.tolist())
 
 
 def check_groups(keys: np.ndarray, bags: Any = None) -> None:
     """Raise an error if a bag has no group, in any of several columns."""
-    for bag, of_bag in enumerate(keys.tolist()):
-        if any(map(is_missing, of_bag if isinstance(of_bag, list) else [of_bag])):
-            name = f"bag {bag}" if bags is None else bag_text(bags, bag)
-            raise ValueError(f"groups is missing for {name}: give every bag its group.")
+    for bag, *_ in np.argwhere(are_missing(keys))[:1].tolist():
+        raise ValueError(f"groups is missing for {bag_text(bags, bag)}: give every bag its group.")
 
 
 # -- labels ----------------------------------------------------------------------------------------
@@ -176,8 +174,7 @@ def group_labels(y: np.ndarray, how: str, groups: Groups, *, rule: str = "how") 
     ``how`` is that of :meth:`BagMerging.merge`, and ``rule`` its name in messages.
     """
     _, codes, order, ends = groups
-    if y.ndim == 0 or len(y) != len(codes):
-        raise ValueError(f"y has shape {y.shape} for {len(codes)} bags: give one label per bag.")
+    check_length("y", y, len(codes))
     if how == "equal":
         return _common_labels(y, groups, rule)
     numbers = y.dtype.kind in "biuf"
@@ -189,7 +186,7 @@ def group_labels(y: np.ndarray, how: str, groups: Groups, *, rule: str = "how") 
         text = first_text(y) if y.dtype.kind == "O" else None
         kind = str(y.dtype) if text is None else repr(text)
         raise ValueError(f"{rule}={how!r} needs numbers in y, not {kind}: use {rule}='equal'.")
-    gaps = np.isnan(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
+    gaps = are_missing(y)
     if how == "any" and len(np.unique(y[~gaps])) > 2:
         raise ValueError(
             f"{rule}='any' needs two classes in y: use {rule}='max' for ordered classes."
@@ -208,11 +205,7 @@ def group_labels(y: np.ndarray, how: str, groups: Groups, *, rule: str = "how") 
 def _common_labels(y: np.ndarray, groups: Groups, rule: str) -> np.ndarray:
     """The labels that the bags of each group have in common, or an error that names two."""
     names, codes, order, ends = groups
-    gaps = np.zeros(len(y), dtype=bool)
-    if y.dtype.kind == "f":
-        gaps = np.isnan(y).reshape(len(y), -1).any(axis=1)
-    elif y.dtype.kind == "O" and y.ndim == 1:
-        gaps = np.array([is_missing(label) for label in y.tolist()], dtype=bool)
+    gaps: Any = are_missing(y).any(axis=tuple(range(1, y.ndim)))
     # The first bag with a label of each group, or its first bag.
     rank = order[np.argsort(gaps[order] + 2 * codes[order], kind="stable")]
     first = rank[ends[:-1]]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .canonical import as_array, id_array, is_missing
+from .canonical import as_array, id_array, is_missing, listed
+from .warn import warn_user
 
 
 def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
@@ -28,7 +28,7 @@ def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
 
 def bag_text(bags: Any, bag: Any) -> str:
     """A bag in a message: by its name, or by its position if it has none."""
-    if bags.names is None:
+    if bags is None or bags.names is None:
         return f"bag {bag}"
     return f"bag {bags.names[bag : bag + 1].tolist()[0]!r}"
 
@@ -43,7 +43,7 @@ def position_of(bags: Any, bag: Any) -> int:
     return int(found[0])
 
 
-def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | None:
+def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> None:
     """Raise an error if the index of a Series names the bags in another order than the bags.
 
     An index without names is a count, which scikit-learn slices like the bags.
@@ -57,37 +57,36 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
     what : str
         The name of the values, such as "y".
 
-    Returns
-    -------
-    str or None
-        A warning if the index is a count, and the names are the same numbers in another order.
+    Warns if the index is a count, and the names are the same numbers in another order.
     """
     index: Any = getattr(values, "index", None)
     if bag_names is None or not hasattr(index, "to_numpy"):
-        return None
+        return
     of_text = len(bag_names) > 0 and isinstance(bag_names[0], str)
     if of_text and index.dtype.kind in "iuf" and not _plain(bag_names[0]).isdecimal():
-        return None  # numbers are no names of bags with names such as P01
+        return  # numbers are no names of bags with names such as P01
     keys, names = index.tolist(), bag_names.tolist()
     if getattr(index, "nlevels", 1) > 1:  # one of its levels may hold the names
         levels = [index.get_level_values(at).tolist() for at in range(index.nlevels)]
         known = {*map(_plain, names)}
         keys = next((each for each in levels if {*map(_plain, each)} == known), keys)
     if keys == names:
-        return None
+        return
     plain_keys, plain_names = [*map(_plain, keys)], [*map(_plain, names)]
     if plain_keys == plain_names:
-        return None
+        return
     if not (of_text and all(isinstance(key, str) for key in keys)):
         # Numbers are names only if they are the same ones.
         if sorted(plain_keys) != sorted(plain_names):
-            return None
+            return
         if keys == list(range(len(keys))) and plain_names == [*map(str, names)]:
-            return (
+            warn_user(
                 f"The index of {what} counts from 0, and X.names are the same numbers in another "
                 f"order: {what} is taken in the order of the bags. Pass {what}.loc[X.names] if "
-                f"the index names bags, or {what}.to_numpy() if it does not."
+                f"the index names bags, or {what}.to_numpy() if it does not.",
+                UserWarning,
             )
+            return
     known = {*plain_keys}
     absent = (name for name, plain in zip(names, plain_names, strict=True) if plain not in known)
     unknown = next(absent, None)
@@ -102,23 +101,12 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> str | N
     elif keys and type(keys[0]) is not type(names[0]):
         remedy = f"give it the type of X.names, and {remedy}"
     raise ValueError(
-        f"The index of {what} ({_two(keys)}) differs from the names of the bags ({_two(names)}), "
-        f"X.names: {remedy}."
+        f"The index of {what} ({listed(keys, 2)}) differs from the names of the bags "
+        f"({listed(names, 2)}), X.names: {remedy}."
     )
-
-
-def check_indices(columns: Any, bag_names: np.ndarray | None) -> None:
-    """:func:`check_index` of ``bag_data``, a frame or a mapping of Series."""
-    parts = columns.values() if isinstance(columns, Mapping) else [columns]
-    for part in parts:
-        check_index(part, bag_names, "bag_data")
 
 
 def _plain(name: Any) -> str:
     """A name as text, without the zeros that a column of numbers loses."""
     text = f"{name:.0f}" if isinstance(name, float) and name.is_integer() else str(name)
     return text.lstrip("0") or "0" if text.isdecimal() else text
-
-
-def _two(names: list[Any]) -> str:
-    return ", ".join(map(repr, names[:2])) + (", ..." if len(names) > 2 else "")

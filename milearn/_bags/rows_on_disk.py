@@ -57,13 +57,7 @@ class MapReference:
         OSError
             FileNotFoundError if the file has been removed, otherwise if it was written again.
         """
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(
-                f"{self.path}: this file, to which pickled Bags refer, is gone; put it back, or "
-                "pickle Bags that lie in memory."
-            ) from error
+        found = os.stat(self.path)
         if (found.st_size, found.st_mtime_ns) != (self.size, self.mtime_ns):
             raise OSError(
                 f"{self.path}: this file, to which pickled Bags refer, was written again; put back "

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 from typing import Any
 
@@ -72,16 +71,10 @@ def inner_matrices() -> Any:
 # -- threads of a fit ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Configured:
-    """A function in scikit-learn's configuration of another thread or process."""
-
-    function: Callable[..., Any]
-    config: dict[str, Any]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with config_context(**self.config):
-            return self.function(*args, **kwargs)
+def _in_config(function: Any, config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of a function in scikit-learn's configuration of another thread or process."""
+    with config_context(**config):
+        return function(*args, **kwargs)
 
 
 class Parallel(joblib.Parallel):
@@ -94,7 +87,7 @@ class Parallel(joblib.Parallel):
     def __call__(self, iterable: Iterable[Any]) -> Any:
         """The results in the order of the tasks."""
         config = get_config()  # here, because tasks may be drawn in another thread
-        return super().__call__((_Configured(f, config), *given) for f, *given in iterable)
+        return super().__call__((partial(_in_config, f, config), *given) for f, *given in iterable)
 
 
 def _begin_work() -> None:
@@ -127,4 +120,4 @@ def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any
     if pool is None or len(items) == 1:
         return [function(item) for item in items]
     with one_blas_thread():
-        return list(pool.map(_Configured(function, get_config()), items))
+        return list(pool.map(partial(_in_config, function, get_config()), items))

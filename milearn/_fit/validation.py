@@ -27,16 +27,19 @@ from .._bags.blocks import Block
 from .._bags.canonical import (
     CATEGORY_ADVICE,
     TEXT_ADVICE,
+    are_missing,
     check_array_like,
     first_text,
     frame_names,
     is_missing,
     keys_of,
+    listed,
 )
 from .._bags.columns import bag_ids_in, frame_without_index
 from .._bags.names import bag_text, check_index
 from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
+from .._compat import check_sample_weight
 from .warn import is_inside, warn_user
 
 _FLOATS = (np.float64, np.float32)
@@ -336,13 +339,10 @@ def check_order(bags: Any, **values: Any) -> None:
     """Refuse a Series whose index names the bags in another order, see :func:`check_index`."""
     for what, given in values.items():
         try:
-            doubt = check_index(given, bags.names, what)
+            check_index(given, bags.names, what)
         except ValueError:
-            if check_callers():  # first, as their message is about all bags and not a part of them
-                continue
-            raise
-        if doubt is not None:
-            warn_user(doubt, UserWarning)
+            if not check_callers():  # first, as their message is about all bags, not a part of them
+                raise
 
 
 def check_callers() -> bool:
@@ -368,9 +368,7 @@ def check_callers() -> bool:
         X = given.get("X")
         if isinstance(X, Bags):
             for what in ("y", "y_true", "sample_weight", "groups"):
-                doubt = check_index(given.get(what), X.names, what)
-                if doubt is not None:
-                    warn_user(doubt, UserWarning)
+                check_index(given.get(what), X.names, what)
     return False
 
 
@@ -506,8 +504,7 @@ def _without_names(estimator: Any, names: np.ndarray | None, reset: bool) -> Any
 
 
 def _short(names: np.ndarray) -> str:
-    shown = ", ".join(str(name) for name in names[:3])
-    return f"{len(names)} names ({shown}{', ...' if len(names) > 3 else ''})"
+    return f"{len(names)} names ({listed(names.tolist(), 3)})"
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
@@ -620,20 +617,8 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     >>> validate_sample_weight(None, bags)
     array([1., 1.])
     """
-    if sample_weight is None:
-        return np.ones(len(bags))
     check_order(bags, sample_weight=sample_weight)
-    weights = check_array(
-        np.full(len(bags), sample_weight) if np.isscalar(sample_weight) else sample_weight,
-        ensure_2d=False,
-        dtype=np.float64,
-        input_name="sample_weight",
-    )
-    if weights.shape != (len(bags),):
-        raise ValueError(
-            f"sample_weight.shape == {weights.shape}, expected {(len(bags),)}: pass one weight per "
-            "bag."
-        )
+    weights: np.ndarray = check_sample_weight(sample_weight, bags, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
             f"sample_weight is negative at {bag_text(bags, int(np.argmax(weights < 0)))}: weights "
@@ -719,12 +704,7 @@ def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
     >>> missing_labels(np.array([0.0, np.nan, -1.0]), unlabeled=-1.0)
     array([False,  True,  True])
     """
-    if y.dtype.kind == "f":
-        missing = np.isnan(y)
-    elif y.dtype == object:
-        missing = np.array([is_missing(label) for label in y], dtype=bool)
-    else:
-        missing = np.zeros(len(y), dtype=bool)
+    missing = are_missing(y)
     if unlabeled is not None:
         there = np.flatnonzero(~missing)
         missing[there] = [label == unlabeled for label in y[there].tolist()]

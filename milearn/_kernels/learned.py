@@ -272,11 +272,6 @@ class LearnedBagKernels:
 
         New bags are compared in parts, whose values take up to ``row_bytes``.
         """
-        if instances.shape[1] != self.n_features:
-            raise ValueError(
-                f"The bags have {instances.shape[1]} features but the kernel was fitted on bags "
-                f"with {self.n_features}: both must have the same features."
-            )
         new = _Bags(instances, offsets, False)
         sparsely = sparse.issparse(instances)
         _check_memory(self.kernels, new, self.n_train, 0)
@@ -403,10 +398,8 @@ def _check_memory(kernels: Sequence[_Kernel], left: _Bags, n_right: int, n_insta
         cells += 5 * len(left) * n_instances
     require_memory(
         8.0 * cells + BLOCKS_HELD * block_bytes(),
-        f"The kernels {', '.join(kernel.name for kernel in kernels)} of {len(left)} x {n_right} "
-        "bags",
-        "learn them on fewer bags, as n_components= of an estimator does, or leave out the kernel "
-        "miles_rows, which compares each bag with each training instance",
+        f"The kernels {', '.join(each.name for each in kernels)} of {len(left)} x {n_right} bags",
+        "learn them on fewer bags, as by n_components=, or without the kernel miles_rows",
     )
 
 

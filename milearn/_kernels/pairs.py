@@ -22,6 +22,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import gen_batches
 
+from .._bags.arrow import need_module
 from .._bags.segments import bag_ranges
 from .._bags.threads import Parallel
 from .._version import refuse_old
@@ -206,68 +207,57 @@ def copy_upper(upper: np.ndarray, matrix: np.ndarray) -> None:
 Values = Callable[[slice, slice], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Needs:
-    """The requested reductions: minima towards each side, and sums of similarities of values."""
-
-    to_columns: bool = False
-    to_rows: bool = False
-    similarity: Callable[[np.ndarray], np.ndarray] | None = None
+# The requested reductions: minima towards the columns, minima towards the rows, and sums of
+# similarities of values, or None.
+Needs = tuple[bool, bool, Callable[[np.ndarray], np.ndarray] | None]
 
 
-@dataclass(frozen=True)
-class PairBlock:
-    """Reductions for two ranges of bags.
+def _reduced(
+    values_of: Values,
+    offsets: tuple[np.ndarray, np.ndarray],
+    group: tuple[int, int],
+    other: tuple[int, int],
+    needs: Needs,
+) -> PairReductions:
+    """Reduce the values of the bags ``group`` on the left and ``other`` on the right.
 
     ``to_columns`` of shape (n_rows, n_right_bags) and ``to_rows`` of shape (n_left_bags,
     n_columns) contain the value of the nearest instance of each bag of the other side; ``sums`` of
     shape (n_left_bags, n_right_bags) the sums of similarities. None if not requested.
     """
+    top, left = offsets[0][group[0]], offsets[1][other[0]]
+    row_offsets, column_offsets = offsets_in(offsets[0], group), offsets_in(offsets[1], other)
+    n_rows, n_columns = int(row_offsets[-1]), int(column_offsets[-1])
+    n_left, n_right = len(row_offsets) - 1, len(column_offsets) - 1
+    with_columns, with_rows, similarity = needs
+    to_columns = np.full((n_rows, n_right), np.inf) if with_columns else None
+    to_rows = np.full((n_left, n_columns), np.inf) if with_rows else None
+    sums = np.zeros((n_left, n_right)) if similarity is not None else None
+    height, width = block_shape()
+    # A range of several bags has one part; one large bag may have more.
+    for of in gen_batches(n_rows, height):
+        row_bags, row_starts = bags_of_rows(row_offsets, of)
+        for to in gen_batches(n_columns, width):
+            column_bags, column_starts = bags_of_rows(column_offsets, to)
+            values = values_of(
+                slice(top + of.start, top + of.stop), slice(left + to.start, left + to.stop)
+            )
+            if to_columns is not None:
+                part = to_columns[of, column_bags]
+                np.minimum(part, np.minimum.reduceat(values, column_starts, axis=1), out=part)
+            if to_rows is not None:
+                part = to_rows[row_bags, to]
+                nearest = _over_rows(np.minimum, values, row_starts, values.dtype)
+                np.minimum(part, nearest, out=part)
+            if similarity is not None and sums is not None:
+                by_bag = _over_rows(np.add, similarity(values), row_starts, np.float64)
+                sums[row_bags, column_bags] += np.add.reduceat(by_bag, column_starts, axis=1)
+    return PairReductions(to_columns, to_rows, sums=sums)
 
-    row_offsets: np.ndarray
-    column_offsets: np.ndarray
-    to_columns: Any
-    to_rows: Any
-    sums: Any
 
-    @classmethod
-    def of(
-        cls,
-        values_of: Values,
-        offsets: tuple[np.ndarray, np.ndarray],
-        group: tuple[int, int],
-        other: tuple[int, int],
-        needs: Needs,
-    ) -> PairBlock:
-        """Reduce the values of the bags ``group`` on the left and ``other`` on the right."""
-        top, left = offsets[0][group[0]], offsets[1][other[0]]
-        row_offsets = offsets[0][group[0] : group[1] + 1] - top
-        column_offsets = offsets[1][other[0] : other[1] + 1] - left
-        n_rows, n_columns = int(row_offsets[-1]), int(column_offsets[-1])
-        n_left, n_right = len(row_offsets) - 1, len(column_offsets) - 1
-        to_columns = np.full((n_rows, n_right), np.inf) if needs.to_columns else None
-        to_rows = np.full((n_left, n_columns), np.inf) if needs.to_rows else None
-        sums = np.zeros((n_left, n_right)) if needs.similarity is not None else None
-        height, width = block_shape()
-        # A range of several bags has one part; one large bag may have more.
-        for of in gen_batches(n_rows, height):
-            row_bags, row_starts = bags_of_rows(row_offsets, of)
-            for to in gen_batches(n_columns, width):
-                column_bags, column_starts = bags_of_rows(column_offsets, to)
-                values = values_of(
-                    slice(top + of.start, top + of.stop), slice(left + to.start, left + to.stop)
-                )
-                if to_columns is not None:
-                    part = to_columns[of, column_bags]
-                    np.minimum(part, np.minimum.reduceat(values, column_starts, axis=1), out=part)
-                if to_rows is not None:
-                    part = to_rows[row_bags, to]
-                    nearest = _over_rows(np.minimum, values, row_starts, values.dtype)
-                    np.minimum(part, nearest, out=part)
-                if needs.similarity is not None and sums is not None:
-                    by_bag = _over_rows(np.add, needs.similarity(values), row_starts, np.float64)
-                    sums[row_bags, column_bags] += np.add.reduceat(by_bag, column_starts, axis=1)
-        return cls(row_offsets, column_offsets, to_columns, to_rows, sums)
+def offsets_in(offsets: np.ndarray, bags: tuple[int, int]) -> np.ndarray:
+    """Offsets of a range of bags, from zero."""
+    return offsets[bags[0] : bags[1] + 1] - offsets[bags[0]]
 
 
 def bags_of_rows(offsets: np.ndarray, rows: slice) -> tuple[slice, np.ndarray]:
@@ -345,19 +335,17 @@ def pair_reductions(
         np.empty((shape[0], int(right[-1]))) if nearest else None,
         np.empty(shape) if similarity is not None else None,
     )
-    needs = Needs(
-        bool(pool) or (nearest and symmetric), found.to_rows is not None or nearest, similarity
-    )
+    needs = bool(pool) or (nearest and symmetric), nearest or bool(pool and both), similarity
 
     def keep(group: tuple[int, int], other: tuple[int, int]) -> None:
-        block = PairBlock.of(values_of, (left, right), group, other, needs)
+        block = _reduced(values_of, (left, right), group, other, needs)
         rows, columns = slice(*group), slice(*other)
         if found.sums is not None:
             found.sums[rows, columns] = block.sums
         if pool:
-            found.to_columns[rows, columns] = pool(block.to_columns, block.row_offsets)
+            found.to_columns[rows, columns] = pool(block.to_columns, offsets_in(left, group))
         if pool and both:
-            found.to_rows[rows, columns] = pool(block.to_rows.T, block.column_offsets).T
+            found.to_rows[rows, columns] = pool(block.to_rows.T, offsets_in(right, other)).T
         if found.nearest is not None:
             found.nearest[rows, slice(*right[list(other)])] = block.to_rows
             if symmetric:
@@ -377,9 +365,9 @@ def own_sums(
     values_of: Values, offsets: np.ndarray, similarity: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """Sum of the similarities of the pairs of each bag with itself, shape (n_bags,)."""
-    needs, out = Needs(similarity=similarity), np.empty(len(offsets) - 1)
+    out = np.empty(len(offsets) - 1)
     for group in bag_ranges(offsets, _OWN_ROWS):
-        block = PairBlock.of(values_of, (offsets, offsets), group, group, needs)
+        block = _reduced(values_of, (offsets, offsets), group, group, (False, False, similarity))
         out[slice(*group)] = np.diagonal(block.sums)
     return out
 
@@ -390,26 +378,9 @@ def gaussians(scale: float, squares: np.ndarray) -> np.ndarray:
     return np.exp(squares, out=squares)
 
 
+POT = ("ot", "The earth mover's distance", "milearn[emd]")
 # Maximum number of pivots of the network simplex, far more than bags of thousands need.
 _MAX_PIVOTS = 10_000_000
-
-
-def require_pot() -> Any:
-    """The module ``ot`` of POT.
-
-    Raises
-    ------
-    ImportError
-        If POT is not installed.
-    """
-    try:
-        import ot
-    except ImportError as error:
-        raise ImportError(
-            "The earth mover's distance is computed by POT, which is not installed: "
-            "pip install 'milearn[emd]'."
-        ) from error
-    return ot
 
 
 def earth_movers(
@@ -434,7 +405,7 @@ def earth_movers(
     -------
     ndarray of shape (n_left_bags, n_right_bags)
     """
-    ot = require_pot()
+    ot = need_module(*POT)
     largest = [
         max(limit, int(np.diff(side.offsets).max()))
         for side, limit in zip((rows, columns), block_shape(), strict=True)

@@ -201,7 +201,7 @@ class BAMIC(BagClusterer):
                 "objective_": float(objective),
                 "objective_history_": np.array(result.history),
                 "n_iter_": result.n_iter,
-                "converged_": result.converged,
+                "converged_": not result.stopped,
                 "labels_": labels,
                 "_metric": self.metric,
             }

@@ -12,7 +12,6 @@ from sklearn.utils import check_array, check_random_state
 from .._bags import Bags
 from .._bags.blocks import PassSource
 from .._bags.canonical import canonical_matrix
-from .._bags.rows_on_disk import compute_dtype
 from .._compat import CallbackSupport, StrOptions, with_callbacks
 from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from .._fit.multi_start import MultiStart, warn_of_stops
@@ -22,11 +21,14 @@ from .._solvers.cluster.initial_weights import k_means_weights
 from .._solvers.cluster.margins import margin_weights
 from .._solvers.cluster.max_margin import ClusterProblem, ClusterSolution, max_margin_clusters
 from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.passes import STREAM_BYTES, bag_maxima, bag_means, highest, instance_scores
+from .._solvers.common.passes import STREAM_BYTES, bag_maxima, highest, instance_scores
 from ..base import BagClusterer
+from ..preprocessing import BagStatistics
 
 # Lower limit of the relative gap, which is due to rounding.
 _MIN_TOL = 1e-10
+# What k-means groups the bags by for a start, and how often witnesses are then chosen.
+_STARTS = {"extremes": (("min", "max"), 3), "k-means": (("mean",), 0)}
 
 
 class M3IC(CallbackSupport, BagClusterer):
@@ -59,12 +61,14 @@ class M3IC(CallbackSupport, BagClusterer):
     balance : float or None, default=1.0
         Largest difference between the clusters' scores of the sum of all bag means, which prevents
         one cluster from containing all bags. None omits the constraint.
-    init : {"k-means", "random"} or array-like of shape (n_clusters, n_features), default="k-means"
-        Initial weights: the centred centres of k-means on the bag means, random weights, or given
-        weights.
-    n_init : int, default=5
+    init : {"extremes", "k-means", "random"} or array-like of shape (n_clusters, n_features), \
+            default="extremes"
+        Initial weights: the means of the instances that tell apart the clusters of k-means on
+        minima and maxima of the bags, the centres of k-means on the bag means, random weights, or
+        given weights. The first two are centred.
+    n_init : int, default=1
         Number of runs; the lowest objective is kept. A given ``init`` is used in the first run, and
-        the others are random.
+        the others are random. Random starts need more runs than the others.
     min_cluster_size : int, default=None
         Minimum number of bags per cluster. None is the published problem, in which clusters can be
         empty.
@@ -153,7 +157,7 @@ class M3IC(CallbackSupport, BagClusterer):
     _parameter_constraints = Constraints(
         balance=[NOT_NEGATIVE, None],
         min_cluster_size=[AT_LEAST_ONE, None],
-        init=[StrOptions({"k-means", "random"}), "array-like"],
+        init=[StrOptions({*_STARTS, "random"}), "array-like"],
         tol=[NOT_NEGATIVE],
     )
 
@@ -166,8 +170,8 @@ class M3IC(CallbackSupport, BagClusterer):
         C: float = 1.0,
         balance: float | None = 1.0,
         *,
-        init: Any = "k-means",
-        n_init: int = 5,
+        init: Any = "extremes",
+        n_init: int = 1,
         min_cluster_size: int | None = None,
         tol: float = 0.01,
         max_iter: int = 100,
@@ -212,10 +216,10 @@ class M3IC(CallbackSupport, BagClusterer):
                 f"{smallest * self.n_clusters} bags but there are {len(bags)}: lower it to at most "
                 f"{len(bags) // self.n_clusters}."
             )
-        starts = self._starts(bags, check_random_state(self.random_state))
         runs = MultiStart(self, self.max_iter)
         # Additional jobs share the blocks of a pass.
-        source = _source(bags, runs.n_threads(len(starts)))
+        source = _source(bags, runs.n_threads(self.n_init))
+        starts = self._starts(bags, source, check_random_state(self.random_state))
         problem = ClusterProblem(source, self.C, self.balance, smallest)
         options = SolverOptions(max(self.tol, _MIN_TOL), self.max_iter)
         solve = partial(_solve, problem, options)
@@ -242,7 +246,9 @@ class M3IC(CallbackSupport, BagClusterer):
     def _takes_remote_bags(self) -> bool:
         return True
 
-    def _starts(self, bags: Bags, rng: np.random.RandomState) -> list[np.ndarray]:
+    def _starts(
+        self, bags: Bags, source: PassSource, rng: np.random.RandomState
+    ) -> list[np.ndarray]:
         shape = (self.n_clusters, bags.shape[1])
         starts = []
         if not isinstance(self.init, str):
@@ -253,9 +259,10 @@ class M3IC(CallbackSupport, BagClusterer):
                     f"feature, {shape}."
                 )
             starts.append(given)
-        elif self.init == "k-means":
-            means = bag_means(bags.source(), compute_dtype(bags))
-            starts = k_means_weights(canonical_matrix(means), self.n_clusters, self.n_init, rng)
+        elif self.init != "random":
+            statistics, rounds = _STARTS[self.init]
+            points = canonical_matrix(BagStatistics(statistics).fit_transform(bags))
+            starts = k_means_weights(source, points, self.n_clusters, self.n_init, rng, rounds)
         return starts + [rng.normal(size=shape) for _ in range(self.n_init - len(starts))]
 
     def predict(self, X: Any) -> np.ndarray:

@@ -234,13 +234,9 @@ class Segment:
     positions: np.ndarray
 
 
-@dataclass(frozen=True)
-class BlockSize:
-    """How a worker cuts its bags into blocks; see :meth:`milearn.Bags.source`."""
-
-    block_bytes: int
-    dtype: Any
-    in_parts: bool
+# How a worker cuts its bags into blocks: ``block_bytes`` and ``dtype`` of ``Bags.source``, and
+# whether large bags come in parts.
+BlockSize = tuple[int, Any, bool]
 
 
 def map_part(
@@ -258,9 +254,10 @@ def map_part(
 
 def _blocks(bags: Bags, segments: Sequence[Segment], size: BlockSize) -> Iterator[Block]:
     """Blocks of the segments, with the places that they have among all selected bags."""
+    block_bytes, dtype, in_parts = size
     for segment in segments:
-        source = bags[segment.positions].source(block_bytes=size.block_bytes, dtype=size.dtype)
-        for block in source.blocks(in_parts=size.in_parts):
+        source = bags[segment.positions].source(block_bytes=block_bytes, dtype=dtype)
+        for block in source.blocks(in_parts=in_parts):
             yield replace(
                 block,
                 first_bag=block.first_bag + segment.first_bag,
@@ -299,15 +296,9 @@ def apply_to_part(
     return function(selected(bags, segments), *arguments)
 
 
-def described(bags: Bags) -> dict[str, Any]:
-    """Data of a partition that are needed in other processes."""
-    return {
-        "sizes": bags.sizes,
-        "n_features": bags.shape[1],
-        "dtype": bags.dtype,
-        "is_sparse": bags.is_sparse,
-        "feature_names": bags.feature_names,
-    }
+def no_bags(bags: Bags) -> Bags:
+    """None of the bags, of which other processes need the features and their type."""
+    return without_annotations(bags)[:0]
 
 
 # Arguments from this size on are sent once for all tasks of a pass.
@@ -345,7 +336,7 @@ class DaskSource:
         Function and arguments are pickled. A partition is one task; where its worker dies, the
         task runs again on another one.
         """
-        size = BlockSize(self.block_bytes, self.block_dtype, in_parts)
+        size = self.block_bytes, self.block_dtype, in_parts
         given = [self._sent(argument) for argument in arguments]
         futures = tasks(self.client, map_part, self.parts, size, function, *given)
         # Keep the order of the parts of a bag.
@@ -357,7 +348,7 @@ class DaskSource:
 
         The state goes from partition to partition, in their order.
         """
-        size = BlockSize(self.block_bytes, self.block_dtype, True)
+        size = self.block_bytes, self.block_dtype, True
         given = [self._sent(argument) for argument in arguments]
         for bags, segments in self.parts:
             state = self.client.submit(
@@ -420,20 +411,20 @@ class PartitionedRows:
     def __init__(
         self,
         partitions: Partitions,
-        description: dict[str, Any],
+        head: Bags,
         positions: np.ndarray | None = None,
     ) -> None:
-        self.partitions, self.description, self.positions = partitions, description, positions
+        self.partitions, self.head, self.positions = partitions, head, positions
         self.offsets = partitions.offsets
         if positions is not None:
             self.offsets = offsets_of(np.diff(partitions.offsets)[positions])
-        self.shape = int(self.offsets[-1]), int(description["n_features"])
-        self.dtype, self.is_sparse = description["dtype"], description["is_sparse"]
+        self.shape = int(self.offsets[-1]), head.shape[1]
+        self.dtype, self.is_sparse = head.dtype, head.is_sparse
 
     def selected(self, positions: Any, offsets: np.ndarray) -> PartitionedRows:
         """The rows of some of the bags."""
         known = np.arange(len(self.offsets) - 1) if self.positions is None else self.positions
-        return PartitionedRows(self.partitions, self.description, known[positions])
+        return PartitionedRows(self.partitions, self.head, known[positions])
 
     def merged(self, order: np.ndarray, groups: np.ndarray) -> NoReturn:
         """Not supported, because the instances are not in this process."""
@@ -500,7 +491,7 @@ class PartitionedRows:
             )
         keys = [future.key for future in self.partitions.futures]
         places = self.partitions.bounds, self.partitions.offsets, self.partitions.local_bytes
-        return _connected, (address, keys, places, self.description, self.positions)
+        return _connected, (address, keys, places, self.head, self.positions)
 
 
 class DistributedBags(Bags):
@@ -585,12 +576,10 @@ class DistributedBags(Bags):
         raise TypeError("Distributed bags are made by from_bags, scan_bags or scan_bag_folder.")
 
     @classmethod
-    def _of(
-        cls, partitions: Partitions, description: dict[str, Any], names: Any = None, **data: Any
-    ) -> Self:
-        rows, made = PartitionedRows(partitions, description), object.__new__(cls)
+    def _of(cls, partitions: Partitions, head: Bags, names: Any = None, **data: Any) -> Self:
+        rows, made = PartitionedRows(partitions, head), object.__new__(cls)
         ids = canonical_ids(names, len(rows.offsets) - 1)
-        made._keep(rows, rows.offsets, description["feature_names"], names=ids, **data)
+        made._keep(rows, rows.offsets, head.feature_names, names=ids, **data)
         return made
 
     @classmethod
@@ -643,7 +632,7 @@ class DistributedBags(Bags):
         place = round_robin(client)
         futures = [submit_value(client, bags[slice(*each)], **next(place)) for each in ranges]
         made = Partitions(client, futures, _bounds(ranges), bags.offsets, local_bytes)
-        return cls._of(made, described(bags), **kept)
+        return cls._of(made, no_bags(bags), **kept)
 
     @property
     def n_partitions(self) -> int:
@@ -729,16 +718,14 @@ class DistributedBags(Bags):
         client = rows.partitions.client
         given = [submit_value(client, argument) for argument in arguments]
         futures = tasks(client, apply_to_part, rows.parts, function, *given)
-        head = client.submit(described, futures[0], pure=False)
-        description = results(client, [head])[0]
+        [head] = results(client, [client.submit(no_bags, futures[0], pure=False)])
         positions = [_places(segments) for _, segments in rows.segments]
         order, bounds = np.concatenate(positions), offsets_of([*map(len, positions)])
         offsets = offsets_of(self.sizes[order])
         made = Partitions(client, futures, bounds, offsets, rows.partitions.local_bytes)
         places = None if (np.diff(order) > 0).all() else np.argsort(order)
         return self._changed(
-            instances=PartitionedRows(made, description, places),
-            feature_names=description["feature_names"],
+            instances=PartitionedRows(made, head, places), feature_names=head.feature_names
         )
 
     def compute(self) -> Bags:
@@ -778,7 +765,7 @@ def _connected(
     address: str,
     keys: list[str],
     places: tuple[np.ndarray, np.ndarray, int],
-    description: dict[str, Any],
+    head: Bags,
     positions: np.ndarray | None,
 ) -> PartitionedRows:
     """Pickled rows, in a process that connects to the same scheduler."""
@@ -794,7 +781,7 @@ def _connected(
             f"The scheduler at {address} has no longer the partitions of these distributed bags: "
             "keep them in the process that pickled them, or read the files again."
         )
-    return PartitionedRows(Partitions(client, futures, *places), description, positions)
+    return PartitionedRows(Partitions(client, futures, *places), head, positions)
 
 
 def _unchanged(bags: Bags) -> Bags:
@@ -888,7 +875,7 @@ def scan_bags(
     for shard, head in zip(shards, heads, strict=True):
         ranges: Iterable[tuple[int, int]] = [(0, len(head["sizes"]))]
         if head["mapped"]:
-            row_bytes = head["dtype"].itemsize * head["n_features"]
+            row_bytes = head["bags"].dtype.itemsize * head["bags"].shape[1]
             ranges = bag_ranges(offsets_of(head["sizes"]), max(1, partition_bytes // row_bytes))
         for first, last in ranges:
             # Bags in memory stay on the worker that has read them.
@@ -906,7 +893,7 @@ def scan_bags(
     for name in _PER_BAG:
         if all(name in head["fields"] for head in heads):
             bunch[name] = np.concatenate([head["fields"][name] for head in heads])
-    bunch["data"] = DistributedBags._of(made, heads[0], bunch.get("bag_names"))
+    bunch["data"] = DistributedBags._of(made, heads[0]["bags"], bunch.get("bag_names"))
     return bunch
 
 
@@ -917,9 +904,12 @@ def _shard(path: str, options: dict[str, Any]) -> Bunch:
 
 
 def _head(shard: Bunch) -> dict[str, Any]:
+    bags = shard["data"]
     return {
-        **described(shard["data"]),
-        "mapped": in_files(shard["data"]),
+        "bags": no_bags(bags),
+        "sizes": bags.sizes,
+        "form": {"n_features": bags.shape[1], "dtype": bags.dtype, "is_sparse": bags.is_sparse},
+        "mapped": in_files(bags),
         "target": shard["target"],
         "classes": shard.get("classes"),
         "fields": {name: shard[name] for name in _PER_BAG if name in shard},
@@ -933,17 +923,17 @@ def _bags_of(shard: Bunch, first: int, last: int) -> Bags:
 
 def _check_alike(files: Sequence[str], heads: Sequence[dict[str, Any]]) -> None:
     for file, head in zip(files, heads, strict=True):
-        for name in ("n_features", "dtype", "is_sparse"):
-            if head[name] != heads[0][name]:
+        for name, found in head["form"].items():
+            if found != heads[0]["form"][name]:
                 raise BagFileError(
-                    f"{file}: {name} is {head[name]} but {heads[0][name]} in {files[0]}; save the "
-                    "files in one form, or pass dtype= and as_sparse=."
+                    f"{file}: {name} is {found} but {heads[0]['form'][name]} in {files[0]}; save "
+                    "the files in one form, or pass dtype= and as_sparse=."
                 )
-        names, first = (each["feature_names"] for each in (head, heads[0]))
-        if names is not None and first is not None and list(names) != list(first):
+        one, other = (each["bags"].feature_names for each in (head, heads[0]))
+        if one is not None and other is not None and list(one) != list(other):
             raise BagFileError(
-                f"{file} has {unlike(list(names), list(first))} {files[0]}: save the files with "
-                "the same features."
+                f"{file} has {unlike(list(one), list(other))} {files[0]}: save the files with the "
+                "same features."
             )
 
 
@@ -1069,18 +1059,12 @@ def scan_bag_folder(
     for first, last in ranges:
         given = str(folder), submit_value(client, bags[first:last]), kept_dtype
         futures.append(client.submit(_read, *given, pure=False, **next(place)))
-    description = {
-        "n_features": bags[0].width,
-        "dtype": kept_dtype,
-        "is_sparse": False,
-        "feature_names": None,
-    }
+    head = Bags(np.empty((0, bags[0].width), kept_dtype), [0])
     made = Partitions(client, futures, _bounds(ranges), offsets, local_bytes)
     bunch = Bunch(**fields_of(bags, declared))
-    bunch["data"] = DistributedBags._of(made, description, bunch["bag_names"])
+    bunch["data"] = DistributedBags._of(made, head, bunch["bag_names"])
     bunch["dropped"] = dropped
-    if dropped:
-        warn_of_dropped(dropped, len(bags))
+    warn_of_dropped(dropped, len(bags))
     return bunch
 
 

@@ -404,13 +404,7 @@ class FisherVector(_Codebook):
             max_iter=500,
             random_state=seed,
         )
-        try:
-            mixture.fit(sample if centre is None else subtracted(sample, centre))
-        except ValueError as error:
-            raise ValueError(
-                "FisherVector found no mixture: the means of the instances are too large compared "
-                "with their variances. Standardise them first, for instance by ClippedScaler."
-            ) from error
+        mixture.fit(sample if centre is None else subtracted(sample, centre))
         learned: dict[str, Any] = {"mixture_": mixture, "_centred_mixture": mixture}
         if centre is not None:
             learned["mixture_"] = copy(mixture)

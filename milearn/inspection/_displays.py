@@ -57,11 +57,6 @@ class BagScoresDisplay(Display):
     line_ : matplotlib Line2D or None
         The threshold.
 
-    Raises
-    ------
-    ValueError
-        If scores and labels have different lengths, or a score is not finite.
-
     See Also
     --------
     InstanceScoresDisplay : Scores of the instances of one bag.
@@ -83,14 +78,6 @@ class BagScoresDisplay(Display):
     def __post_init__(self) -> None:
         self.labels = np.asarray(self.labels)
         self.scores = np.asarray(self.scores, dtype=np.float64)
-        shapes = self.labels.shape, self.scores.shape
-        if self.labels.ndim != 1 or shapes[0] != shapes[1] or len(self.labels) == 0:
-            raise ValueError(
-                f"labels and scores must hold one entry per bag, got shapes {shapes[0]} and "
-                f"{shapes[1]}."
-            )
-        if not np.isfinite(self.scores).all():
-            raise ValueError("scores holds values that are not finite: leave out these bags.")
 
     @classmethod
     def from_estimator(
@@ -141,7 +128,7 @@ class BagScoresDisplay(Display):
 
         Raises
         ------
-        TypeError
+        AttributeError
             If the estimator is not a classifier or does not have the response method.
         ValueError
             For an unknown ``response_method``, or three or more classes without ``class_label``.
@@ -157,16 +144,7 @@ class BagScoresDisplay(Display):
             order = order[::-1] if given == "auto" else [given]
         tuned_on = next((name for name in order if hasattr(estimator, name)), " or ".join(order))
         name = tuned_on if response_method == "auto" else response_method
-        if not hasattr(estimator, name):
-            raise TypeError(
-                f"{type(estimator).__name__} has no method {name}: there are no scores of bags to "
-                "draw."
-            )
         values = np.asarray(getattr(estimator, name)(X), dtype=np.float64)
-        if not hasattr(estimator, "classes_"):
-            raise TypeError(
-                f"{type(estimator).__name__} has no classes_: draw the scores of a classifier."
-            )
         classes = estimator.classes_
         column = class_column(estimator, class_label)
         if len(classes) > 2 and class_label is None:

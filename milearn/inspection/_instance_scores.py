@@ -9,6 +9,7 @@ import numpy as np
 
 from .._bags import Bags
 from .._bags.annotations import PATCH_SIZE
+from .._bags.canonical import check_choice, check_columns
 from .._bags.names import position_of
 from .._fit.warn import warn_user
 from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below, local_bags, scored_instances
@@ -105,28 +106,17 @@ class InstanceScoresDisplay(Display):
 
     def __post_init__(self) -> None:
         self.scores = np.asarray(self.scores, dtype=np.float64)
-        shape = self.scores.shape
-        if self.scores.ndim != 1 or not shape[0]:
-            raise ValueError(
-                f"scores must hold one number per instance of one bag, got shape {shape}."
-            )
+        n = len(self.scores)
+        for name, shape in (("coordinates", (n, 2)), ("parts", (n,))):
+            given = getattr(self, name)
+            if given is not None and np.shape(given) != shape:
+                raise ValueError(
+                    f"{name} must have shape {shape}, got {np.shape(given)}: give one entry per "
+                    "instance of the bag."
+                )
         if self.coordinates is not None:
             self.coordinates = np.asarray(self.coordinates, dtype=np.float64)
-            if self.coordinates.shape != (*shape, 2):
-                raise ValueError(
-                    f"coordinates must have shape ({shape[0]}, 2), a column and a row for each "
-                    f"instance of the bag, got {self.coordinates.shape}."
-                )
-        if self.patch_size is not None:
-            self.patch_size = np.asarray(self.patch_size, dtype=np.float64)
-            if self.patch_size.shape not in ((), shape):
-                raise ValueError(f"patch_size must be a number, or one for each of {shape[0]}.")
-        self.parts = np.zeros(shape) if self.parts is None else np.asarray(self.parts)
-        if self.parts.shape != shape:
-            raise ValueError(
-                f"parts must have shape ({shape[0]},), the part of each instance, got "
-                f"{self.parts.shape}."
-            )
+        self.parts = np.zeros(n) if self.parts is None else np.asarray(self.parts)
         if self.witness is None:
             self.witness = int(np.argmax(self.scores))
 
@@ -235,16 +225,10 @@ class InstanceScoresDisplay(Display):
         InstanceScoresDisplay
             This display.
         """
-        if kind not in ("auto", "bars", "map"):
-            raise ValueError(f"kind={kind!r} is unknown: use 'auto', 'bars' or 'map'.")
+        check_choice("kind", kind, ("auto", "bars", "map"))
         as_map = kind == "map" or (kind == "auto" and self.coordinates is not None)
         if as_map and self.coordinates is None:
             raise ValueError("A map needs coordinates: pass coordinates=, or use kind='bars'.")
-        if limit is not None and not (limit > 0 and self.threshold is not None):
-            raise ValueError(
-                f"limit={limit!r} must be above zero, and there must be a threshold, which "
-                "regressions do not have."
-            )
         self.bars_ = self.image_ = self.points_ = self.line_ = self.colorbar_ = None
         self.maps_: list[Any] = []
         if as_map:
@@ -372,11 +356,7 @@ def _entry(bags: Bags, what: str, given: Any) -> Any:
     """An array of the instances, or the entry of ``instance_data`` of this name."""
     if not isinstance(given, str):
         return given
-    if given not in bags.instance_data:
-        raise ValueError(
-            f"{what}={given!r} is not an entry of X.instance_data, which has "
-            f"{sorted(bags.instance_data) or 'none'}."
-        )
+    check_columns(f"instance_data of {what}=", [given], list(bags.instance_data))
     return bags.instance_data[given]
 
 

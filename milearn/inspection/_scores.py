@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from .._bags import Bags
+from .._bags.arrow import need_module
 from .._bags.segments import segment_argmax
 from .._fit.validation import as_bags, check_bags
 
@@ -379,16 +380,6 @@ def label_text(label: Any, kind: str = "class") -> str:
     return str(label) if isinstance(label, str) else f"{kind} {label}"
 
 
-def pixel_pictures(instances: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Instances as pictures: rows of pixels become arrays of ``shape``."""
-    if int(np.prod(shape)) != instances.shape[1]:
-        raise ValueError(
-            f"instance_shape={tuple(shape)} has {int(np.prod(shape))} pixels but an instance has "
-            f"{instances.shape[1]} features."
-        )
-    return instances.reshape(len(instances), *shape)
-
-
 def _last_step(estimator: Any, rows: Any = None) -> tuple[Any, Any]:
     """The innermost estimator of searches and pipelines, and its transformed input."""
     while True:
@@ -419,17 +410,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#9A6A00", "#56B4E9")
 HIGHLIGHT = "#D55E00"
 NEUTRAL = "#7F8FA3"
 LINE = "#333333"
-
-
-def pyplot() -> Any:
-    """The module of matplotlib that makes figures, or an error that names the extra."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            'Displays need matplotlib, which is not installed: pip install "milearn[plot]".'
-        ) from error
-    return plt
+PYPLOT = ("matplotlib.pyplot", "A display", "milearn[plot]")
 
 
 class Display:
@@ -438,7 +419,7 @@ class Display:
     def _open(self, ax: Any, figsize: tuple[float, float] | None = (7.4, 3.8)) -> Any:
         """The given axes, or the axes of a new figure."""
         if ax is None:
-            _, ax = pyplot().subplots(figsize=figsize, layout="constrained")
+            _, ax = need_module(*PYPLOT).subplots(figsize=figsize, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 

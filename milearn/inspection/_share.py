@@ -21,12 +21,12 @@ from ._scores import (
     COLORS,
     LINE,
     NEUTRAL,
+    PYPLOT,
     Display,
     class_column,
     final_step,
     label_text,
     local_bags,
-    pyplot,
 )
 
 # Bytes of the features that are compared at once.
@@ -96,7 +96,7 @@ class ShareDisplay(Display):
     Raises
     ------
     ValueError
-        If lengths differ. In ``plot``, for an unknown ``kind``.
+        In ``plot``, for an unknown ``kind``.
 
     See Also
     --------
@@ -132,11 +132,6 @@ class ShareDisplay(Display):
     def __post_init__(self) -> None:
         for name in ("shares", "share_scores", "selected", "labels", "scores", "sizes"):
             setattr(self, name, np.asarray(getattr(self, name)))
-        lengths = len(self.share_scores), len(self.selected), len(self.sizes), len(self.scores)
-        if lengths != (len(self.shares), *2 * [len(self.labels)], self.sizes.sum()):
-            raise ValueError(
-                "Lengths differ: pass entries per share, per bag, and for scores per instance."
-            )
 
     @classmethod
     def from_estimator(
@@ -359,7 +354,7 @@ class ShareReport(Display):
             This report.
         """
         if axes is None:
-            _, axes = pyplot().subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
+            _, axes = need_module(*PYPLOT).subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
         left, right = self.axes_ = np.asarray(axes)
         self.display.plot(left, kind="bags")
         effects = self._strongest(max_features)["effect"].iloc[::-1]

@@ -11,14 +11,13 @@ from sklearn.preprocessing import StandardScaler
 from .._bags import Bags
 from .._bags.segments import bag_ranges, without_rounding
 from .._fit.outcomes import has_outcomes
-from .._fit.validation import check_order, validate_bags
+from .._fit.validation import check_n_labels, check_order, validate_bags
 from ._scores import (
     COLORS,
     NEUTRAL,
     Display,
     evenly_spaced,
     local_bags,
-    pixel_pictures,
     scored_instances,
 )
 
@@ -80,11 +79,6 @@ class WitnessDisplay(Display):
     features_ : ndarray of int of shape (n_features_shown,) or None
         The features on the axis.
 
-    Raises
-    ------
-    ValueError
-        If ``instances`` is not a matrix, or ``scores`` has another length.
-
     See Also
     --------
     InstanceScoresDisplay : All instances of one bag.
@@ -116,18 +110,12 @@ class WitnessDisplay(Display):
     def __post_init__(self) -> None:
         self.instances = np.asarray(self.instances, dtype=np.float64)
         self.scores = np.asarray(self.scores, dtype=np.float64)
-        n = len(self.instances)
-        if self.instances.ndim != 2 or n == 0 or self.scores.shape != (n,):
-            raise ValueError(
-                "instances must hold one row per bag and scores one number per bag, got shapes "
-                f"{self.instances.shape} and {self.scores.shape}."
-            )
         if self.labels is not None:
             self.labels = np.asarray(self.labels)
             self.classes = np.unique(self.labels if self.classes is None else self.classes)
         self.mean = self.instances.mean(axis=0) if self.mean is None else np.asarray(self.mean)
         self.std = self.instances.std(axis=0) if self.std is None else np.asarray(self.std)
-        self.bags = np.arange(n) if self.bags is None else np.asarray(self.bags)
+        self.bags = np.arange(len(self.instances)) if self.bags is None else np.asarray(self.bags)
 
     @classmethod
     def from_estimator(
@@ -186,10 +174,7 @@ class WitnessDisplay(Display):
                 raise ValueError("y holds outcomes of survival: pass classes, or y=None.")
             check_order(container, y=y)
             labels = np.asarray(y)
-            if labels.shape != (len(container),):
-                raise ValueError(
-                    f"y must hold one label per bag, shape ({len(container)},), got {labels.shape}."
-                )
+            check_n_labels(labels, container)
         chosen = np.arange(len(container))
         chosen = chosen if bags is None else chosen[np.asarray(bags)]
         drawn = container if bags is None else container[chosen]
@@ -240,8 +225,8 @@ class WitnessDisplay(Display):
         return self
 
     def _plot_thumbnails(self, ax: Any) -> None:
-        pictures = pixel_pictures(self.instances, self.instance_shape or ())
-        total = len(pictures)
+        total = len(self.instances)
+        pictures = self.instances.reshape(total, *(self.instance_shape or ()))
         self.shown_ = evenly_spaced(total, _MAX_THUMBNAILS)
         pictures = pictures[self.shown_]
         n = len(pictures)

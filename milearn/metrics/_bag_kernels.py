@@ -10,12 +10,12 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.arrow import need_module
 from .._bags.canonical import check_choice, check_positive
 from .._bags.distinct import drawn_bags, most_bags, rows_per_block
 from .._bags.rows_on_disk import in_memory
 from .._bags.segments import (
     bag_ranges,
-    offsets_of,
     pooling_matrix,
     segment_max,
     segment_mean,
@@ -36,10 +36,10 @@ from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory
 from .._kernels.pairs import (
     BLOCKS_HELD,
+    POT,
     PreparedRows,
     earth_movers,
     pair_reductions,
-    require_pot,
     side_of,
     squares,
 )
@@ -406,13 +406,13 @@ def bag_distances(
             raise ValueError(f'max_instances requires metric="emd", got metric={metric!r}.')
         check_positive(max_instances=max_instances)
     if metric == "emd":
-        require_pot()
+        need_module(*POT)
     left, right = both_sides(X, Y)
     symmetric = Y is None
     if max_instances is not None:
         generator = check_random_state(random_state)
-        left = _drawn(left, max_instances, generator)
-        right = left if symmetric else _drawn(right, max_instances, generator)
+        left = left.sample_instances(max_instances, random_state=generator)
+        right = left if symmetric else right.sample_instances(max_instances, random_state=generator)
     # The instances whose copies fit into ``working_memory``.
     at_once = rows_per_block(max(1, int(_bytes_per_instance(left))))
     # The result is in memory twice: while it is made symmetric, or put together from blocks. Of
@@ -467,19 +467,6 @@ def both_sides(X: Any, Y: Any) -> tuple[Bags, Bags]:
             "the same features."
         )
     return left, right
-
-
-def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
-    """Bags with at most ``most`` instances each, drawn without replacement."""
-    if (bags.sizes <= most).all():
-        return bags
-    kept = [
-        np.arange(start, stop)
-        if stop - start <= most
-        else start + np.sort(generator.choice(stop - start, most, replace=False))
-        for start, stop in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)
-    ]
-    return Bags(bags.instances[np.concatenate(kept)], offsets_of([len(rows) for rows in kept]))
 
 
 def _bytes_per_instance(bags: Bags) -> float:

@@ -15,10 +15,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
 from .._bags import Bags
-from .._bags.annotations import canonical_data
+from .._bags.annotations import canonical_bag_data
 from .._bags.blocks import Block
 from .._bags.canonical import check_columns
-from .._bags.names import check_indices
 from .._bags.segments import segment_sum
 from .._fit.validation import as_bags, check_bags
 from ._compare import Comparison, compare, data_of, splits_of
@@ -148,8 +147,7 @@ def _covariates(bags: Bags, given: Any, taken: tuple[str, ...]) -> dict[str, np.
     if isinstance(given, (list, tuple)):
         check_columns("bag_data", given, list(bags.bag_data))
         given = {name: bags.bag_data[name] for name in given}
-    check_indices(given, bags.names)
-    columns = canonical_data(given, len(bags), "bag_data", "bag")
+    columns = canonical_bag_data(given, len(bags), bags.names)
     for name, values in columns.items():
         if values.ndim > 1:
             raise ValueError(f"The covariate {name!r} has {values.ndim} dimensions: pass one.")

@@ -11,7 +11,7 @@ from sklearn.utils import check_consistent_length
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
-from .._fit.validation import check_order, encode_classes
+from .._fit.validation import encode_classes
 from .._fit.warn import warn_user
 from ._splitters import StratifiedBagKFold, group_codes
 
@@ -28,7 +28,6 @@ def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
     """Validated group numbers of bags, in the order of the group names."""
     if groups is None:
         return None
-    check_order(bags, groups=groups)
     check_consistent_length(bags, groups)
     codes = group_codes(groups)
     names = np.asarray(groups).ravel()[np.unique(codes, return_index=True)[1]].tolist()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.model_selection import BaseCrossValidator
+from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils import check_consistent_length, check_random_state, check_scalar
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from .._bags.merge import check_groups
+from .._bags.segments import group_by_id
 from .._compat import split_counts
 from .._fit.outcomes import events_and_times, has_outcomes
 from .._fit.validation import as_bags, check_order, missing_labels
@@ -224,8 +225,7 @@ def group_codes(groups: Any) -> np.ndarray:
     """Numbers of the groups of bags, in order of appearance."""
     keys = column_or_1d(np.asarray(groups), warn=True)
     check_groups(keys)
-    codes: dict[Hashable, int] = {}
-    return np.array([codes.setdefault(key, len(codes)) for key in keys.tolist()], dtype=np.intp)
+    return group_by_id(keys.tolist())[1]
 
 
 def _linked_groups(groups: Any) -> np.ndarray:
@@ -233,17 +233,12 @@ def _linked_groups(groups: Any) -> np.ndarray:
     columns = np.asarray(groups)
     if columns.ndim != 2:
         return group_codes(groups)
-    n_bags = len(columns)
-    bags, entries, first = [], [], n_bags
-    for column in columns.T:
-        codes = group_codes(column)
-        bags.append(np.arange(n_bags))
-        entries.append(first + codes)
-        first += int(codes.max(initial=-1)) + 1
-    links = sparse.coo_array(
-        (np.ones(n_bags * len(bags)), (np.concatenate(bags), np.concatenate(entries))),
-        shape=(first, first),
-    )
+    n_bags, n_columns = columns.shape
+    # Nodes are the bags, and then the entries of each column, of which there may be as many.
+    entries = [n_bags * (1 + at) + group_codes(column) for at, column in enumerate(columns.T)]
+    pairs = np.tile(np.arange(n_bags), n_columns), np.concatenate(entries)
+    n_nodes = n_bags * (1 + n_columns)
+    links = sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(n_nodes, n_nodes))
     return sparse.csgraph.connected_components(links, directed=False)[1][:n_bags]
 
 
@@ -339,10 +334,10 @@ class StratifiedBagKFold(BagSplitter):
     TypeError
         At construction, if ``shuffle`` is not a bool.
     ValueError
-        At construction, if ``n_splits`` is below 2, or ``random_state`` is set without ``shuffle``.
-        In ``split``, if all labels have the same class, the length of labels or groups is not the
-        number of bags, or a fold would not contain all classes, because a class has fewer bags (or
-        groups) than folds or the groups cannot be distributed.
+        At construction, if ``n_splits`` is no integer from 2, or ``random_state`` is set without
+        ``shuffle``. In ``split``, if all labels have the same class, the length of labels or groups
+        is not the number of bags, or a fold would not contain all classes, because a class has
+        fewer bags (or groups) than folds or the groups cannot be distributed.
 
     See Also
     --------
@@ -389,20 +384,14 @@ class StratifiedBagKFold(BagSplitter):
         random_state: Any = None,
         unlabeled: Any = None,
     ) -> None:
-        self.n_splits = check_scalar(n_splits, "n_splits", Integral, min_val=2)
-        if not isinstance(shuffle, (bool, np.bool_)):
-            raise TypeError(f"shuffle must be True or False, got {shuffle!r}.")
-        if not shuffle and random_state is not None:
-            raise ValueError(
-                "random_state has no effect without shuffle: set shuffle=True or leave "
-                "random_state out."
-            )
+        KFold(n_splits, shuffle=shuffle, random_state=random_state)  # checks them
+        self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
         self.unlabeled = unlabeled
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        _check_classes(problem, self.n_splits)
+        _check_classes(problem, self.n_splits, problem.needed)
         rng = check_random_state(self.random_state) if self.shuffle else None
         if problem.grouped:
             folds = _exchange_groups(problem, _place_groups(problem, self.n_splits, rng))
@@ -415,17 +404,16 @@ class StratifiedBagKFold(BagSplitter):
 # -- feasibility -------------------------------------------------------------------------------
 
 
-def _check_classes(problem: Problem, n_splits: int) -> None:
-    holds = problem.unit_table() > 0
-    for code, count in enumerate(holds.sum(axis=0)):
-        if count >= n_splits or not problem.needed[code]:
-            continue
-        what = "group(s)" if problem.grouped else "labelled bag(s)"
-        remedy = f"use n_splits={count}" if count >= 2 else "add bags of this class or leave it out"
-        raise ValueError(
-            f"Class {problem.classes.tolist()[code]!r} is in {count} {what} but "
-            f"n_splits={n_splits}: every fold needs one; {remedy}."
-        )
+def _check_classes(problem: Problem, least: int, needed: np.ndarray) -> None:
+    """Raise an error for a class with fewer bags or groups than have to be on other sides."""
+    for code, count in enumerate((problem.unit_table() > 0).sum(axis=0)):
+        if count < least and needed[code]:
+            what = "group(s)" if problem.grouped else "labelled bag(s)"
+            remedy = f"use n_splits={count}, " if count >= 2 else ""
+            raise ValueError(
+                f"Class {problem.classes.tolist()[code]!r} is in {count} {what} and needs {least}, "
+                f"one for every fold: {remedy}add bags of this class or leave it out."
+            )
 
 
 # -- without groups ------------------------------------------------------------------------------
@@ -634,6 +622,7 @@ class BagShuffleSplit(BagSplitter):
             len(problem.codes), self.test_size, self.train_size, default_test_size=0.1
         )
         _check_split_counts(problem, n_test, n_train)
+        _check_classes(problem, 2, np.ones_like(problem.needed))
         counts = np.bincount(problem.codes, minlength=len(problem.classes))
         wanted_test = _allot(n_test, counts, counts - 1)
         rest = counts - wanted_test
@@ -657,13 +646,6 @@ def _check_split_counts(problem: Problem, n_test: int, n_train: int) -> None:
             raise ValueError(
                 f"{number} {side} bag(s) cannot hold {n_classes} classes: raise the share of "
                 f"{side} bags."
-            )
-    for code, count in enumerate((problem.unit_table() > 0).sum(axis=0)):
-        if count < 2:
-            what = "group" if problem.grouped else "labelled bag"
-            raise ValueError(
-                f"Class {problem.classes.tolist()[code]!r} is in one {what} only: it needs two, "
-                "one to train on and one to test on; add bags of this class or leave it out."
             )
 
 

@@ -195,9 +195,8 @@ def transductive_grid_search(
     for number, (_, test) in enumerate(splits):
         if missing[test].any():
             tested = int(test[missing[test]][0])
-            name = f"bag {tested}" if bags is None else bag_text(bags, tested)
             raise ValueError(
-                f"Split {number} tests {name}, which has no label: use a "
+                f"Split {number} tests {bag_text(bags, tested)}, which has no label: use a "
                 "splitter of milearn.model_selection with the same unlabeled."
             )
     data = X if bags is None else bags
@@ -248,10 +247,6 @@ def _score(
     return float(single_scorer(view, scoring)(view, X, truth)), seconds
 
 
-def _estimator_has(method: str) -> Any:
-    return lambda self: hasattr(self.estimator, method)
-
-
 class TestedBags(ClassifierMixin, BaseEstimator):
     """A fitted estimator for scorers: its predictions for the test bags among all bags."""
 
@@ -275,11 +270,11 @@ class TestedBags(ClassifierMixin, BaseEstimator):
         found = getattr(self.estimator, "transduction_", None)
         return np.asarray(self.estimator.predict(self.X) if found is None else found)[self.test]
 
-    @available_if(_estimator_has("decision_function"))
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
         return np.asarray(self.estimator.decision_function(self.X))[self.test]
 
-    @available_if(_estimator_has("predict_proba"))
+    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         return np.asarray(self.estimator.predict_proba(self.X))[self.test]
 

@@ -11,6 +11,7 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
+from .._bags.annotations import bag_columns
 from .._bags.arrow import need_module
 from .._bags.canonical import check_columns
 from .._bags.names import bag_text
@@ -31,7 +32,7 @@ class _Columns(VersionedEstimator):
     def _values(self, bags: Bags, *, learn: bool = False) -> list[np.ndarray]:
         """The columns, texts or float64; ``learn`` stores their names and kinds."""
         if learn:
-            names = tuple(bags.bag_data) if self.columns is None else _checked(self.columns)
+            names = tuple(bags.bag_data if self.columns is None else bag_columns(self.columns))
         else:
             names = self.columns_
         who = type(self).__name__
@@ -317,8 +318,19 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
         if self.transformer_ is not None:
             table = self.transformer_.transform(table)
         rows = table.toarray() if sparse.issparse(table) else np.asarray(table)
-        rows = _finite_numbers(bags, rows, self.columns_ if self.transformer_ is None else None)
+        if self.transformer_ is None and any(self._texts):
+            raise ValueError(
+                f"AppendBagData: bag_data[{self.columns_[self._texts.index(True)]!r}] holds texts: "
+                "pass transformer=OneHotEncoder()."
+            )
         rows = rows.astype(np.float64 if bags.dtype == np.float64 else np.float32)
+        for bag, at in np.argwhere(~np.isfinite(rows))[:1].tolist():
+            known = self.transformer_ is None
+            what = f"bag_data[{self.columns_[at]!r}]" if known else f"column {at}"
+            raise ValueError(
+                f"AppendBagData: {what} of {bag_text(bags, bag)} is not finite: impute it by "
+                "transformer=."
+            )
         names = None
         if bags.feature_names is not None and self.transformer_ is None:
             names = [*bags.feature_names.tolist(), *self.columns_]
@@ -334,17 +346,6 @@ def _appended(bags: Bags, rows: np.ndarray) -> Any:
         out[start:stop, : bags.shape[1]] = block
         out[start:stop, bags.shape[1] :] = rows[bags.bag_index[start:stop]]
     return out
-
-
-def _checked(columns: Any) -> tuple[str, ...]:
-    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-        raise ValueError(
-            f"columns={columns!r} is not a sequence of names: pass a list, such as ['age']."
-        )
-    twice = [name for at, name in enumerate(columns) if name in columns[:at]]
-    if twice:
-        raise ValueError(f"columns contains {twice[0]!r} twice: use each column once.")
-    return tuple(columns)
 
 
 def _column(who: str, bags: Bags, name: str) -> np.ndarray:
@@ -364,22 +365,3 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "m":
         values = values / np.timedelta64(1, "D")
     return values.astype(np.float64)
-
-
-def _finite_numbers(bags: Bags, rows: np.ndarray, columns: Sequence[str] | None) -> np.ndarray:
-    """The rows as numbers, or an error that names the bag and, if it is known, the column."""
-    for at in range(rows.shape[1]):
-        what = f"bag_data[{columns[at]!r}]" if columns is not None else f"column {at}"
-        try:
-            values = rows[:, at].astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"AppendBagData: {what} holds texts: pass transformer=OneHotEncoder()."
-            ) from error
-        gaps = np.flatnonzero(~np.isfinite(values))
-        if len(gaps):
-            raise ValueError(
-                f"AppendBagData: {what} of {bag_text(bags, gaps[0])} is not finite: impute it by "
-                "transformer=."
-            )
-    return rows.astype(np.float64)

@@ -63,7 +63,7 @@ class BagStatistics(TransformerMixin, VersionedEstimator):
     Raises
     ------
     ValueError
-        In ``fit``, if a statistic is unknown or occurs twice.
+        In ``fit``, if a statistic is unknown.
 
     See Also
     --------
@@ -197,8 +197,6 @@ def _checked_statistics(statistics: Any) -> tuple[Any, ...]:
             name = float(name)
         elif not isinstance(name, str) or not (name in _NAMES or _tail(name)):
             raise ValueError(f"statistics contains {name!r}, which is unknown: use {known}.")
-        if name in checked:
-            raise ValueError(f"statistics contains {name!r} twice: use each statistic once.")
         checked.append(name)
     return tuple(checked)
 

@@ -30,7 +30,7 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.arrow import need_module
@@ -158,11 +158,6 @@ def routed_fit_params(
         if name == "sample_weight":
             if value is None:
                 continue
-            if not routing and not has_fit_parameter(inner, "sample_weight"):
-                raise TypeError(
-                    f"sample_weight was given but {type(inner).__name__} does not take it: leave "
-                    "it out, or use an estimator whose fit has it."
-                )
             value = validate_sample_weight(value, bags)
         is_array = isinstance(value, (list, tuple)) or (hasattr(value, "shape") and value.shape)
         if is_array and not sparse.issparse(value) and len(value) == len(bags):

@@ -53,6 +53,10 @@ class ActiveBags:
         if sparse.issparse(instances):
             self.columns = np.unique(instances.indices)
             instances = instances[:, self.columns]
+        elif not (used := instances.any(axis=0)).all():
+            # Rows stay contiguous, because solvers gather rows.
+            self.columns = np.flatnonzero(used)
+            instances = np.take(instances, self.columns, axis=1)
         self.instances = instances
         self.shift = np.zeros(instances.shape[1])
 

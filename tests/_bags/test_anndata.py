@@ -115,8 +115,8 @@ WRONG = [
     ({"covariates": ["kind"]}, "Bag 'd2' has two entries of bag_data['kind'], T and B: a bag has"),
     ({"covariates": ["sex"]}, "The table has no column 'sex': its columns are"),
     ({"sample_key": "patient"}, "The table obs has no column 'patient': its columns are ['donor',"),
-    ({"layer": "raw"}, "layer='raw' does not exist: adata has ['counts']."),
-    ({"obsm": "umap"}, "obsm='umap' does not exist: adata has ['frame', 'pca']."),
+    ({"layer": "raw"}, "The mapping layers has no column 'raw': its columns are ['counts']."),
+    ({"obsm": "umap"}, "The mapping obsm has no column 'umap': its columns are ["),
     ({"obsm": "pca", "layer": "counts"}, "layer and obsm are two matrices: name one of them."),
     ({"instance_data": {"row": "kind"}}, "instance_data['row'] holds the rows of adata: rename"),
     (
@@ -174,7 +174,7 @@ def test_results_of_other_cells_are_refused():
     refuses(
         lambda: plain.to_anndata(adata), "The bags have no instance_data['row']: create them by"
     )
-    message = "instance_data['score'] has shape (2,) but there are 6 instances: give one entry per"
+    message = "instance_data['score'] has shape (2,) for 6 instances: give one entry per"
     refuses(lambda: bags.to_anndata(adata, instance_data={"score": [1, 2]}), message)
     assert "milearn" not in adata.uns
 

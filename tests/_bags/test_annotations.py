@@ -222,12 +222,10 @@ BLOCKS = [np.eye(2), np.ones((1, 2))]
          "bag_data must be a list of names of columns, such as ['age', 'stain'], or a dict that"),
         (lambda: Bags.from_frame(FRAME, "bag", instance_data={"coords": ["z"]}),
          "The table has no column 'z': its columns are ['bag', 'x', 'age']."),
-        (lambda: Bags.from_frame(FRAME, "bag", instance_data=["x"]),
-         "instance_data must name columns by array, such as {'coords': ['x', 'y']}."),
         (lambda: Bags.from_list(BLOCKS, instance_data={"a": [[1, 2]]}),
          "instance_data['a'] has 1 blocks for 2 bags: give one block per bag."),
         (lambda: Bags.from_list(BLOCKS, instance_data={"a": [[1, 2], [3, 4]]}),
-         "instance_data['a'] has shape (2,) at bag 1, which has 1 instances: give one entry per"),
+         "instance_data['a'] of bag 1 has shape (2,) for 1 instances: give one entry per"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit(make, message):

@@ -187,15 +187,15 @@ def test_what_is_refused(frames):
             lambda X=frame, o=options: Bags.from_frame(X, **o), message, (TypeError, ValueError)
         )
     for call, message in (
-        (lambda: Bags.from_ids(np.eye(8), [0, 1]), "bag_ids has 2 entries for 8 instances: give"),
+        (lambda: Bags.from_ids(np.eye(8), [0, 1]), "bag_ids has shape (2,) for 8 instances: give"),
         (lambda: Bags.from_ids(np.eye(2), [1.0, None]), "bag_ids is missing (None) at row 1: give"),
         (lambda: Bags.concatenate([]), "No bags were given: pass at least one Bags to concat"),
         (lambda: Bags.concatenate([bags, bags[:, [0]]]),
-         "The parts have [3, 1] features: every part must have the same features."),
+         "all the input array dimensions except for the concatenation axis must match"),
         (lambda: Bags.concatenate([bags, np.eye(3)]),
          "Part 1 is ndarray: only Bags can be concatenated."),
         (lambda: bags.with_instances(np.eye(3)),
-         "The new matrix has 3 rows for 8 instances: an instance matrix can only be replaced row"),
+         "instances has shape (3, 3) for 8 instances: give one entry per instance."),
     ):  # fmt: skip
         refuses(call, message, (TypeError, ValueError))
     with pytest.raises(ValueError, match=r"^Column 'label' holds .* encode"):

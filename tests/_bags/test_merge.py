@@ -185,11 +185,9 @@ def test_weights_are_added():
 @pytest.mark.parametrize(
     ("arguments", "settings", "sentence"),
     [
-        (([1, 2],), {}, "groups has shape (2,) for 3 bags: give every bag one."),
+        (([1, 2],), {}, "groups has shape (2,) for 3 bags: give one entry per bag."),
         ((["a", None, "b"],), {}, "groups is missing for bag 1: give every bag its group."),
-        (([1, 1, 2], [0, 1]), {}, "y has shape (2,) for 3 bags: give one label per bag."),
-        (([1, 1, 2],), {"sample_weight": [1]},
-         "sample_weight has shape (1,) for 3 bags: give one entry per bag."),
+        (([1, 1, 2], [0, 1]), {}, "y has shape (2,) for 3 bags: give one entry per bag."),
         (([1, 1, 2],), {"source": "row"}, "instance_data['row'] exists already: pass another"),
         (([1, 1, 2], [0, 1, 2]), {"how": "any"},
          "how='any' needs two classes in y: use how='max' for ordered classes."),

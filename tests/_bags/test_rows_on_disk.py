@@ -145,12 +145,8 @@ def test_the_file_is_gone_or_another(tmp_path):
     stored = pickle.dumps(mapped_from(tmp_path, made()))
     path = tmp_path / "x.npy"
     os.rename(path, tmp_path / "y.npy")
-    with pytest.raises(FileNotFoundError) as caught:
+    with pytest.raises(FileNotFoundError, match=r"x\.npy"):
         pickle.loads(stored)
-    assert str(caught.value) == (
-        f"{path}: this file, to which pickled Bags refer, is gone; put it back, or pickle Bags "
-        "that lie in memory."
-    )
     state = (tmp_path / "y.npy").stat()
     np.save(path, made().instances + 1)
     assert path.stat().st_size == state.st_size

@@ -172,8 +172,6 @@ def test_data_of_parts_follow_them():
         "start": [0, 3],
         "count": [3, 1],
     }
-    message = (
-        r"^instance_data\['count'\] has shape \(1,\) at bag 0, which has 2 instances: give one"
-    )
+    message = r"^instance_data\['count'\] of bag 0 has shape \(1,\) for 2 instances: give one"
     with pytest.raises(ValueError, match=message):
         Bags.from_documents([["a", " "]], split=None, instance_data={"count": [[3]]})

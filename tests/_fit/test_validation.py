@@ -259,8 +259,8 @@ def test_feature_names_are_kept_and_checked():
     validate_bags(estimator, named[[1, 0]], reset=False)
     validate_bags(estimator, pd.DataFrame({"a": [1.0], "b": [2.0]}), reset=False)
     start = "The feature names should match those that were passed during fit: got "
-    for names, said in ((["b", "a"], "2 names (b, a)"), (["b"], "1 names (b)")):
-        message = f"{start}{said}, fitted with 2 names (a, b)."
+    for names, said in ((["b", "a"], "2 names ('b', 'a')"), (["b"], "1 names ('b')")):
+        message = f"{start}{said}, fitted with 2 names ('a', 'b')."
         refuses(lambda n=names: validate_bags(estimator, named[:, n], reset=False), message)
     # A fit without names forgets them.
     validate_bags(estimator, np.ones((2, 2, 5)))
@@ -320,11 +320,12 @@ def test_weights(bags):
     assert validate_sample_weight(2, bags).tolist() == [2.0] * 3
     assert validate_sample_weight([1, 0, 2], bags).tolist() == [1.0, 0.0, 2.0]
     for weights, message in (
-        ([1.0, 2.0], ".shape == (2,), expected (3,): pass one weight per bag."),
-        ([1.0, -1.0, -2.0], " is negative at bag 1: weights must not be negative."),
-        ([0.0, 0.0, 0.0], " is zero for every bag: give some bag a positive weight."),
+        ([1.0, 2.0], r"sample_weight\.shape == \(2,\), expected \(3,\)"),
+        ([1.0, -1.0, -2.0], "sample_weight is negative at bag 1: weights must not be negative"),
+        ([0.0, 0.0, 0.0], "sample_weight is zero for every bag|at least one non-zero number"),
     ):
-        refuses(lambda w=weights: validate_sample_weight(w, bags), f"sample_weight{message}")
+        with pytest.raises(ValueError, match=message):
+            validate_sample_weight(weights, bags)
     with pytest.raises(ValueError, match="Input sample_weight contains NaN"):
         validate_sample_weight([1.0, np.nan, 1.0], bags)
 

@@ -344,8 +344,6 @@ def test_errors(monkeypatch):
     with pytest.raises(ValueError, match="width=0 is not positive"):
         learn_bag_kernel("mean", X.instances, X.offsets, width=0)
     fitted, _ = learn_bag_kernel("mean", X.instances, X.offsets)
-    with pytest.raises(ValueError, match="3 features but the kernel was fitted on bags with 4"):
-        fitted.matrix(X.instances[:, :3], X.offsets)
     monkeypatch.setattr(memory, "available_memory", lambda: 1000.0)
     with pytest.raises(MemoryError, match="learn them on fewer bags"):
         learn_bag_kernel("miles_rows", many.instances, many.offsets)

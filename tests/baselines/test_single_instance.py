@@ -176,7 +176,12 @@ OVO = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
             None,
             "svc__decision_function_shape='ovo' scores ",
         ),
-        (SingleInstance(KNeighborsClassifier()), None, np.ones(40), "does not take it: leave it "),
+        (
+            SingleInstance(KNeighborsClassifier()),
+            None,
+            np.ones(40),
+            "KNeighborsClassifier.fit() got",
+        ),
         (SingleInstance(), None, "no", "sample_weight leaves bags of 1 class(es) ('no'): a "),
     ],
 )

@@ -188,6 +188,11 @@ def test_a_list_of_paths(blocks):
             call(blocks)
 
 
+def test_a_list_of_folders():
+    with pytest.raises(TypeError, match="path is a list: read each folder, and join them by"):
+        load_bag_folder(["a", "b"])
+
+
 def test_a_path():
     with pytest.raises(TypeError, match=r"X is a path \('a.npz'\): .* milearn.datasets.load_bags"):
         MISVC().fit(Path("a.npz"), [0, 1])

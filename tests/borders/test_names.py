@@ -299,7 +299,8 @@ def test_names_are_kept(X, tmp_path):
     merged = X.merge([name[:2] for name in PATIENTS])
     assert merged.names.tolist() == list(dict.fromkeys(name[:2] for name in PATIENTS))
     unnamed = Bags(X.instances, X.offsets)
-    assert Bags.concatenate([X, unnamed]).names is None
+    with pytest.warns(UserWarning, match="Some parts have no names of bags"):
+        assert Bags.concatenate([X, unnamed]).names is None
     assert not X.equals(unnamed)
 
 

@@ -38,6 +38,17 @@ def test_concepts_are_found_and_witnessed():
     assert drawn.objective_ >= 0.99 * model.objective_
 
 
+@pytest.mark.parametrize("seed", [4, 6])
+def test_one_of_twenty_instances_decides(seed):
+    # Means of the bags hardly differ: starts from them ended at accuracies of .7.
+    rng, y, places = np.random.default_rng(seed), np.arange(80) % 4, 20 * np.arange(80)
+    instances, kinds = rng.normal(size=(1600, 10)), rng.normal(size=(4, 10))
+    instances[places] += 6.0 * (kinds / np.linalg.norm(kinds, axis=1)[:, None])[y]
+    model = M3IC(4, random_state=0).fit(Bags(instances, np.arange(0, 1601, 20)))
+    assert clustering_accuracy(y, model.labels_) > 0.9
+    assert (model.witnesses_ == places).mean() > 0.9
+
+
 def test_what_is_fitted_fits_together():
     X, _ = concept_bags(seed=2, distance=1.5)
     model = M3IC(3, C=10.0, random_state=0).fit(X)

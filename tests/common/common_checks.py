@@ -148,7 +148,6 @@ SMALLER: dict[str, dict] = {
     "ConceptEmbedding": {"n_init": 2},
     "DDSVM": {"n_init": 2},
     "DPBoost": QUICK,
-    "M3IC": {"n_init": 2},
     "MIForest": {"n_estimators": 3, "n_epochs": 1},
     "MILBoost": {"n_estimators": 10},
 }

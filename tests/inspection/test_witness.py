@@ -108,8 +108,6 @@ def test_labels_of_another_length_are_refused(data):
     X, y, model = data
     with pytest.raises(ValueError, match="one label per bag"):
         WitnessDisplay.from_estimator(model, X, y[:-1])
-    with pytest.raises(ValueError, match="one row per bag"):
-        WitnessDisplay(instances=np.ones((3, 2)), scores=[1.0, 2.0])
     outcomes = survival_outcomes(np.ones(len(X), dtype=bool), np.arange(1.0, len(X) + 1))
     with pytest.raises(ValueError, match="outcomes of survival: pass classes, or y=None"):
         WitnessDisplay.from_estimator(model, X, outcomes)

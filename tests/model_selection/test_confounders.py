@@ -85,7 +85,7 @@ def test_values_groups_and_scores():
     ("given", "message"),
     [
         ({"covariates": ["site"]}, "^The bag_data has no column 'site': its columns"),
-        ({"covariates": {"age": [1.0]}}, r"bag_data\['age'\] has shape \(1,\) but there are 12"),
+        ({"covariates": {"age": [1.0]}}, r"bag_data\['age'\] has shape \(1,\) for 12"),
         ({"covariates": {"a": np.eye(12)}}, r"^The covariate 'a' has 2 dimensions: pass one\.$"),
         ({"covariates": {"model": [1.0] * 12}}, r"^A covariate cannot be named 'model': rename"),
         (

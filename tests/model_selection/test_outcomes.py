@@ -62,7 +62,7 @@ def test_random_splits_and_sites():
 def test_what_is_refused():
     bags, y, _ = outcomes(3, 20)
     cv = StratifiedBagKFold(4)
-    with pytest.raises(ValueError, match=r"^Class 'event' is in 3 labelled bag\(s\) but n_splits"):
+    with pytest.raises(ValueError, match=r"^Class 'event' is in 3 labelled bag\(s\) and needs "):
         list(cv.split(bags, y))
     censored = survival_outcomes(np.zeros(23), y["time"])
     with pytest.raises(ValueError, match=r"^y holds no event: every bag is censored, and every"):

@@ -73,10 +73,8 @@ def test_a_column_that_is_missing_or_of_another_kind():
         fitted.transform(bags.with_bag_data({"age": bags.bag_data["site"]}))
     with pytest.raises(ValueError, match=r"one dimension, but bag_data\['age'\] has 2"):
         fitted.transform(bags.with_bag_data({"age": np.zeros((24, 2))}))
-    with pytest.raises(ValueError, match="columns='age' is not a sequence of names"):
+    with pytest.raises(TypeError, match="bag_data must be a list of names of columns"):
         BagData("age").fit(bags)
-    with pytest.raises(ValueError, match="columns contains 'age' twice"):
-        BagData(["age", "age"]).fit(bags)
 
 
 @pytest.mark.parametrize("kind", ["dense", "float32", "sparse", "mapped"])

@@ -22,6 +22,7 @@ from milearn._solvers.structured.step import LinkedStep, LinkedTerms
 from milearn.datasets import make_bags
 from milearn.structured import MILSD, knn_bag_graph, spatial_graph
 from milearn.svm import MISVC
+from tests.bags import random_bags
 from tests.oracles import highest_of
 
 GRAPHS = ["bag", "instance", "both"]
@@ -496,6 +497,14 @@ def test_columns_of_zeros_take_no_part(linked, storage):
     np.testing.assert_allclose(found.coef_[0, places], alone.coef_[0], atol=0.01)
     assert np.count_nonzero(found.coef_) == len(places)
     assert found.objective_ == pytest.approx(alone.objective_, rel=1e-5)
+
+
+def test_columns_of_zeros_do_not_choose_another_minimum():
+    X, y = random_bags(1, n_bags=40, d=12, largest=10), np.arange(40) % 2
+    wide = np.zeros((X.n_instances, 24))
+    wide[:, 1::2] = X.instances
+    found, alone = (MILSD(C=30.0).fit(bags, y) for bags in (X.with_instances(wide), X))
+    np.testing.assert_array_equal(found.coef_[:, 1::2], alone.coef_)
 
 
 @pytest.mark.parametrize("others", [1.0, 1e-3, 1e3])

@@ -98,7 +98,7 @@ def cutting_plane(
         violation = value - model.height(w)
         if best is None or objective < best.objective:
             best = CuttingPlaneResult(w, objective)
-        best.lower_bound, best.n_iter, best.n_cuts = lower, n_iter, model.size
+        best.lower_bound, best.n_iter, best.n_cuts = lower, n_iter, len(model.offsets)
         allowed = max(tol, _ROUNDING) * max(best.objective, scale)
         missing = violation > _ROUNDING * value
         best.converged = best.gap <= allowed
@@ -127,11 +127,6 @@ class _CutModel:
         # Multipliers of the upper and the lower end of the interval, for each entry.
         self.ends = np.zeros(2 * n_held)
 
-    @property
-    def size(self) -> int:
-        """Number of cuts."""
-        return len(self.offsets)
-
     def height(self, w: np.ndarray) -> float:
         """The largest cut at a point, or zero."""
         return float((self.offsets + self.slopes @ w).max(initial=0.0))
@@ -147,7 +142,7 @@ class _CutModel:
 
     def minimise(self, objective: float) -> tuple[np.ndarray, float]:
         """Minimiser of the model and its dual value."""
-        if not self.size:  # the norm alone
+        if not len(self.offsets):  # the norm alone
             return np.zeros(self.slopes.shape[1]), 0.0
         # Multipliers and values are scaled by the objective, so that a precision has the same
         # meaning for every C.
@@ -175,7 +170,7 @@ class _CutModel:
 
     def _solve(self, scale: float) -> None:
         """Maximise the dual over a, y, u and v."""
-        n, k = self.size, self.n_held
+        n, k = len(self.offsets), self.n_held
         n_all = n + 3 * k
         # No entry of w exceeds the largest one of this norm, and u and v are as large as E'a.
         largest = np.sqrt(2.0 * scale)

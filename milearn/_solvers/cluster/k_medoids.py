@@ -30,11 +30,6 @@ class MedoidsResult:
     # "max_iter", or empty if the medoids did not change.
     stopped: str
 
-    @property
-    def converged(self) -> bool:
-        """Whether the medoids did not change."""
-        return not self.stopped
-
 
 def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> MedoidsResult:
     """Alternate assignments and medoids until convergence, from each start.

@@ -367,11 +367,8 @@ class Incumbent:
         H: np.ndarray,
         alpha: np.ndarray,
         worse: float = -_SAME_OBJECTIVE,
-    ) -> bool:
-        """Scale weights optimally, store them if they are better, and return whether they are.
-
-        They may be ``worse`` by a fraction.
-        """
+    ) -> None:
+        """Scale weights optimally; store them if they are better, or ``worse`` by a fraction."""
         used = np.flatnonzero(alpha)
         alpha, H = alpha[used], H[used]
         scores = weighted_sums(alpha, H)
@@ -380,8 +377,6 @@ class Incumbent:
         scaled = self.problem.value(best * alpha, best * scores)
         if scaled < value * (1.0 - _SAME_OBJECTIVE):
             value, factor = scaled, best
-        if value >= self.objective * (1.0 + worse):
-            return False
-        self.objective, self.alpha = value, factor * alpha
-        self.learners, self.H = [learners[k] for k in used], H
-        return True
+        if value < self.objective * (1.0 + worse):
+            self.objective, self.alpha = value, factor * alpha
+            self.learners, self.H = [learners[k] for k in used], H

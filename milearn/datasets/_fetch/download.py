@@ -14,6 +14,7 @@ from typing import Any
 import pooch
 import requests
 
+from ..._bags.arrow import need_module
 from .._errors import BagFileError, DownloadError
 from .._formats.io import writing
 
@@ -97,13 +98,7 @@ def _unpacked(path: Path, member: str) -> Path:
 
 
 def _decompressed(packed: Any) -> Any:
-    try:
-        import uncompresspy
-    except ImportError as error:
-        raise ImportError(
-            ".Z files need uncompresspy; install it with pip install 'milearn[musk]'."
-        ) from error
-    return uncompresspy.LZWFile(packed)
+    return need_module("uncompresspy", "A .Z file", "milearn[musk]").LZWFile(packed)
 
 
 FETCHED = "fetched"

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
+from ..._bags.canonical import check_choice
 from .._errors import BagFileError, file_name_in_errors
 from .._formats.io import load_bags
 from .._formats.record import group_rows
@@ -206,8 +207,7 @@ def fetch_andrews(
     >>> tiger.data  # doctest: +SKIP
     Bags(n_bags=200, n_instances=1220, n_features=230, sizes=1..13, dtype=float64)
     """
-    if name not in _ANDREWS:
-        raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(_ANDREWS)}.")
+    check_choice("name", name, _ANDREWS)
     stored, file = f"{name}.npz", f"{name}_100x100"
     if name.startswith("trec"):
         number = name.removeprefix("trec")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import mmap
 import os
 import zlib
@@ -20,19 +19,18 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.arrow import need_module
-from ..._bags.canonical import MISSING
+from ..._bags.canonical import MISSING, listed
 from ..._bags.segments import offsets_of
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
 from .folder import (
-    BagRow,
     FoundBag,
     add_table,
     check_readable,
+    described,
     files_of,
     for_each_bag,
     rows_of_bags,
-    warn_of_dropped,
 )
 from .record import BagRecord, declared_classes, make_bags_of
 from .text import quoted_names
@@ -137,9 +135,9 @@ def load_airr(
     FileNotFoundError
         If there is no such folder or metadata.
     BagFileError
-        A ValueError with every file that is missing, without a row, unreadable, without a required
-        column, or without a single receptor. Names and headers are checked before any repertoire is
-        read.
+        A ValueError with every file that is missing or without a row, before any repertoire is
+        read, or with every file that is unreadable, without a required column, or without a single
+        receptor.
     ImportError
         Without pandas (``pip install "milearn[frames]"``).
 
@@ -191,16 +189,22 @@ def load_airr(
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     needed = [_SEQUENCE, *(_GENES if genes else ())]
     further, declared = list(bag_columns(bag_data)), declared_classes(classes)
-    files, rows, optional, dropped = _read_headers(
-        path, metadata, columns, needed, missing, declared
-    )
+    files = _files(path, metadata)
+    rows, problems, dropped = rows_of_bags(metadata, [*files], columns, path, missing, declared)
+    check_readable(path, problems, {*rows, *(name for name, _ in problems)})
+    if not rows:
+        raise BagFileError(f"{path}: no repertoire has a row of the metadata and all its entries.")
     given = None if receptors is None else _known_receptors(np.asarray(receptors, dtype=bytes))
 
     def read(name: str) -> _Repertoire:
-        return _read(pandas, files[name], needed, optional)
+        return _read(pandas, files[name], needed)
 
     found, problems = for_each_bag(read, [*rows], "repertoires", 1, verbose)
     check_readable(path, problems, rows)
+    without = [name for name, each in zip(rows, found, strict=True) if each.counts is None]
+    if len(without) < len(rows):
+        lacking = f"there is no column {_COUNT!r}, which other files have"
+        check_readable(path, [(name, lacking) for name in without], rows)
     people = [FoundBag(name, row) for name, row in rows.items()]
     n_dropped = np.array([repertoire.n_dropped for repertoire in found])
     _warn_of_rows({files[name]: r for name, r in zip(rows, found, strict=True) if r.n_dropped})
@@ -208,8 +212,7 @@ def load_airr(
         bags, known = _one_hot_bags(found, given)
         record = BagRecord(bags)
         add_table(record, people, further, declared)
-    if dropped:
-        record.descr = f"{record.describe(path)} {warn_of_dropped(dropped, len(people))}"
+    record.descr = described(record, path, dropped)
     bunch = record.to_bunch(path)
     bunch["receptors"], bunch["n_dropped"], bunch["dropped"] = known, n_dropped, dropped
     return bunch
@@ -223,18 +226,8 @@ def _known_receptors(receptors: np.ndarray) -> dict[int, np.ndarray]:
     return _by_length(receptors)
 
 
-# -- names and headers ---------------------------------------------------------------------------
-
-
-def _read_headers(
-    path: Path,
-    metadata: Any,
-    columns: dict[str, Any],
-    needed: list[str],
-    missing: str,
-    classes: np.ndarray | None,
-) -> tuple[dict[str, Path], dict[str, BagRow], list[str], dict[str, str]]:
-    """The file and the row of each person, the optional columns, and who is left out."""
+def _files(path: Path, metadata: Any) -> dict[str, Path]:
+    """The file of each person."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such folder.")
     files = files_of(path, _SUFFIXES)
@@ -245,63 +238,42 @@ def _read_headers(
         raise BagFileError(
             f"{path}: there is no repertoire ({', '.join(_SUFFIXES)}) in this folder; check it."
         )
-    rows, problems, dropped = rows_of_bags(metadata, [*files], columns, path, missing, classes)
-
-    def has_counts(name: str) -> tuple[str, bool]:
-        header = _header(files[name])
-        for column in needed:
-            if column not in header:
-                raise ContentError(f"there is no column {column!r} among {quoted_names(header)}")
-        return name, _COUNT in header
-
-    counted, wrong = for_each_bag(has_counts, [*rows], "headers", 1, False)
-    without = [name for name, has in counted if not has]
-    problems += wrong
-    if len(without) < len(counted):
-        problems += [(n, f"there is no column {_COUNT!r}, which other files have") for n in without]
-    check_readable(path, problems, {*rows, *(name for name, _ in problems)})
-    if not rows:
-        raise BagFileError(f"{path}: no repertoire has a row of the metadata and all its entries.")
-    return files, rows, [] if without else [_COUNT], dropped
-
-
-def _header(file: Path) -> list[str]:
-    try:
-        with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as opened:
-            return opened.readline().decode("utf-8-sig").rstrip("\r\n").split("\t")
-    except _FILE_ERRORS as error:
-        raise ContentError(f"it cannot be read ({error})") from error
+    return files
 
 
 # -- repertoires ---------------------------------------------------------------------------------
 
 
-def _read(pandas: Any, file: Path, needed: list[str], optional: list[str]) -> _Repertoire:
+def _read(pandas: Any, file: Path, needed: list[str]) -> _Repertoire:
     names: list[np.ndarray] = []
     counts: list[np.ndarray] = []
     lines: list[int] = []
     n_dropped = 0
+    table = {"sep": "\t", "quoting": csv.QUOTE_NONE, "encoding": "utf-8-sig"}
     try:
+        header = pandas.read_csv(file, nrows=0, **table).columns
+        for column in needed:
+            if column not in header:
+                raise ContentError(f"there is no column {column!r} among {quoted_names(header)}")
+        has_counts = _COUNT in header
         blocks = pandas.read_csv(
             file,
-            sep="\t",
-            usecols=lambda name: name in (*needed, *optional, _PRODUCTIVE),
+            usecols=lambda name: name in (*needed, _COUNT, _PRODUCTIVE),
             # The first field is no index where the first row has more fields than the header.
             index_col=False,
             dtype=str,
             keep_default_na=False,
             na_values=dict.fromkeys((_SEQUENCE, *_GENES), sorted(MISSING)),
-            quoting=csv.QUOTE_NONE,
             skip_blank_lines=False,
-            encoding="utf-8-sig",
             chunksize=_ROWS_AT_ONCE,
+            **table,
         )
         with blocks:
             for block in blocks:
                 valid = block[_SEQUENCE].fillna("").str.fullmatch(_VALID).to_numpy(dtype=bool)
                 if _PRODUCTIVE in block:
                     valid = valid & ~block[_PRODUCTIVE].isin(_FALSE).to_numpy()
-                if optional:
+                if has_counts:
                     copies = pandas.to_numeric(block[_COUNT], errors="coerce")
                     whole = (copies > 0) & (copies < _MOST_COPIES) & (copies % 1 == 0)
                     valid = valid & whole.to_numpy(dtype=bool)
@@ -309,17 +281,17 @@ def _read(pandas: Any, file: Path, needed: list[str], optional: list[str]) -> _R
                 bad = np.flatnonzero(~valid)
                 n_dropped += len(bad)
                 # The header is line 1.
-                lines += [int(block.index[at]) + 2 for at in bad[: _SHOWN_LINES - len(lines)]]
+                lines += [int(block.index[at]) + 2 for at in bad[: _SHOWN_LINES + 1 - len(lines)]]
                 names.append(_names(block[valid], needed))
-    except (*_FILE_ERRORS, pandas.errors.ParserError) as error:
+    except (*_FILE_ERRORS, pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
         raise ContentError(f"it cannot be read ({error})") from error
     if not any(map(len, names)):
-        with_count = " and a whole number of copies" if optional else ""
+        with_count = " and a whole number of copies" if has_counts else ""
         raise ContentError(
             f"it has no receptor: a row needs a sequence of the 20 amino acids{with_count}"
         )
     distinct, places = np.unique(np.concatenate(names), return_inverse=True)
-    sums = np.bincount(places, np.concatenate(counts)) if optional else None
+    sums = np.bincount(places, np.concatenate(counts)) if has_counts else None
     if sums is not None:
         sums = sums.astype(np.int32 if sums.max() < 2**31 else np.int64)
         sums = sums[np.argsort(np.char.str_len(distinct), kind="stable")]
@@ -397,10 +369,10 @@ def _one_hot_bags(
 def _warn_of_rows(damaged: dict[Path, _Repertoire]) -> None:
     if not damaged:
         return
-    shown = []
-    for file, each in list(damaged.items())[:_SHOWN_FILES]:
-        lines = [*map(str, each.lines), *(["..."] if each.n_dropped > len(each.lines) else [])]
-        shown.append(f"{file.name} (line {', '.join(lines)})")
+    shown = [
+        f"{file.name} (line {listed(each.lines, _SHOWN_LINES)})"
+        for file, each in [*damaged.items()][:_SHOWN_FILES]
+    ]
     more = f" and {len(damaged) - len(shown)} more files" if len(damaged) > len(shown) else ""
     warn_user(
         f"{sum(each.n_dropped for each in damaged.values())} rows without a sequence of the 20 "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import math
 import os
 import sys
@@ -20,7 +19,8 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import PATCH_SIZE, bag_columns
-from ..._bags.canonical import check_choice, number
+from ..._bags.arrow import need_module
+from ..._bags.canonical import check_choice, listed, number
 from ..._bags.merge import ordered_categories
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
@@ -339,18 +339,16 @@ def _bag_of_each_row(
     hits = [len(known.intersection(column)) for column in found]
     if not max(hits):
         values = [[name for name in column if name] for column in found]
-        shown = [f"{name!r} ({_two(some)})" for name, some in zip(candidates, values, strict=True)]
+        shown = [
+            f"{name!r} ({listed(some, 2)})" for name, some in zip(candidates, values, strict=True)
+        ]
         cause = likely_cause([name for some in values for name in some[:_SHOWN]], names)
         raise ContentError(
-            f"no value of {' or '.join(shown)} is the name of a file ({_two(names)}); "
+            f"no value of {' or '.join(shown)} is the name of a file ({listed(names, 2)}); "
             + (cause or "name the column of the bags with bag=")
             + "."
         )
     return found[hits.index(max(hits))]
-
-
-def _two(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:2])) + (", ..." if len(names) > 2 else "")
 
 
 def _bag_name(value: Any, known: set[str]) -> str | None:
@@ -413,21 +411,12 @@ def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader
         raise ContentError(f"{path.parent.name}/{path.name}: {said}") from error
 
 
-def _library(name: str, path: Path, remedy: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"{path}: this file needs {name}; {remedy}, or save the bags as .npy."
-        ) from error
-
-
 # Each of the functions returns a function that finds the array of a name, or None, and the names
 # of all arrays, None for a format with one array without a name.
 
 
 def _open_hdf5(path: Path, stack: contextlib.ExitStack) -> Any:
-    h5py = _library("h5py", path, "install it with pip install 'milearn[hdf5]'")
+    h5py = need_module("h5py", str(path), "milearn[hdf5]")
     file = stack.enter_context(h5py.File(path, "r"))
 
     def find(name: str) -> Any:  # which may be a path, such as "20x/features"
@@ -465,7 +454,7 @@ def _open_npz(path: Path, stack: contextlib.ExitStack) -> Any:
 
 def _open_torch(path: Path, stack: contextlib.ExitStack) -> Any:
     # A pickle, which nothing but torch reads without running it.
-    torch = _library("torch", path, "install it")
+    torch = need_module("torch", str(path), "torch")
     try:
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError:
@@ -642,6 +631,8 @@ def load_bag_folder(
     >>> slides.bag_names.tolist(), slides.target.tolist()
     (['slide_2', 'slide_1'], ['tumour', 'normal'])
     """
+    if isinstance(path, (list, tuple)):
+        raise TypeError("path is a list: read each folder, and join them by Bags.concatenate.")
     if mmap is True:
         raise ValueError(
             "mmap=True does not define where to write the instances: pass the path of a "
@@ -667,8 +658,7 @@ def load_bag_folder(
         record = _filled(path, bags, kept_dtype, folder, *progress)
         with file_name_in_errors(path):
             add_table(record, bags, further, declared)
-        if dropped:
-            record.descr = f"{record.describe(path)} {warn_of_dropped(dropped, len(bags))}"
+        record.descr = described(record, path, dropped)
         if folder is not None:
             write_arrays(folder, record)
             del record  # Windows cannot move a mapped file
@@ -703,8 +693,7 @@ def read_headers(
             f"{path}: there is no such folder or file of a bag ({', '.join(SUFFIXES)}); load_bags "
             "reads a file of many bags."
         )
-    if empty not in ("raise", "drop"):
-        raise ValueError(f"empty={empty!r} is unknown; choose 'raise' or 'drop'.")
+    check_choice("empty", empty, ("raise", "drop"))
     wanted = None if dtype is None else float_type(dtype)
     files, splits = find_bags(path, *arrays)
     table = splits if table is None else table
@@ -729,11 +718,15 @@ def read_headers(
     return bags, wanted, dropped
 
 
-def warn_of_dropped(dropped: dict[str, str], n_bags: int) -> str:
-    """Warn that bags were left out, in the sentence that is returned."""
-    said = _counted(dropped, n_bags)
-    warn_user(f"{said} See data.dropped.", UserWarning)
-    return said
+def described(record: BagRecord, path: Path, dropped: dict[str, str]) -> str:
+    """The description of the data set, which names the bags that were left out."""
+    warn_of_dropped(dropped, len(record.bags))
+    return record.describe(path) + (" " + _counted(dropped, len(record.bags)) if dropped else "")
+
+
+def warn_of_dropped(dropped: dict[str, str], n_bags: int) -> None:
+    if dropped:
+        warn_user(f"{_counted(dropped, n_bags)} See data.dropped.", UserWarning)
 
 
 def _counted(dropped: dict[str, str], n_bags: int) -> str:

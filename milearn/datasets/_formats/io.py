@@ -17,7 +17,7 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
-from ..._bags.canonical import MISSING
+from ..._bags.canonical import MISSING, check_choice
 from ..._bags.merge import ordered_categories
 from ..._bags.rows_on_disk import LazyRows, converted, holds_text
 from ..._fit.outcomes import has_outcomes
@@ -119,8 +119,7 @@ SUFFIXES = {suffix: name for name, form in FORMATS.items() for suffix in form.su
 def format_of(path: Path, asked: str | None, *, reading: bool) -> str:
     """The name of the format: the given one, by the suffix, or by the content of the file."""
     if asked is not None:
-        if asked not in FORMATS:
-            raise ValueError(f"format={asked!r} is unknown; choose one of {', '.join(FORMATS)}.")
+        check_choice("format", asked, FORMATS)
         return asked
     if reading and is_npy_folder(path):
         return "npy-folder"
@@ -302,8 +301,7 @@ def load_bags(
         )
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file; check the path.")
-    if missing not in (None, "error", "nan"):
-        raise ValueError(f"missing={missing!r} is unknown; choose 'error' or 'nan'.")
+    check_choice("missing", missing or "error", ("error", "nan"))
     declared = declared_classes(classes)
     given = {
         "bag": bag,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, pairwise
@@ -15,7 +14,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.canonical import is_missing, number
+from ..._bags.canonical import check_length, is_missing, number
 from ..._bags.constructors import bags_of_texts, label_of_bags
 from ..._bags.names import bag_text, canonical_ids
 from ..._bags.rows_on_disk import holds_text
@@ -108,8 +107,8 @@ class BagRecord:
         parts = self.fields | {"y": self.target}
         for name, n in lengths.items():
             values = parts.get(name)
-            if values is not None and values.shape[:1] != (n,):
-                raise ValueError(f"{name} has shape {values.shape} but {n} entries are needed.")
+            if values is not None:
+                check_length(name, values, n, "instance" if name in INSTANCE_FIELDS else "bag")
 
 
 def float_type(dtype: Any) -> np.dtype:
@@ -319,11 +318,6 @@ def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
 
 def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     """The data set of the arrays of :func:`arrays_of`; unknown keys are ignored."""
-    for key, values in arrays.items():
-        if values.dtype.kind == "U" and values.nbytes:
-            letters = values.astype(values.dtype.newbyteorder("=")).reshape(-1).view(np.uint32)
-            if letters.max() > sys.maxunicode:
-                raise ContentError(f"{key!r} holds no text; fetch or save the file again.")
     texts = None
     if "instances" in arrays:
         instances: Any = arrays["instances"]

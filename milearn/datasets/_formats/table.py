@@ -47,20 +47,18 @@ def read_frame(
         need_module("pyarrow", str(path))
         return as_frame(pandas.read_parquet(path))
     version = tuple(map(int, pandas.__version__.split(".")[:2]))
-    header = pandas.read_csv(path, sep=delimiter, nrows=0, skipinitialspace=True).columns
+    table = {"sep": delimiter, "skipinitialspace": True}
     # As it is written: pandas renames the second of two columns.
-    written = pandas.read_csv(
-        path, sep=delimiter, nrows=1, header=None, dtype=str, skipinitialspace=True
-    )
-    check_distinct(written.iloc[0].dropna().to_list())
+    written = pandas.read_csv(path, nrows=1, header=None, dtype=str, **table)
+    header = written.iloc[0].dropna().to_list()
+    check_distinct(header)
     frame = pandas.read_csv(
         path,
-        sep=delimiter,
         dtype={name: str for name in header if {name, plain_name(name)}.intersection(names)},
         keep_default_na=False,
         na_values=sorted(missing_words(classes)),
-        skipinitialspace=True,
         low_memory=False,
+        **table,
         # Newer versions convert exactly by default.
         **({} if version >= (3, 1) else {"float_precision": "round_trip"}),
     )

@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state, check_scalar
 
 from ..._bags import Bags
+from ..._bags.canonical import check_choice
 from ..._bags.segments import offsets_of, segment_max
 
 
@@ -171,17 +172,10 @@ def _check_parameters(given: dict[str, Any]) -> None:
         given["density"], "density", Real, min_val=0, max_val=1, include_boundaries="right"
     )
     rule, n_concepts = given["concept_rule"], given["n_concepts"]
-    if rule not in ("any", "all"):
-        raise ValueError(f"concept_rule={rule!r} is unknown; choose 'any' or 'all'.")
+    check_choice("concept_rule", rule, ("any", "all"))
     if rule == "all" and n_concepts < 2:
         raise ValueError(
             "concept_rule='all' asks for several concepts; raise n_concepts, or choose 'any'."
-        )
-    centers, expected = given["concept_centers"], (n_concepts, given["n_features"])
-    if centers is not None and np.shape(centers) != expected:
-        raise ValueError(
-            f"concept_centers has shape {np.shape(centers)}; it must be (n_concepts, n_features) = "
-            f"{expected}."
         )
 
 
@@ -455,17 +449,8 @@ def load_digit_bags(
         shows[offsets[bag] : offsets[bag + 1]] = rng.random_sample(sizes[bag]) < witness_rate
         shows[offsets[bag] + rng.randint(sizes[bag])] = True
     index = np.empty(offsets[-1], dtype=np.intp)
-    for wanted, pool, what in (
-        (shows, np.flatnonzero(source.target == digit), f"images of {digit}"),
-        (~shows, np.flatnonzero(source.target != digit), "images of other digits"),
-    ):
-        need = int(wanted.sum())
-        if need > len(pool) and not replace:
-            raise ValueError(
-                f"{need} {what} are needed but there are {len(pool)}; ask for fewer or smaller "
-                "bags, or pass replace=True."
-            )
-        index[wanted] = rng.choice(pool, size=need, replace=replace)
+    for wanted, images in ((shows, source.target == digit), (~shows, source.target != digit)):
+        index[wanted] = rng.choice(np.flatnonzero(images), wanted.sum(), replace=replace)
     instances = source.data[index] / (16.0 if scale else 1.0)
     bags = Bags(instances, offsets, feature_names=source.feature_names)
     if return_X_y:

@@ -166,7 +166,7 @@ def test_old_unix_compression(server, home, monkeypatch):
     assert fetch(server, "/x.zip", home) == CONTENT
     clear_data_home(home)
     monkeypatch.setitem(sys.modules, "uncompresspy", None)
-    with pytest.raises(ImportError, match=r"need uncompresspy; install it with pip install 'milea"):
+    with pytest.raises(ImportError, match=r"A \.Z file needs uncompresspy: pip install 'milea"):
         fetch(server, "/x.zip", home)
 
 

@@ -133,23 +133,31 @@ def test_metadata_in_the_folder_are_no_repertoire(tmp_path):
     assert len(load_airr(tmp_path, tmp_path / "metadata.tsv").data) == 3
 
 
-def test_all_problems_are_named_before_a_repertoire_is_read(tmp_path, monkeypatch):
+def test_all_problems_are_named(tmp_path):
+    def check(metadata, *problems):
+        with pytest.raises(BagFileError, match=f"{len(problems)} of .* bags cannot") as error:
+            load_airr(tmp_path, metadata)
+        assert all(problem in str(error.value) for problem in problems)
+
     write(tmp_path)
+    check(
+        pd.DataFrame({"repertoire_id": ["p1", "p1", "p2", "p3", "p6"]}),
+        "p1: the table has two rows for it",
+        "p6: there is no file for this row of the table",
+    )
     (tmp_path / "p2.tsv").write_text("sequence\tv_call\nCAF\t\n")
     (tmp_path / "p4.tsv.gz").write_bytes(b"junction_aa\nCAF\n")
-    (tmp_path / "p5.tsv").write_text("junction_aa\nCAF\n")
-    names = ["p1", "p1", "p2", "p3", "p4", "p5", "p6"]
-    monkeypatch.setattr(airr, "_read", None)
-    with pytest.raises(BagFileError, match="5 of 6 bags cannot be read") as error:
-        load_airr(tmp_path, pd.DataFrame({"repertoire_id": names}))
-    for problem in (
-        "p1: the table has two rows for it",
+    (tmp_path / "p5.tsv").write_text("")
+    check(
+        None,
         "p2: there is no column 'junction_aa' among 'sequence', 'v_call'",
         "p4: it cannot be read (Not a gzipped file",
-        "p5: there is no column 'duplicate_count', which other files have",
-        "p6: there is no file for this row of the table",
-    ):
-        assert problem in str(error.value)
+        "p5: it cannot be read (No columns to parse",
+    )
+    (tmp_path / "p4.tsv.gz").unlink()
+    (tmp_path / "p5.tsv").unlink()
+    (tmp_path / "p2.tsv").write_text("junction_aa\nCAF\n")
+    check(None, "p2: there is no column 'duplicate_count', which other files have")
 
 
 def test_other_refusals(tmp_path, monkeypatch):
@@ -168,7 +176,7 @@ def test_other_refusals(tmp_path, monkeypatch):
     with pytest.raises(BagFileError, match=r"p1: it has no receptor: .* whole number of copies"):
         load_airr(tmp_path)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"install milearn\[frames\]"):
+    with pytest.raises(ImportError, match=r"install 'milearn\[frames\]"):
         load_airr(tmp_path)
 
 

@@ -237,7 +237,7 @@ def test_a_missing_library_and_its_extra_are_named(tmp_path, monkeypatch, form, 
     save_bags(path, NAMED, [1, 0, 1])
     monkeypatch.setitem(sys.modules, library, None)
     for call in (lambda: load_bags(path), lambda: save_bags(path, NAMED, [1, 0, 1])):
-        with pytest.raises(ImportError, match=rf"x\.{form} needs {library}: .* milearn\[frames\]"):
+        with pytest.raises(ImportError, match=rf"x\.{form} needs {library}: .*milearn\[frames\]"):
             call()
     assert list(tmp_path.iterdir()) == [path]
 
