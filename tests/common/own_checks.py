@@ -178,10 +178,8 @@ def _several_fits(estimator: Any) -> dict[str, Any]:
 def _has_most_jobs(estimator: Any, problem: Problem) -> bool:
     """The jobs of a classifier are its classes, and those of a search are its models."""
     multi_class = is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class
-    of_classes = multi_class and not hasattr(estimator, "time_limit")
-    return predicts(estimator, problem) and problem.task != (
-        "binary" if of_classes else "multiclass"
-    )
+    less = "binary" if multi_class and not hasattr(estimator, "_size_limits") else "multiclass"
+    return predicts(estimator, problem) and problem.task != less
 
 
 @bag_check("dense", needs=("n_jobs",), applies=_has_most_jobs)
