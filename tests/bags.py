@@ -26,6 +26,20 @@ def labelled_bags(seed=0, *, n_positive=3, n_negative=4, d=3, largest=3, shift=0
     return Bags(instances, bags.offsets), (np.arange(len(bags)) < n_positive).astype(int)
 
 
+def folder_of_bags(path, *names, sizes=None):
+    """A folder with a file of each bag, all whose values are the number of the file, from 1 on."""
+    path.mkdir(exist_ok=True)
+    for at, name in enumerate(names):
+        np.save(path / f"{name}.npy", np.full(((sizes or {}).get(name, 2), 3), at + 1.0))
+    return path
+
+
+def plain_labels(labels):
+    """Labels as a list in which missing ones are equal."""
+    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    return [None if label is None or label != label else label for label in values]
+
+
 def bag_gram(gram, offsets, of_bags, of_instances):
     """Products of scaled sums of the instances of each bag, and of scaled instances."""
     weights = pooling_matrix(offsets, np.repeat(of_bags, np.diff(offsets)))

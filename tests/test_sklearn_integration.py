@@ -1,4 +1,4 @@
-"""Tools of scikit-learn that take bags as they are, and those that cannot."""
+"""Tools of scikit-learn take bags as they are: what is more than a line of "Works with"."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from joblib import parallel_config
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import (
-    StackingClassifier,
-)
+from sklearn.ensemble import StackingClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import make_scorer, roc_auc_score
@@ -27,13 +24,9 @@ from sklearn.model_selection import (
     RepeatedStratifiedKFold,
     ShuffleSplit,
     StratifiedKFold,
-    TunedThresholdClassifierCV,
-    cross_val_predict,
     cross_validate,
-    permutation_test_score,
     train_test_split,
 )
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
@@ -133,21 +126,6 @@ def test_cross_validate(data, cv):
     )
     assert found["test_roc_auc"].mean() > 0.6
     assert np.isfinite(found["train_accuracy"]).all()
-
-
-def test_cross_val_predict(data, classifier):
-    bags, y = data
-    predicted = cross_val_predict(classifier, bags, y, cv=4)
-    scores = cross_val_predict(classifier, bags, y, cv=4, method="decision_function")
-    assert predicted.shape == scores.shape == (40,)
-    assert ((scores > 0) == predicted).all()
-
-
-def test_permutations(bags, y, classifier):
-    score, permuted, _ = permutation_test_score(
-        classifier, bags, y, n_permutations=5, cv=3, random_state=0
-    )
-    assert score > permuted.mean()
 
 
 # -- searches, in worker processes and on memory maps --------------------------------------------
@@ -278,14 +256,6 @@ def test_column_transformer(data, classifier):
 # -- meta-estimators -----------------------------------------------------------------------------
 
 
-def test_one_vs_rest(classifier):
-    bags, y = two_level_bags(n_bags=60, n_classes=3, shift=4.0)
-    meta = OneVsRestClassifier(classifier).fit(bags, y)
-    columns = [clone(classifier).fit(bags, y == k).decision_function(bags) for k in range(3)]
-    np.testing.assert_allclose(meta.decision_function(bags), np.column_stack(columns))
-    np.testing.assert_array_equal(meta.predict(bags), np.argmax(columns, axis=0))
-
-
 def test_labels_share_the_kernels_in_a_memory(bags, y, tmp_path):
     labels = np.column_stack([y, y[::-1], y])
     model = BagSVC(random_state=0, memory=str(tmp_path))
@@ -298,16 +268,6 @@ def test_labels_share_the_kernels_in_a_memory(bags, y, tmp_path):
     np.testing.assert_array_equal(shared.predict(bags)[:, 1], alone.predict(bags))
 
 
-@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-def test_calibration(data, classifier, method):
-    bags, y = data
-    calibrated = CalibratedClassifierCV(classifier, method=method, cv=3).fit(bags, y)
-    probabilities = calibrated.predict_proba(bags)
-    assert probabilities.shape == (40, 2)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    assert roc_auc_score(y, probabilities[:, 1]) > 0.7
-
-
 def test_stacking(data, classifier):
     bags, y = data
     baseline = make_pipeline(BagStatistics(), RidgeClassifier())
@@ -318,21 +278,6 @@ def test_stacking(data, classifier):
     np.testing.assert_allclose(stack.transform(bags), np.column_stack(alone))
     final = stack.final_estimator_.decision_function(np.column_stack(alone))
     np.testing.assert_allclose(stack.decision_function(bags), final)
-
-
-@pytest.mark.parametrize("cv", [3, 0.5])
-def test_tuned_threshold(data, classifier, cv):
-    bags, y = data
-    tuned = TunedThresholdClassifierCV(
-        classifier,
-        scoring="balanced_accuracy",
-        response_method="decision_function",
-        cv=cv,
-        random_state=0,
-    ).fit(bags, y)
-    scores = tuned.estimator_.decision_function(bags)
-    np.testing.assert_array_equal(tuned.predict(bags), scores >= tuned.best_threshold_)
-    assert scores.min() < tuned.best_threshold_ < scores.max()
 
 
 # -- set_output, clone, display ------------------------------------------------------------------
@@ -423,12 +368,6 @@ def test_groups(bags, y, classifier, routing):
 # -- what cannot take bags -----------------------------------------------------------------------
 
 
-REFUSED = {
-    "SVC": lambda each, X, y: SVC().fit(X, y),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused_with_advice(bags, y, classifier, name):
+def test_refused_with_advice(bags, y):
     with pytest.raises(TypeError, match=f"^{re.escape(_ADVICE)}$"):
-        REFUSED[name](classifier, bags, y)
+        SVC().fit(bags, y)

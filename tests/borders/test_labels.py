@@ -14,14 +14,9 @@ from milearn import MISVC, Bags, MIClassifier
 from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags, save_bags
 from milearn.survival import survival_outcomes
 from milearn.svm import BagSVC
+from tests.bags import folder_of_bags, plain_labels
 
 SHIFT = {"normal": 0.0, "tumour": 4.0, "LUAD": 0.0, "LUSC": 4.0, "none": 8.0}
-
-
-def plain_labels(labels):
-    """Labels as a list in which missing ones are equal."""
-    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    return [None if pd.isna(label) else label for label in values]
 
 
 def hospital(folder, labels, seed=0):
@@ -254,13 +249,6 @@ def test_a_table_of_r_of_two_classes(tmp_path):
         assert data.target.tolist() == ["tumour", "normal"]
 
 
-def folder_of(path, *names):
-    path.mkdir()
-    for at, name in enumerate(names):
-        np.save(path / f"{name}.npy", np.full((2, 3), at + 1.0))
-    return path
-
-
 def bag_rows(tmp_path, *rows, header="bag,label,x"):
     (tmp_path / "bags.csv").write_text("\n".join([header, *rows]) + "\n")
     return tmp_path / "bags.csv"
@@ -270,7 +258,7 @@ def test_underscores_make_no_numbers(tmp_path):
     assert plain_labels(load_bags(bag_rows(tmp_path, "a,3_4,1", "b,4_3,2")).target) == plain_labels(
         ["3_4", "4_3"]
     )
-    folder = folder_of(tmp_path / "f", "a", "b")
+    folder = folder_of_bags(tmp_path / "f", "a", "b")
     table = pd.DataFrame({"bag": ["a", "b"], "label": ["3_4", "4_3"]})
     for given in (table, pl.from_pandas(table)):
         assert load_bag_folder(folder, given).classes.tolist() == ["3_4", "4_3"]
@@ -295,7 +283,7 @@ def test_underscores_make_no_numbers_in_arff(tmp_path, cell, label):
 
 @pytest.mark.parametrize("kind", ["pandas", "enum", "parquet"])
 def test_the_order_of_categories_is_the_order_of_classes(tmp_path, kind):
-    folder, ranks = folder_of(tmp_path / "f", "a", "b", "c"), ["low", "mid", "high", "top"]
+    folder, ranks = folder_of_bags(tmp_path / "f", "a", "b", "c"), ["low", "mid", "high", "top"]
     y = pd.Categorical(["mid", "low", "high"], ranks, ordered=True)
     table = pd.DataFrame({"bag": ["a", "b", "c"], "label": y})
     if kind == "enum":
@@ -318,7 +306,7 @@ def test_the_order_of_categories_is_the_order_of_classes(tmp_path, kind):
 
 
 def test_ordered_numbers_keep_their_order(tmp_path):
-    folder = folder_of(tmp_path / "f", "a", "b")
+    folder = folder_of_bags(tmp_path / "f", "a", "b")
     y = pd.Categorical([1, 2], [3, 2, 1], ordered=True)
     found = load_bag_folder(folder, pd.DataFrame({"bag": ["a", "b"], "label": y}))
     assert (found.classes.tolist(), found.target.tolist()) == ([3, 2, 1], [1, 2])
@@ -343,7 +331,7 @@ def test_blanks_around_words_are_no_part_of_them(tmp_path, kind):
         "category": lambda: table.astype("category"),
         "polars": lambda: pl.DataFrame(cells),
     }[kind]()
-    found = load_bag_folder(folder_of(tmp_path / "f", "a", "b", "c", "d"), given)
+    found = load_bag_folder(folder_of_bags(tmp_path / "f", "a", "b", "c", "d"), given)
     assert found.bag_names.tolist() == ["a", "b", "c", "d"]
     assert found.target.tolist() == ["neg", "neg", "pos", "pos"]
     assert found.groups.tolist() == ["g", "g", "h", "h"]
@@ -368,7 +356,7 @@ def test_two_columns_of_one_name_are_refused_in_a_file(tmp_path, header):
     with pytest.raises(BagFileError, match="two columns have the same name"):
         load_bags(path)
     with pytest.raises(BagFileError, match="two columns have the same name"):
-        load_bag_folder(folder_of(tmp_path / "f", "a", "b"), path)
+        load_bag_folder(folder_of_bags(tmp_path / "f", "a", "b"), path)
 
 
 @pytest.mark.parametrize("cells", [("True", "1", "0", "False"), ("0", "false", "TRUE", "1")])
@@ -378,6 +366,6 @@ def test_true_and_1_in_one_column_are_an_error(tmp_path, cells):
         load_bags(bag_rows(tmp_path, *rows))
     table = pl.DataFrame({"bag": [*"abcd"], "label": cells})
     with pytest.raises(BagFileError, match=r"(?i)'(true|false)' is in a column with '[01]'"):
-        load_bag_folder(folder_of(tmp_path / "f", *"abcd"), table)
+        load_bag_folder(folder_of_bags(tmp_path / "f", *"abcd"), table)
     declared = load_bags(bag_rows(tmp_path, *rows), classes=sorted(cells))
     assert declared.target.tolist() == [*cells]

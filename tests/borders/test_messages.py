@@ -27,14 +27,9 @@ from milearn.datasets import (
 )
 from milearn.preprocessing import AppendBagData, InstanceTransformer
 from milearn.svm import MISVC
+from tests.bags import folder_of_bags
 
 TCGA = "TCGA-A6-2671-01Z-00-DX1"
-
-
-def folder_of(path, *names):
-    for at, name in enumerate(names):
-        np.save(path / f"{name}.npy", np.full((2, 3), float(at)))
-    return path
 
 
 def csv(path, text):
@@ -62,18 +57,18 @@ def csv(path, text):
     ],
 )
 def test_names_that_nearly_fit(tmp_path, names, values, cause):
-    folder_of(tmp_path, *names)
+    folder_of_bags(tmp_path, *names)
     with pytest.raises(BagFileError, match=cause) as caught:
         load_bag_folder(tmp_path, pd.DataFrame({"slide_id": values, "label": 1}))
     assert "name the column" not in str(caught.value)
     # Also if other rows fit.
-    folder_of(tmp_path, "right")
+    folder_of_bags(tmp_path, "right")
     with pytest.raises(BagFileError, match=cause):
         load_bag_folder(tmp_path, pd.DataFrame({"slide_id": [*values, "right"]}))
 
 
 def test_two_values_of_each_side_are_shown(tmp_path):
-    folder_of(tmp_path, "a", "b", "c")
+    folder_of_bags(tmp_path, "a", "b", "c")
     shown = r"'name' \('x', 'y', \.\.\.\) is the name of a file \('a', 'b', \.\.\.\); name the"
     with pytest.raises(BagFileError, match=shown):
         load_bag_folder(tmp_path, pd.DataFrame({"name": ["x", "y", "z"]}))
@@ -86,12 +81,12 @@ def test_repertoires_have_the_same_message(tmp_path):
 
 
 def test_paths_of_windows_are_names(tmp_path):
-    folder_of(tmp_path, "s1", "s2")
+    folder_of_bags(tmp_path, "s1", "s2")
     table = pd.DataFrame({"slide_id": [r"C:\wsi\s2.svs", r"..\s1.ome.tiff"], "label": [1, 0]})
     data = load_bag_folder(tmp_path, table)
     assert data.bag_names.tolist() == ["s2", "s1"]
     assert data.target.tolist() == [1, 0]
-    assert data.data[0][0, 0] == 1.0  # the instances of s2
+    assert data.data[0][0, 0] == 2.0  # the instances of s2
 
 
 # -- headers -----------------------------------------------------------------------------------
@@ -119,7 +114,7 @@ def test_tables_with_another_delimiter(tmp_path, mark):
 
 @pytest.mark.parametrize("rows", ["slide_id;label\na;1\nb;0\n", "slide_id;age\na;1,5\nb;2,5\n"])
 def test_tables_of_labels_with_another_delimiter(tmp_path, rows):
-    folder_of(tmp_path, "a", "b")
+    folder_of_bags(tmp_path, "a", "b")
     table = csv(tmp_path, rows)
     for column in (None, "slide_id"):
         with pytest.raises(BagFileError, match=r"divided by ';': .* pandas\.read_csv\(path, sep="):
@@ -128,7 +123,7 @@ def test_tables_of_labels_with_another_delimiter(tmp_path, rows):
 
 
 def test_tables_without_a_header(tmp_path):
-    folder_of(tmp_path, "a", "b")
+    folder_of_bags(tmp_path, "a", "b")
     with pytest.raises(BagFileError, match="put a line of names of columns above it"):
         load_bag_folder(tmp_path, csv(tmp_path, "a,1\nb,0\n"))
     rows = "1,1,0.5,0.5\n1,1,-1e-3,0.1\n0,2,0.3,0.4\n"
@@ -142,7 +137,7 @@ def test_tables_without_a_header(tmp_path):
 @pytest.mark.parametrize("label", ["Label", "LABEL", "Bag label", "Target", "bag.label"])
 @pytest.mark.parametrize("name", ["Slide_ID", "slide id", "Slide.ID", "ID"])
 def test_columns_are_known_in_any_case(tmp_path, label, name):
-    folder_of(tmp_path, "007", "008")
+    folder_of_bags(tmp_path, "007", "008")
     table = csv(tmp_path, f"{name},{label},Patient ID\n008,1,01\n007,0,1\n")
     for given in (table, pd.read_csv(table, dtype=str)):
         data = load_bag_folder(tmp_path, given)
@@ -152,7 +147,7 @@ def test_columns_are_known_in_any_case(tmp_path, label, name):
 
 
 def test_a_column_of_the_exact_name_comes_first(tmp_path):
-    folder_of(tmp_path, "a", "b")
+    folder_of_bags(tmp_path, "a", "b")
     two = pd.DataFrame({"bag": ["a", "b"], "Label": [5, 6], "label": [0, 1]})
     assert load_bag_folder(tmp_path, two).target.tolist() == [0, 1]
     twice = two.rename(columns={"label": "LABEL"})

@@ -14,6 +14,7 @@ from milearn._bags.canonical import MISSING
 from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags, save_bags
 from milearn.preprocessing import AppendBagData
 from milearn.survival import MICoxPH, survival_outcomes
+from tests.bags import folder_of_bags, plain_labels
 
 # As R's write.csv writes them.
 R = '"","slide_id","{}","age","site"\n"1","s1",{},63,"A"\n"2","s2",{},NA,NA\n"3","s3",{},50,"B"\n'
@@ -29,20 +30,9 @@ READERS = {
 }
 
 
-def slides(folder, *names, sizes=None):
-    folder.mkdir(exist_ok=True)
-    for at, name in enumerate(names):
-        np.save(folder / f"{name}.npy", np.full(((sizes or {}).get(name, 2), 3), at + 1.0))
-    return folder
-
-
 def of_r(path, header, *cells):
     path.write_text(R.format(header, *cells))
     return path
-
-
-def texts(labels):
-    return [None if pd.isna(label) else label for label in labels]
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -58,10 +48,10 @@ def texts(labels):
 def test_a_path_and_a_frame_of_a_file_of_r(tmp_path, reader, cells, target):
     if reader in ("texts", "polars") and "TRUE" in cells:
         target = ["TRUE", None, "FALSE", "TRUE"]  # as written: only some readers know logicals
-    folder = slides(tmp_path / "f", "s1", "s2", "s3", "s4")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2", "s3", "s4")
     table = READERS[reader](of_r(tmp_path / "r.csv", "label", *cells))
     data = load_bag_folder(folder, table, bag_data=["age", "site"])
-    assert texts(data.target) == target
+    assert plain_labels(data.target) == target
     assert data.data.bag_data["site"].tolist() == ["A", "", "B", "A"]
     age = data.data.bag_data["age"]
     if reader != "texts":
@@ -85,11 +75,11 @@ def test_every_word_of_pandas(tmp_path, word):
 
 
 def test_na_as_a_class_and_as_a_hospital(tmp_path):
-    folder = slides(tmp_path / "f", "s1", "s2", "s3")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2", "s3")
     path = tmp_path / "t.csv"
     path.write_text("slide_id,label,site\ns1,None,NA\ns2,mild,EU\ns3,None,NA\n")
     plain = load_bag_folder(folder, path, bag_data=["site"])
-    assert texts(plain.target) == [None, "mild", None]
+    assert plain_labels(plain.target) == [None, "mild", None]
     frame = pd.read_csv(path, keep_default_na=False)
     kept = load_bag_folder(folder, frame, bag_data=["site"])
     assert kept.target.tolist() == ["None", "mild", "None"]
@@ -102,7 +92,7 @@ def test_na_as_a_class_and_as_a_hospital(tmp_path):
 @pytest.mark.parametrize("word", ["unknown", ">90", "n.d.", "-"])
 @pytest.mark.parametrize("reader", ["path", "pandas", "polars"])
 def test_one_word_among_numbers_is_named(tmp_path, word, reader):
-    folder = slides(tmp_path / "f", "s1", "s2", "s3")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2", "s3")
     path = tmp_path / "t.csv"
     path.write_text(f"slide_id,label,age\ns1,1,60\ns2,0,{word}\ns3,1,71\n")
     message = rf"row of 's2', column 'age': '{word}' is the only word in a column of numbers; corr"
@@ -135,7 +125,7 @@ def test_one_word_among_the_numbers_of_instances(tmp_path):
 
 
 def mismatched(tmp_path):
-    folder = slides(tmp_path / "f", "s1", "s2", "s3", "s4", "s5")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2", "s3", "s4", "s5")
     rows = "s9,p,1\ns4,p,0\ns2,q,\ns1,,1\n,r,1\ns3,r,0\n"
     (tmp_path / "t.csv").write_text("slide_id,patient,label\n" + rows)
     return folder, tmp_path / "t.csv"
@@ -169,7 +159,7 @@ def test_what_is_missing_is_left_out_and_listed(tmp_path, reader, mmap):
 
 
 def test_nothing_is_missing_and_nothing_is_said(tmp_path):
-    folder = slides(tmp_path / "f", "s1", "s2")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2")
     table = pd.DataFrame({"slide_id": ["s2", "s1"], "label": [1, 0]})
     for given in (table, None):
         data = load_bag_folder(folder, given, missing="drop")
@@ -179,15 +169,15 @@ def test_nothing_is_missing_and_nothing_is_said(tmp_path):
 
 
 def test_an_empty_label_alone_is_an_unlabelled_bag(tmp_path):
-    folder = slides(tmp_path / "f", "s1", "s2")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2")
     table = pd.DataFrame({"slide_id": ["s2", "s1"], "label": ["a", None]})
-    assert texts(load_bag_folder(folder, table).target) == ["a", None]
+    assert plain_labels(load_bag_folder(folder, table).target) == ["a", None]
     with pytest.warns(UserWarning, match="1 of 2 bags are left out"):
         assert load_bag_folder(folder, table, missing="drop").target.tolist() == ["a"]
 
 
 def test_names_that_hardly_match_have_a_likely_cause(tmp_path):
-    folder = slides(tmp_path / "f", "S1", "S2", "S3")
+    folder = folder_of_bags(tmp_path / "f", "S1", "S2", "S3")
     table = pd.DataFrame({"slide_id": ["s1", "S2", "s3"], "label": [0, 1, 1]})
     with pytest.warns(UserWarning, match="'s1' and 'S1' differ only in upper and lower case"):
         data = load_bag_folder(folder, table, missing="drop")
@@ -211,7 +201,7 @@ def test_a_label_that_is_a_file_of_its_own(tmp_path):
 
 
 def test_faults_stay_errors(tmp_path):
-    folder = slides(tmp_path / "f", "s1", "s2")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2")
     (folder / "s2.npy").write_bytes(b"no array")
     table = pd.DataFrame({"slide_id": ["s1", "s2", "s9"], "label": [0, 1, 1]})
     with pytest.raises(BagFileError, match=r"1 of 2 bags cannot be read.*\n  s2: f/s2\.npy"):
@@ -222,7 +212,7 @@ def test_faults_stay_errors(tmp_path):
 
 
 def test_no_bag_with_all_entries(tmp_path):
-    folder = slides(tmp_path / "f", "s1", "s2")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2")
     table = pd.DataFrame({"slide_id": ["s1", "s2"], "label": [None, None]})
     with pytest.raises(
         BagFileError, match=r"no bag is left\. 2 of 2 bags are left out\. 2 \(s1\): the"
@@ -232,7 +222,7 @@ def test_no_bag_with_all_entries(tmp_path):
 
 def test_patients_without_follow_up(tmp_path):
     names = [f"s{at}" for at in range(9)]
-    folder = slides(tmp_path / "f", *names)
+    folder = folder_of_bags(tmp_path / "f", *names)
     table = pd.DataFrame({"slide_id": names, "died": [1, 0, None] * 3, "days": np.arange(9.0)})
     table.loc[3, "days"] = np.nan
     path = tmp_path / "t.csv"
@@ -269,7 +259,7 @@ def test_times_are_not_negative(time):
 
 
 def test_one_slide_of_a_folder(tmp_path):
-    folder = slides(tmp_path / "f", "s1", "s2", "s3", sizes={"s2": 4})
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2", "s3", sizes={"s2": 4})
     table = pd.DataFrame({"slide_id": ["s1", "s2.svs", "s7"], "label": ["a", "b", "c"]})
     for given in (folder / "s2.npy", str(folder / "s2.npy")):
         data = load_bag_folder(given)
@@ -368,7 +358,7 @@ def test_rows_of_zeros_among_others(tmp_path):
 
 def test_a_frame_of_semicolons_with_gaps(tmp_path):
     text = "slide_id;label;age\ns1;1;60,5\ns2;NA;NA\ns3;0;71\n"
-    folder = slides(tmp_path / "f", "s1", "s2", "s3")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2", "s3")
     frame = pd.read_csv(io.StringIO(text), sep=";", decimal=",")
     with pytest.warns(UserWarning, match="1 of 3 bags are left out"):
         data = load_bag_folder(folder, frame, bag_data=["age"], missing="drop")
@@ -384,15 +374,15 @@ def test_a_frame_of_semicolons_with_gaps(tmp_path):
 def test_a_frame_of_polars_has_the_words_of_a_file(tmp_path, cells, target):
     table = {"b": ["s1", "s2", "s3"], "l": cells, "x": [1.0, 2.0, 3.0]}
     _, y = Bags.from_frame(pl.DataFrame(table), "b", label="l")
-    assert texts(y.tolist()) == target
+    assert plain_labels(y.tolist()) == target
     _, y = Bags.from_frame(pd.DataFrame(table), "b", label="l")
     assert y.tolist() == cells
-    folder = slides(tmp_path / "f", "s1", "s2", "s3")
+    folder = folder_of_bags(tmp_path / "f", "s1", "s2", "s3")
     frame = pd.DataFrame(table).rename(columns={"b": "bag", "l": "label"})
     frame.to_parquet(tmp_path / "t.parquet")
     found = load_bag_folder(folder, tmp_path / "t.parquet")
-    assert texts(found.target.tolist()) == target
-    assert texts(load_bags(tmp_path / "t.parquet").target.tolist()) == target
+    assert plain_labels(found.target.tolist()) == target
+    assert plain_labels(load_bags(tmp_path / "t.parquet").target.tolist()) == target
     if "p" in cells:  # in a frame of pandas the user has decided what NA means
         assert load_bag_folder(folder, frame).target.tolist() == cells
     declared = load_bag_folder(folder, tmp_path / "t.parquet", classes=sorted(cells))

@@ -202,9 +202,9 @@ def test_splits_permutations_and_curves(X):
     train, test, y_train, y_test = train_test_split(X, GOOD, random_state=0)
     assert MISVC().fit(train, y_train).score(test, y_test) > 0.8
     # The labels are exchanged with their index.
-    score, _, p_value = permutation_test_score(MISVC(), X, GOOD, cv=3, n_permutations=19)
+    score, _, p_value = permutation_test_score(MISVC(), X, GOOD, cv=3, n_permutations=4)
     assert score > 0.9
-    assert p_value == 0.05
+    assert p_value == 0.2
     with pytest.raises(ValueError, match=ORDER):
         permutation_test_score(MISVC(), X, LABELS, cv=3, n_permutations=2)
     sizes, _, scores = learning_curve(

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.metrics import roc_auc_score
@@ -41,6 +41,9 @@ from milearn.utils import all_estimators
 from tests.common.common_checks import SMALLER
 from tests.common.few_trees import MIClassifier
 from tests.inspection.conftest import closed_figures  # noqa: F401
+
+QUICK = {"time_limit": 1e-9, "random_state": 0}
+SHARE = ShareDiscriminant(share=0.3, n_parts=0)
 
 # -- a world in which the first class has the instances that decide --------------------------------
 
@@ -80,7 +83,7 @@ def classifiers():
 def test_every_estimator_scores_the_same_class(name, model, cells):
     X, y, needles = cells
     if name == "MIClassifier":
-        model = MIClassifier(random_state=0)
+        model = MIClassifier(**QUICK)
     model.fit(X, y)
     scores = instance_scores(model, X)
     np.testing.assert_allclose(scores, model.instance_decision_function(X))
@@ -119,7 +122,7 @@ def test_the_automatic_model_tells_which_class_decides(automatic, cells, capsys)
 @pytest.mark.parametrize("given", [{"pos_label": 0}, {"neg_label": 1}])
 def test_the_class_that_the_user_named_has_the_scores(given, cells):
     X, y, needles = cells
-    model = MIClassifier(random_state=0, **given).fit(X, y)
+    model = MIClassifier(**QUICK, **given).fit(X, y)
     scores = instance_scores(model, X)
     assert roc_auc_score(needles, scores) > 0.95
     assert needles[model.witness(X)][y == 0].mean() > 0.9
@@ -137,7 +140,7 @@ def test_scores_stay_after_saving_slicing_and_a_refit(automatic, cells):
         np.testing.assert_array_equal(instance_scores(again, X), scores)
         np.testing.assert_array_equal(again.witness(X), automatic.witness(X))
     np.testing.assert_allclose(instance_scores(automatic, X[[3]]), scores[X.bag_index == 3])
-    model = MIClassifier(pos_label=0, random_state=0).fit(X, y)
+    model = MIClassifier(pos_label=0, **QUICK).fit(X, y)
     model.set_params(pos_label=None)
     before = instance_scores(model, X)
     # What a parameter said at the fit counts, not what it says now.
@@ -153,8 +156,8 @@ def test_folds_score_the_same_class(cells):
     other, labels, _ = world(1, seed=1)
     both, of_both = Bags.concatenate([X, other]), np.concatenate([y, labels])
     folds = [(np.arange(40), np.arange(40, 80)), (np.arange(40, 80), np.arange(40))]
-    found = cross_val_instance_scores(ShareDiscriminant(share=0.1), both, of_both, cv=folds)
-    one, two = (ShareDiscriminant(share=0.1).fit(both[part], of_both[part]) for part, _ in folds)
+    found = cross_val_instance_scores(clone(SHARE), both, of_both, cv=folds)
+    one, two = (clone(SHARE).fit(both[part], of_both[part]) for part, _ in folds)
     assert one.orientation_ == -two.orientation_
     expected = one.instance_decision_function(both[40:])
     np.testing.assert_allclose(found[both.offsets[40] :], expected)
@@ -162,7 +165,7 @@ def test_folds_score_the_same_class(cells):
 
 def test_pipelines_searches_and_calibration_keep_the_class(cells):
     X, y, needles = cells
-    steps = make_pipeline(InstanceTransformer(StandardScaler()), ShareDiscriminant(share=0.3))
+    steps = make_pipeline(InstanceTransformer(StandardScaler()), SHARE)
     search = GridSearchCV(steps, {"sharediscriminant__share": [0.1, 0.3]}, cv=2)
     for model in (
         steps,
@@ -179,7 +182,7 @@ def test_pipelines_searches_and_calibration_keep_the_class(cells):
 
 def test_a_regressor_shows_its_highest_instance(cells):
     X, y, _ = cells
-    model = ShareRegressor(share=0.3).fit(X, y.astype(float))
+    model = ShareRegressor(share=0.3, n_parts=0).fit(X, y.astype(float))
     assert model.orientation_ == -1
     scores = instance_scores(model, X)
     np.testing.assert_array_equal(model.witness(X), segment_argmax(scores, X.offsets))
@@ -192,7 +195,7 @@ def labels_of_displays(model, X, y, **options):
     bars = InstanceScoresDisplay.from_estimator(model, X, **options)
     heat = InstanceScoresDisplay.from_estimator(model, X, coordinates="coords", **options)
     many = WitnessDisplay.from_estimator(model, X, y, **options)
-    thumbs = WitnessDisplay.from_estimator(model, X, instance_shape=(1, 3), **options)
+    thumbs = WitnessDisplay.from_estimator(model, X, instance_shape=(1, 3), max_bags=2, **options)
     titles = {each.ax_.get_title(loc="left").removeprefix("highest ") for each in (many, thumbs)}
     plt.close("all")
     return {bars.ax_.get_ylabel(), heat.colorbar_.ax.get_ylabel()} | titles
@@ -213,7 +216,7 @@ def test_every_axis_names_its_class(cells):
 def test_scores_of_bags_have_the_same_class(cells):
     X, y, _ = cells
     for kind, options in (("score", {}), ("probability", {"response_method": "predict_proba"})):
-        share = ShareDiscriminant(share=0.3).fit(X, y)
+        share = clone(SHARE).fit(X, y)
         shown = BagScoresDisplay.from_estimator(share, X, y, **options)
         assert shown.ax_.get_xlabel() == f"{kind} of class 1"
     named = MISVC(kernel="linear", pos_label="cancer").fit(X, np.array(["cancer", "normal"])[y])
@@ -244,7 +247,7 @@ def test_shares_belong_to_the_class_of_the_user(cells, monkeypatch):
     X, y, _ = cells
     reports = []
     for label, column in ((None, 1), (0, 0)):
-        model = MIClassifier(random_state=0, pos_label=label).fit(X, y)
+        model = MIClassifier(**QUICK, pos_label=label).fit(X, y)
         reports.append(share_report(model, X, y))
         display = ShareDisplay.from_estimator(model, X, y, kind="instances")
         assert display.ax_.get_xlabel() == f"score of class {column}"
@@ -320,7 +323,7 @@ def test_cross_validated_scores_warn_of_the_positive_class(n_jobs):
 def test_models_without_a_positive_class_do_not_warn():
     X, y, _ = world(1)
     with warnings.catch_warnings(action="error"):
-        for model in (ShareDiscriminant(share=0.3), SingleInstance(pooling="mean")):
+        for model in (SHARE, SingleInstance(pooling="mean")):
             names = VotingClassifier([("a", model)]).fit(X, NAMES[y]).predict(X)
             assert (names == NAMES[model.fit(X, y).predict(X)]).mean() > 0.9
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import warnings
+from copy import deepcopy
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from milearn import Bags, MIClassifier
+from milearn import Bags
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC, MISVR
+from tests.common.few_trees import MIClassifier
 
 # scikit-learn's warning of a matrix after a fit with names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")
@@ -41,6 +44,21 @@ OTHERS = {
 }
 
 
+@cache
+def made_by_the_user():
+    """Bags, labels and fitted models."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    rows = [rng.normal(size=(3, 4)) + [4.0 * label, 0, 0, 2 * label] for label in y]
+    X = Bags.from_list(rows, feature_names=["x0", "x1", "x2", "x3"], bag_data={"y": y})
+    return {
+        **{"X": X, "y": y, "model": MISVC().fit(X, y), "flat": MISVC().fit(X[:, :2], y)},
+        **{"MISVR": MISVR, "some": np.where(np.arange(40) < 30, y, -1)},
+        **{"grades": y + np.arange(40) % 4 // 3, "pairs": np.column_stack([y, 1 - y])},
+        "MIClassifier": lambda: MIClassifier(time_limit=1e-9, random_state=0),
+    }
+
+
 def names_for(code):
     """What the user of a line has imported and made."""
     modules = [*MODULES, *(name for word, name in OTHERS.items() if word in code)]
@@ -49,18 +67,10 @@ def names_for(code):
         found = pytest.importorskip(module, reason="a dependency of the tests")
         names = {**vars(found), **names}  # the first one: milearn's permutation_importance
         names[module.split(".")[0]] = import_module(module.split(".")[0])
-    rng = np.random.default_rng(0)
-    y = np.arange(40) % 2
-    rows = [rng.normal(size=(3, 4)) + [4.0 * label, 0, 0, 2 * label] for label in y]
-    X = Bags.from_list(rows, feature_names=["x0", "x1", "x2", "x3"], bag_data={"y": y})
-    model = MISVC().fit(X, y)
-    names |= {"X": X, "y": y, "model": model, "flat": MISVC().fit(X[:, :2], y)}
-    names |= {"MISVR": MISVR, "some": np.where(np.arange(40) < 30, y, -1)}
-    names |= {"grades": y + np.arange(40) % 4 // 3, "pairs": np.column_stack([y, 1 - y])}
-    names["MIClassifier"] = lambda: MIClassifier(time_limit=1e-9, random_state=0)
+    names |= deepcopy(made_by_the_user())
     if "skops" in code:
         io = names["skops"].io
-        names["types"] = io.get_untrusted_types(data=io.dumps(model))
+        names["types"] = io.get_untrusted_types(data=io.dumps(names["model"]))
     return names
 
 

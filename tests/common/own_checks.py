@@ -175,12 +175,14 @@ def _several_fits(estimator: Any) -> dict[str, Any]:
     return {"n_init": 2} if "n_init" in known else {}
 
 
-def _has_most_classes(estimator: Any, problem: Problem) -> bool:
+def _has_most_jobs(estimator: Any, problem: Problem) -> bool:
+    """The jobs of a classifier are its classes, and those of a search are its models."""
     multi_class = is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class
-    return predicts(estimator, problem) and (problem.task == "multiclass" or not multi_class)
+    less = "binary" if multi_class and not hasattr(estimator, "_size_limits") else "multiclass"
+    return predicts(estimator, problem) and problem.task != less
 
 
-@bag_check("dense", needs=("n_jobs",), applies=_has_most_classes)
+@bag_check("dense", needs=("n_jobs",), applies=_has_most_jobs)
 def check_parallel_config(estimator: Any, problem: Problem) -> None:
     """``parallel_config`` applies to ``n_jobs=None`` and does not change results."""
     parameters = {"n_jobs": None, **_several_fits(estimator)}

@@ -73,6 +73,7 @@ SETTINGS: dict[str, list[dict]] = {
     "DPBoost": [
         {
             "estimator": DecisionTreeClassifier(max_depth=2, random_state=0),
+            "C": 0.1,
             **QUICK,
         },
     ],

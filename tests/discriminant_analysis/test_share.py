@@ -99,7 +99,7 @@ def test_half_precision_is_read_as_double_precision(few):
     bags, y, _ = few
     half = bags.instances.astype(np.float16)
     single, double = (
-        ShareDiscriminant().fit(bags.with_instances(half.astype(kind)), y)
+        ShareDiscriminant(n_parts=3).fit(bags.with_instances(half.astype(kind)), y)
         for kind in (np.float16, np.float64)
     )
     np.testing.assert_allclose(single.coef_, double.coef_, rtol=1e-6)
@@ -161,7 +161,7 @@ def test_three_classes():
     y = np.arange(90) % 3
     bags, _ = cohort(1, np.array([0.0, 0.05, 0.3])[y], size=40)
     names = np.array(["none", "few", "many"])[y]
-    model = ShareDiscriminant().fit(bags[:60], names[:60])
+    model = ShareDiscriminant(n_parts=3).fit(bags[:60], names[:60])
     assert model.coef_.shape == (3, 8)
     assert model.share_scores_.shape == (3, len(model.shares_))
     assert model.witness_mask(bags[:2]).shape == (bags[:2].n_instances,)
@@ -172,14 +172,14 @@ def test_three_classes():
 
 def test_a_given_share(few):
     bags, y, _ = few
-    highest = ShareDiscriminant(share=0).fit(bags, y)
+    highest = ShareDiscriminant(share=0, n_parts=3).fit(bags, y)
     assert highest.share_ == highest.pooling_ == 0
     scores = highest.instance_decision_function(bags)
     sign = highest.orientation_
     np.testing.assert_allclose(
         highest.decision_function(bags), sign * segment_max(sign * scores, bags.offsets)
     )
-    mean = ShareDiscriminant(share=1.0).fit(bags, y)
+    mean = ShareDiscriminant(share=1.0, n_parts=3).fit(bags, y)
     np.testing.assert_array_equal(mean.shares_, [1.0])
     assert mean.pooling_ in (1 / 3, 1.0)
 
@@ -191,18 +191,18 @@ def test_groups_stay_together():
     bags, _ = cohort(5, np.full(30, 0.05), size=30, d=30)
     X = Bags.from_list([bags[bag] + 1e-3 * rng.normal() for bag in range(30) for _ in "ab"])
     y, groups = np.repeat(rng.permutation(np.arange(30) % 2), 2), np.repeat(np.arange(30), 2)
-    apart = ShareDiscriminant().fit(X, y, groups=groups)
-    together = ShareDiscriminant().fit(X, y)
+    apart = ShareDiscriminant(n_parts=3).fit(X, y, groups=groups)
+    together = ShareDiscriminant(n_parts=3).fit(X, y)
     assert together.share_scores_.max() > apart.share_scores_.max() + 0.1
 
 
 def test_values():
     values = np.random.default_rng(0).random(90)
     bags, true = cohort(2, 0.3 * values, size=60, shift=4.0)
-    model = ShareRegressor().fit(bags[:60], values[:60])
+    model = ShareRegressor(n_parts=3).fit(bags[:60], values[:60])
     assert model.score(bags[60:], values[60:]) > 0.6
     assert np.corrcoef(model.selected_share(bags[60:]), true[60:])[0, 1] > 0.95
-    less = ShareRegressor().fit(bags[:60], 100 - 50 * values[:60])
+    less = ShareRegressor(n_parts=3).fit(bags[:60], 100 - 50 * values[:60])
     assert less.orientation_ == -model.orientation_
     assert less.score(bags[60:], 100 - 50 * values[60:]) > 0.6
 
@@ -215,11 +215,11 @@ def test_many_features_and_one_class_of_one_bag():
         (bags.n_instances, 2000), density=0.01, random_state=rng, format="csr"
     )
     X = bags.with_instances(sparse.hstack([bags.instances, words], format="csr"))
-    model = ShareDiscriminant().fit(X, y)
+    model = ShareDiscriminant(n_parts=3).fit(X, y)
     assert model.coef_.shape == (2002,)
     assert model.score(X, y) > 0.9
     few, _ = cohort(4, [0.5, 0.0, 0.0], size=20)
-    alone = ShareDiscriminant().fit(few, [1, 0, 0])
+    alone = ShareDiscriminant(n_parts=3).fit(few, [1, 0, 0])
     assert np.all(np.isfinite(alone.decision_function(few)))
 
 
@@ -248,7 +248,7 @@ def test_a_sample_finds_the_share_and_all_bags_the_direction(shares):
 def test_few_bags_of_a_class_and_one_bag_alone():
     bags, _ = cohort(6, np.where(np.arange(84) % 21 == 0, 0.2, 0.01), size=40, shift=4.5)
     y = np.where(np.arange(84) % 21 == 0, "ill", "healthy")
-    model = ShareDiscriminant().fit(bags, y)
+    model = ShareDiscriminant(n_parts=3).fit(bags, y)
     together = model.decision_function(bags)
     assert roc_auc_score(y == "ill", together) > 0.95
     for bag in (0, 1, 21):

@@ -18,7 +18,9 @@ from milearn.preprocessing import InstanceTransformer
 from tests.common import few_trees
 
 pytest.importorskip("pandas")
-SCALED = make_pipeline(InstanceTransformer(StandardScaler()), ShareDiscriminant(share=0.3))
+SCALED = make_pipeline(
+    InstanceTransformer(StandardScaler()), ShareDiscriminant(share=0.3, n_parts=0)
+)
 
 
 def cells(rates, seed=0):
@@ -43,7 +45,7 @@ def data():
 
 
 def test_scores_by_share_and_the_chosen_one(data):
-    model = ShareDiscriminant().fit(*data)
+    model = ShareDiscriminant(n_parts=0).fit(*data)
     display = ShareDisplay.from_estimator(model, *data, kind="shares")
     np.testing.assert_array_equal(display.curve_.get_ydata(), model.share_scores_)
     (at,), (height,) = display.chosen_.get_data()
@@ -55,7 +57,7 @@ def test_scores_by_share_and_the_chosen_one(data):
 def test_shares_of_bags_by_class_with_words_in_either_order(data, names):
     X, y = data
     words = np.array(names)[y]
-    model = ShareDiscriminant(share=0.3).fit(X, words)
+    model = ShareDiscriminant(share=0.3, n_parts=0).fit(X, words)
     assert model.orientation_ == (1 if names[0] == "low" else -1)
     display = ShareDisplay.from_estimator(model, X, words)
     drawn = display.points_.get_offsets()
@@ -72,7 +74,7 @@ def test_shares_of_bags_by_class_with_words_in_either_order(data, names):
 def test_instances_beyond_the_cut_are_the_selected_shares(data, reverse, column):
     X, y = data
     y = 1 - y if reverse else y
-    model = ShareDiscriminant(share=0.3).fit(X, y)
+    model = ShareDiscriminant(share=0.3, n_parts=0).fit(X, y)
     assert model.orientation_ == (-1 if reverse else 1)
     display = ShareDisplay.from_estimator(model, X, y, kind="instances", class_label=column)
     sign = 2 * column - 1
@@ -90,7 +92,7 @@ def test_instances_beyond_the_cut_are_the_selected_shares(data, reverse, column)
 def test_of_three_classes_one_is_named():
     y = np.arange(36) % 3
     X = cells(np.array([0.05, 0.3, 0.8])[y], seed=1)
-    model = ShareDiscriminant(share=0.3).fit(X, y)
+    model = ShareDiscriminant(share=0.3, n_parts=0).fit(X, y)
     with pytest.raises(ValueError, match="name one by class_label="):
         ShareDisplay.from_estimator(model, X, y)
     display = ShareDisplay.from_estimator(model, X, y, class_label=2)
@@ -107,7 +109,7 @@ def test_values_are_drawn_against_shares_and_split_at_their_mean():
     rng = np.random.default_rng(0)
     y = rng.random(30)
     X = cells(y / 2)
-    model = ShareRegressor(share=0.3).fit(X, y)
+    model = ShareRegressor(share=0.3, n_parts=0).fit(X, y)
     display = ShareDisplay.from_estimator(model, X, y)
     expected = np.stack([y, model.selected_share(X)], axis=1)
     np.testing.assert_allclose(display.points_.get_offsets(), expected)
@@ -120,7 +122,7 @@ def test_values_are_drawn_against_shares_and_split_at_their_mean():
 
 def test_what_cannot_be_drawn_is_one_sentence(data):
     X, y = data
-    model = ShareDiscriminant(share=0.3).fit(X, y)
+    model = ShareDiscriminant(share=0.3, n_parts=0).fit(X, y)
     with pytest.raises(TypeError, match="MISVC has no share_scores_: fit it first, or plot"):
         ShareDisplay.from_estimator(MISVC(kernel="linear").fit(X, y), X, y)
     with pytest.raises(ValueError, match="kind='pie' is unknown; choose one of shares, bags"):
@@ -141,7 +143,7 @@ def test_no_column_is_replaced_or_there_twice(data):
         instance_data={"bag": X.instance_data["row"], "row": X.instance_data["row"]},
         bag_data={"bag": y + 5, "score": y + 6, "group": y + 7},
     )
-    report = share_report(ShareDiscriminant(share=0.3).fit(bags, y), bags, y)
+    report = share_report(ShareDiscriminant(share=0.3, n_parts=0).fit(bags, y), bags, y)
     assert list(report.instances) == (
         ["instance_data:bag", "row", "bag", "position", "score", "feature:score", "CD4"]
         + ["feature:row", "feature:bag"]
@@ -158,7 +160,7 @@ def test_constant_features_have_no_effect(data):
     X, y = data
     constants = np.linspace(0.1, 0.9, 9)
     bags = Bags(np.hstack([X.instances, np.tile(constants, (X.n_instances, 1))]), X.offsets)
-    report = share_report(ShareDiscriminant(share=0.3).fit(bags, y), bags, y)
+    report = share_report(ShareDiscriminant(share=0.3, n_parts=0).fit(bags, y), bags, y)
     assert (report.features["effect"][4:] == 0).all()
 
 
@@ -264,7 +266,7 @@ def test_values(monkeypatch):
     monkeypatch.setattr(MIRegressor, "_candidates", lambda *_: [CandidateName("share")])
     y = np.random.default_rng(0).random(30)
     X = cells(y / 2)
-    for model in (ShareRegressor(share=0.3), MIRegressor(random_state=0)):
+    for model in (ShareRegressor(share=0.3, n_parts=0), MIRegressor(random_state=0)):
         report = share_report(model.fit(X, y), X, y)
         np.testing.assert_array_equal(report.bags["label"], y)
         np.testing.assert_array_equal(report.bags["score"], model.predict(X))
@@ -274,7 +276,7 @@ def test_values(monkeypatch):
 
 def test_what_has_no_report_is_refused(data, monkeypatch):
     X, y = data
-    model = ShareDiscriminant(share=0.3).fit(X, y)
+    model = ShareDiscriminant(share=0.3, n_parts=0).fit(X, y)
     monkeypatch.setattr(MIClassifier, "_candidates", lambda *_: [CandidateName("trees")])
     with pytest.raises(TypeError, match=r"^The best model of this MIClassifier does not select .*"):
         share_report(few_trees.MIClassifier().fit(X, y), X, y)

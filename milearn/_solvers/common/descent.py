@@ -284,8 +284,9 @@ def descend(
     def within(tol: float, value: float, bound: float) -> bool:
         return value - bound <= tol * max(value, objective_scale)
 
-    view = model.view(w, v, linearisation)
+    view, given = model.view(w, v, linearisation), np.inf
     if linearisation is None:
+        given = view.objective
         linearisation, view = model.next_step(None, None, view, duals)
     max_passes, bound, ended = max(max_passes, model.n_passes + 1), -np.inf, False
     while not ended and model.n_passes < max_passes and best.n_iter < options.max_iter:
@@ -308,7 +309,7 @@ def descend(
             n_missed = n_missed + 1 if missed else 0
             before, view = view, model.view(w, v, linearisation)
             closed = within(tol, view.value, bound) or n_missed >= _MAX_MISSED
-            closed |= rough and view.objective < best.objective
+            closed |= rough and view.objective < min(best.objective, given)
             if not closed:
                 # Rows were missing. Even if the objective is low, the procedure continues only from
                 # solutions of its steps, so the same step is repeated over both working sets.

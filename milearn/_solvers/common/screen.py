@@ -32,7 +32,7 @@ direction.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -151,7 +151,11 @@ def screened(
     """
     limits = ScreenLimits() if limits is None else limits
     if source.n_features > limits.features:
-        source = transformed_source(source, instance_landmarks(source, products, weights))
+        features = instance_landmarks(source, products, weights)
+        within = replace(limits, features=features.dim)
+        found = screened(transformed_source(source, features), targets, weights, within)
+        back = features.landmarks.T @ (features.factor @ found.directions.T)
+        return Screened(np.ascontiguousarray(back.T), found.rows)
     along, metric = whitened(source, weights, limits)
     pull = targets * weights
     count = limits.n_candidates(source.n_instances, source.n_features)

@@ -29,8 +29,9 @@ from ..common.passes import rows_of_block
 from .grouped_hinge import Patterns, solve_grouped_svm
 from .losses import Hinge
 from .mi_svm_kernel import MISVMPoint, MISVMResult, result_of_run, solve_mi_svm, witness_rule
+from .mi_svm_rows import MISVMProblem
 from .problem import BinaryProblem
-from .starts import SCREENED, screened_witnesses, solve_mi_svm_rows
+from .starts import SCREENED, screened_start, solve_mi_svm_rows
 
 Matrix = Any  # an ndarray or a CSR matrix
 
@@ -233,11 +234,12 @@ def solve_instance_labels_rows(
         best = run("auto", options, rough=True)
     else:
         best = run("mean", options)
-        others = np.zeros(0)
+        others: list[Any] = []
         if start == "auto" and best.stopped != "callback":
-            others = screened_witnesses(source, loss.signs, loss.weights)
-        if len(others):
-            second = run(others, options.after(best.n_iter))
+            ranks = (loss.signs > 0).astype(np.intp)
+            others = screened_start(MISVMProblem(source, ranks, loss.weights, by_instance=True))
+        for rows, _ in others:
+            second = run(rows, options.after(best.n_iter))
             best = min(best, second, key=lambda each: each.objective)
     best.linearisation, best.n_passes = None, model.n_passes
     return best

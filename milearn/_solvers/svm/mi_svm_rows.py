@@ -113,6 +113,21 @@ class MISVMProblem:
         """The problem of some bags."""
         return replace(self, source=source, ranks=self.ranks[bags], costs=self.costs[bags])
 
+    def between(self, witnesses: Matrix, rows: Matrix, bags: np.ndarray) -> Point:
+        """A rough function between witnesses and rows that stand for some bags."""
+        alone = np.arange(len(bags) + 1)
+        costs = np.where(self.ranks > 0, self.costs, self.negative_costs)
+        part = replace(self, costs=costs).part(ArraySource(rows, alone), bags)
+        step, _ = part.step(witnesses, WorkingSet(rows, alone[:-1], alone[:-1]))
+        found = step.solve((np.zeros(rows.shape[1]), np.zeros(part.n_intercepts)), _START_TOL)
+        return found.w, found.v
+
+    def along(self, direction: np.ndarray, tops: np.ndarray) -> Point:
+        """A multiple of a direction of length one, by the highest scores of all bags."""
+        problem, rows = replace(self, by_instance=False), tops[:, None]
+        factor, v = problem.between(rows[self.upper], rows, np.arange(len(tops)))
+        return factor[0] * direction, v
+
     def value(
         self,
         point: Point,
@@ -286,30 +301,18 @@ class _Model:
         excess = costs * (ranks - np.average(ranks, weights=costs))
         return weighted_sum(self.source, excess / np.diff(self.source.offsets))
 
-    @cached_property
-    def means(self) -> tuple[Matrix, np.ndarray]:
-        """The means of all bags or, where there are many, of some; and the numbers of the bags."""
-        limits, source = SampleLimits(), self.source
-        self.n_passes += 2 * (not limits.holds_all(source.n_instances, source.n_features))
-        sample, bags = sampled_source(source, self.problem_of_bags.ranks, limits)
-        return bag_means(sample, np.float64), bags
-
     def first(self, start: np.ndarray | None) -> tuple[Point, Witnesses]:
         """The first witnesses, and a function between some of them and means of bags."""
-        problem, source, (means, bags) = self.problem_of_bags, self.source, self.means
-        self.n_passes += 1
+        problem, source, limits = self.problem_of_bags, self.source, SampleLimits()
+        self.n_passes += 1 + 2 * (not limits.holds_all(source.n_instances, source.n_features))
+        sample, bags = sampled_source(source, problem.ranks, limits)
         if start is None:
             numbers = np.full(len(problem.upper), -1)
             first = Witnesses(numbers, stacked(source.map(_means_of_block, problem.ranks > 0)))
         else:
             first = Witnesses(start, stacked(source.map(rows_of_block, start, None)))
         vectors = first.vectors[np.searchsorted(problem.upper, bags[problem.ranks[bags] > 0])]
-        alone = np.arange(len(bags) + 1)
-        costs = np.where(problem.ranks > 0, problem.costs, problem.negative_costs)
-        part = replace(problem, costs=costs).part(ArraySource(means, alone), bags)
-        step, _ = part.step(vectors, WorkingSet(means, alone[:-1], alone[:-1]))
-        found = step.solve((np.zeros(source.n_features), np.zeros(part.n_intercepts)), _START_TOL)
-        return (found.w, found.v), first
+        return problem.between(vectors, bag_means(sample, np.float64), bags), first
 
     # -- the model --
 

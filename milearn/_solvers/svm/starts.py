@@ -14,7 +14,7 @@ import numpy as np
 from ..._bags.blocks import PassSource
 from ..common.cccp import SolverOptions
 from ..common.descent import PassSolution, RowLimits
-from ..common.passes import SampleLimits, sampled_source
+from ..common.passes import SampleLimits, bag_maxima, sampled_source
 from ..common.screen import ScreenLimits, highest_rows, screened, targets_of
 from .losses import Hinge
 from .mi_svm_rows import MISVMProblem, Start, solve_from
@@ -23,15 +23,16 @@ from .mi_svm_rows import MISVMProblem, Start, solve_from
 SCREENED = SampleLimits.of_whole_bags()
 # Numbers in all instances up to which the means are followed on all of them.
 _MEANS = 2**24
-# Number and gap of the steps by which screened starts are compared with each other.
-_TRIAL_STEPS, _TRIAL_TOL = 3, 0.1
+# The steps by which screened starts are compared. On a sample, whose best end is followed, one
+# rough step is enough; on small data it chooses starts whose ends are 3 to 5 % higher.
+_TRIAL, _SHORT_TRIAL = SolverOptions(0.03, 3), SolverOptions(0.1, 1)
 
 
 def solve_mi_svm_rows(
     source: PassSource,
     loss: Hinge,
     slack: str,
-    start: str | np.ndarray,
+    start: str | Start,
     options: SolverOptions,
     *,
     max_passes: int = 200,
@@ -46,10 +47,8 @@ def solve_mi_svm_rows(
     loss : Hinge
     slack : {"bag", "instance"}
         Whether a negative bag or each of its instances has a slack.
-    start : {"auto", "mean"} or ndarray of int
-        First witnesses: the lowest end of several starts, the mean of each bag, or given rows of
-        shape (n_positive,). Of several starts, (n_starts, n_positive), the one with the lowest
-        first objective is followed.
+    start : {"auto", "mean"} or start
+        The lowest end of several starts, the mean of each bag, or a start of ``solve_from``.
     options : SolverOptions
         ``tol`` is the relative duality gap of a convex step.
     max_passes : int
@@ -60,10 +59,8 @@ def solve_mi_svm_rows(
     """
     ranks = (loss.signs > 0).astype(np.intp)
     problem = MISVMProblem(source, ranks, loss.weights, slack == "instance")
-    several: list[Start] = [None]
-    if not isinstance(start, str):
-        several = [_lowest(problem, start, limits) if start.ndim == 2 else start]
-    elif start == "auto":
+    several: list[Start] = [None if isinstance(start, str) else start]
+    if isinstance(start, str) and start == "auto":
         several = starts_of(problem, sample)
     ends, n_iter = [], 0
     for each in several:
@@ -80,28 +77,42 @@ def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[St
     """The means of bags and the best screened witnesses, or the lowest end of a sample."""
     source = problem.source
     if limits.holds_all(source.n_instances, source.n_features):
-        found = screened_witnesses(source, problem.ranks, problem.costs)
-        return [None, _lowest(problem, found, None)] if len(found) else [None]
+        return [None, *(rows for rows, _ in screened_start(problem))]
     sample, bags = sampled_source(source, problem.ranks, limits)
     part = problem.part(sample, bags)
-    options = SolverOptions(limits.tol, 100)
-    everything = replace(limits, instances=sample.n_instances)
-    ends = [
-        solve_from(part, each, options, max_passes=limits.max_passes)
-        for each in starts_of(part, everything)
-    ]
-    best = min(ends, key=lambda end: end.objective)
+    starts: list[Start] = [(end.w, end.v) for _, end in screened_start(part, _SHORT_TRIAL)]
+    # Where the means are followed on all instances, their end on the sample is not needed.
     many = source.n_instances * source.n_features > _MEANS
+    if many or not starts:
+        starts = [None, *starts]
+    options = SolverOptions(limits.tol, 100)
+    ends = [solve_from(part, each, options, max_passes=limits.max_passes) for each in starts]
+    best = min(ends, key=lambda end: end.objective)
     return [(best.w, best.v)] if many else [None, (best.w, best.v)]
 
 
-def _lowest(problem: MISVMProblem, several: np.ndarray, limits: RowLimits | None) -> np.ndarray:
-    """The witnesses of several starts whose first steps end lowest."""
-    if len(several) == 1:
-        return np.asarray(several[0])
-    few = SolverOptions(_TRIAL_TOL, _TRIAL_STEPS)
-    ends = [solve_from(problem, each, few, limits=limits) for each in several]
-    return np.asarray(several[int(np.argmin([end.objective for end in ends]))])
+def screened_start(
+    problem: MISVMProblem, trial: SolverOptions = _TRIAL
+) -> list[tuple[np.ndarray, PassSolution]]:
+    """Witnesses under the screened direction whose first steps end lowest, and their end.
+
+    Without a choice of witnesses there is none. The same witnesses have the same end in the dual.
+    """
+    source, targets = problem.source, targets_of(problem.ranks, problem.costs)
+    if not _have_choice(source, problem.upper):
+        return []
+    found = screened(source, targets, problem.costs)
+    lengths = np.maximum(np.linalg.norm(found.directions, axis=1), 1e-300)
+    directions = found.directions / lengths[:, None]
+    points = map(problem.along, directions, bag_maxima(source, directions).T)
+    ends = [solve_from(problem, each, trial) for each in points]
+    best = int(np.argmin([end.objective for end in ends]))
+    return [(found.rows[best, problem.upper], ends[best])]
+
+
+def _have_choice(source: PassSource, bags: np.ndarray) -> bool:
+    """Whether the highest instance of some bags depends on a function."""
+    return source.n_features > 0 and int(np.diff(source.offsets)[bags].max()) > 1
 
 
 def screened_witnesses(
@@ -116,7 +127,7 @@ def screened_witnesses(
     (n_starts, n_positive); without a choice there are no starts.
     """
     positive = np.flatnonzero(values > 0)
-    if source.n_features == 0 or np.diff(source.offsets)[positive].max() == 1:
+    if not _have_choice(source, positive):
         return np.zeros((0, len(positive)), dtype=np.intp)
     return screened(source, targets_of(values, weights), weights, limits).rows[:, positive]
 

@@ -234,7 +234,8 @@ class GroupProblem:
         if proportions is not None:
             value = 0.5 * float(w @ w) + self.losses(self.values(w, free))
             if value - self.dual_value(proportions) <= _WARM_GAP * abs(value):
-                smoothing *= WARM_SMOOTHING / FIRST_SMOOTHING
+                # A rough solution is found in fewer steps at a large h.
+                smoothing *= WARM_SMOOTHING / FIRST_SMOOTHING if gap_tol <= _FINE else 1.0
                 centre = proportions
         scale = rounding_scale(self.costs)
         more = _MORE_ROUNDS if gap_tol <= _FINE else 0
