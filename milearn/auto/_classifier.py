@@ -216,7 +216,8 @@ class MIClassifier(Automatic, BagClassifier):
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         folds = class_folds(merged, codes, rng, most_folds(len(codes), self._size_limits))
-        parts = parts_of(folds, lambda: class_folds(merged, codes, rng), len(codes))
+        n_parts = self._size_limits.n_parts
+        parts = parts_of(folds, lambda: class_folds(merged, codes, rng), len(codes), n_parts)
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)
         run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)

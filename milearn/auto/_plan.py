@@ -50,6 +50,8 @@ class SizeLimits:
     test_bags : int
         Test bags that are sufficient for selection and calibration. Inner folds after them are not
         scored.
+    n_parts : "auto" or int
+        As of :class:`~milearn.discriminant_analysis.ShareDiscriminant`.
     """
 
     float64_numbers: int = 2**25
@@ -61,6 +63,7 @@ class SizeLimits:
     trees: int = 100
     tree_values: float = 1e6
     test_bags: int = 400
+    n_parts: int | str = "auto"
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,8 @@ class MIRegressor(Automatic, BagRegressor):
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         folds = value_folds(merged, rng, most_folds(len(values), self._size_limits))
-        parts = parts_of(folds, lambda: value_folds(merged, rng), len(values))
+        n_parts = self._size_limits.n_parts
+        parts = parts_of(folds, lambda: value_folds(merged, rng), len(values), n_parts)
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)

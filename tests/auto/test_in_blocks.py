@@ -15,7 +15,7 @@ from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
 
 # Any data are large; the kernels of pairs are left out by their cost, without a warning.
-LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, trees=10, test_bags=8)
+LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, trees=10, test_bags=8, n_parts=0)
 
 
 class Classifier(MIClassifier):

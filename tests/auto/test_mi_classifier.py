@@ -9,6 +9,7 @@ import pytest
 import sklearn
 from scipy.special import expit, logit
 from sklearn.metrics import balanced_accuracy_score, brier_score_loss, roc_auc_score
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -23,7 +24,7 @@ from milearn.datasets import make_bags
 from milearn.model_selection._inner import class_folds, value_folds
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
-from tests.auto.test_ways import Only, mean_of_folds
+from tests.auto.test_ways import Only, kernel_matrix, mean_of_folds
 from tests.common.few_trees import FEW_TREES, AllFolds, MIClassifier
 
 
@@ -85,7 +86,7 @@ def test_the_paradigm_follows_the_data(average, instance):
 
 def test_the_classifiers_are_those_that_are_documented():
     for name, (bags, y) in (("average", shifted_bags()), ("instance", witness_bags())):
-        matrix = BagSVC().fit(bags, y)._rows(bags)
+        matrix = kernel_matrix(BagSVC().fit(bags, y), bags, y)
         scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
 
         def fit(train, name=name, matrix=matrix, scaled=scaled, y=y):
@@ -305,10 +306,11 @@ def test_many_instances_have_landmarks():
     ]
     scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
     seed = np.random.RandomState(0).randint(2**31 - 1)
-    # All folds have the landmarks of all bags.
-    kernel = MISVC(C=10.0, n_components=30, random_state=seed).fit(scaled, y)
-    features = kernel._function.features.transform(scaled.instances)
-    features = scaled.with_instances(features.astype(np.float32))
+    # All folds have the landmarks of all bags, which approximate the kernel.
+    features = model._function.prepare(bags)
+    assert features.shape[1] <= 30
+    exact = rbf_kernel(scaled.instances, gamma=1 / (scaled.shape[1] * scaled.instances.var()))
+    assert np.abs(features.instances @ features.instances.T - exact).mean() < 0.05
 
     def fit(train):
         known = MISVC(C=10.0, kernel="linear", random_state=seed)

@@ -27,7 +27,7 @@ from milearn.auto._judgement import (
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.preprocessing import BagStatistics
 from milearn.svm import BagSVC
-from tests.auto.test_ways import mean_of_folds
+from tests.auto.test_ways import kernel_matrix, mean_of_folds
 from tests.common.few_trees import AllFolds, MIClassifier
 
 N_WORDS, LONGEST = 400, 6
@@ -77,7 +77,7 @@ def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combin
     assert list(model.scores_) == names
     unit = bags.with_instances(Normalizer().fit_transform(bags.instances))
     matrices = [
-        BagSVC(bag_kernel=kernel).fit(bags, y)._rows(bags)
+        kernel_matrix(BagSVC(bag_kernel=kernel).fit(bags, y), bags, y)
         for kernel in ("mean", "minmax_laplacian")
     ]
     rows = [

@@ -67,6 +67,13 @@ def mean_of_folds(bags, y, fit, n_folds=None, folds_of=class_folds):
     return np.average(scores, axis=0, weights=weights)
 
 
+def kernel_matrix(fitted, bags, y):
+    """Kernel values of the bags; those that a model returns are in the order of merged bags."""
+    merged, matrix = merge_bags(bags, y, np.ones(len(bags))), np.empty((len(bags), len(bags)))
+    matrix[:, merged.positions] = fitted._rows(bags)
+    return matrix
+
+
 @pytest.fixture(scope="module")
 def rare():
     X, offsets, y, rows = needles(1, n_bags=120, size=30)
