@@ -367,6 +367,7 @@ class InstanceCandidate:
             targets = (targets == column).astype(np.intp)
             settings["pos_label"] = 0 if column == self.without else 1
         model = clone(self.model).set_params(**settings)
+        model._may_be_constant = True  # a constant of a fold is left out, or has no weight
         bags = self.bags if len(train) == len(self.bags) else self.bags[train]
         return model.fit(bags, targets, sample_weight=self.data.weights[train])
 

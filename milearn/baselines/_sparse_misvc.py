@@ -15,7 +15,7 @@ from .._constraints import Constraints
 from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.multi_start import attributes_of, judge_gaps, warn_of_stops
 from .._fit.threads import fit_context
-from .._fit.warn import warn_of_indefinite
+from .._fit.warn import warn_of_constants, warn_of_indefinite
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
 from .._solvers.common.features import FeatureMap, landmark_features
@@ -123,6 +123,8 @@ class SparseMISVC(BaselineClassifier):
 
     Warns
     -----
+    UserWarning
+        If all training bags have the same score.
     ConvergenceWarning
         If "stmil" or its last convex problem has not converged.
 
@@ -254,6 +256,7 @@ class SparseMISVC(BaselineClassifier):
         )
         judge_gaps(results, _GAP_TOL)
         warn_of_stops("SparseMISVC", results, self.max_iter, "raise max_iter")
+        warn_of_constants(self, bags, training.labels.codes, self._bag_scores)
         return self
 
     def _solved(

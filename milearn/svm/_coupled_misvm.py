@@ -125,6 +125,8 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
 
     Warns
     -----
+    UserWarning
+        If all training bags have the same score.
     ConvergenceWarning
         If and only if ``converged_`` is False.
 
@@ -327,6 +329,8 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
 
     Warns
     -----
+    UserWarning
+        If all training bags have the same score.
     ConvergenceWarning
         If and only if ``converged_`` is False.
 
@@ -518,6 +522,8 @@ class MISVR(BaseMISVM, BagRegressor):
 
     Warns
     -----
+    UserWarning
+        If all training bags have the same score.
     ConvergenceWarning
         If and only if ``converged_`` is False.
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from .._bags import Bags
 from .._bags.remote import by_blocks
-from .._bags.segments import segment_argmax
+from .._bags.segments import segment_argmax, segment_max
 from .._bags.threads import working_threads
 from .._fit.multi_start import attributes_of, warn_of_stops
+from .._fit.warn import warn_of_constants
 from .._solvers.svm.losses import Tube
 from ._data import FitData
 from ._functions import BagFunction, InstanceFunction
@@ -31,7 +32,7 @@ def best_runs(data: FitData, starts: Callable[[Any], list[Any]], solve: Callable
 
 
 def store(data: FitData, runs: Runs, function: BagFunction, attributes: dict[str, Any]) -> Any:
-    """Store the fitted function and attributes, and warn where a run stopped early."""
+    """Store the function and attributes; warn of constants and where a run stopped early."""
     (results, task), estimator = runs, data.estimator
     fitted: dict[str, Any] = {
         **data.stored,
@@ -42,7 +43,9 @@ def store(data: FitData, runs: Runs, function: BagFunction, attributes: dict[str
         "_function": function,
         "_bag_score_is_max": isinstance(function, InstanceFunction),
     }
-    if isinstance(data.losses[0], Tube):
+    loss = data.losses[0]
+    targets = loss.targets if isinstance(loss, Tube) else loss.signs
+    if isinstance(loss, Tube):
         fitted["tube_half_width_"] = results[0].width
     # By the fitted function and not by the solver's scores, so that ties are broken as in
     # witness().
@@ -50,6 +53,8 @@ def store(data: FitData, runs: Runs, function: BagFunction, attributes: dict[str
     fitted["witnesses_"] = _with_ties(data, witnesses, results)
     estimator._replace_fitted(fitted)
     warn_of_stops(type(estimator).__name__, results, estimator.max_iter)
+    used = data.bags if len(data.used) == len(data.bags) else data.bags[data.used]
+    warn_of_constants(estimator, used, targets, _bag_scores, function, data.sign)
     task.end()
     return estimator
 
@@ -70,3 +75,10 @@ def _with_ties(data: FitData, witnesses: np.ndarray, results: list[Any]) -> np.n
 def _witnesses(bags: Bags, function: BagFunction, sign: int) -> np.ndarray:
     found = segment_argmax(sign * function.instance_scores(bags), bags.offsets)
     return found[:, 0] if found.shape[1] == 1 else found
+
+
+def _bag_scores(bags: Bags, function: BagFunction, sign: int) -> np.ndarray:
+    """Scores of bags, times the sign of the classes if they are those of instances."""
+    if isinstance(function, InstanceFunction):
+        return segment_max(sign * function.instance_scores(bags), bags.offsets)
+    return function.bag_scores(bags)

@@ -123,6 +123,8 @@ class MISVC(BaseMISVM, BagClassifier):
 
     Warns
     -----
+    UserWarning
+        If all training bags have the same score.
     ConvergenceWarning
         If and only if ``converged_`` is False.
 
@@ -319,6 +321,8 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
 
     Warns
     -----
+    UserWarning
+        If all training bags have the same score.
     ConvergenceWarning
         If the labels or an SVM have not converged.
 

@@ -122,6 +122,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
     Warns
     -----
+    UserWarning
+        If all training bags have the same score.
     ConvergenceWarning
         If and only if ``converged_`` is False.
 

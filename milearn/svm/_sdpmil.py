@@ -145,6 +145,8 @@ class SDPMIL(BaseMISVM, BagClassifier):
 
     Warns
     -----
+    UserWarning
+        If all training bags have the same score.
     ConvergenceWarning
         If and only if ``converged_`` is False.
 
