@@ -40,9 +40,8 @@ class MIClassifier(Automatic, BagClassifier):
     * "logistic": logistic regression on the means of bags, for text only.
 
     The best model and those that are worse by at most two standard errors are combined by a
-    weighted mean of their log odds. Each model is the weighted mean of its fits on the inner folds:
-    what was validated predicts. Out-of-fold scores calibrate the probabilities and set the
-    threshold. Instances are scaled internally.
+    weighted mean of their log odds. Each model is the weighted mean of its fits on the folds.
+    Out-of-fold scores calibrate the probabilities and set the threshold. Instances are scaled.
 
     Read more in the :ref:`User Guide <guide_choose>`.
 
@@ -58,9 +57,8 @@ class MIClassifier(Automatic, BagClassifier):
         Time in seconds that the fit should take. Steps that would take longer are skipped and
         listed in ``skipped_``; the first model is always fitted.
     pos_label : label, default=None
-        The class of which one instance decides in "instance" and "linear", and the class of
-        ``witness``. By default, both of two classes are tried, and ``witness`` is of
-        ``classes_[1]``.
+        The class of which one instance decides in "instance" and "linear", and that of ``witness``.
+        By default, both of two are tried, and ``witness`` is of ``classes_[1]``.
     neg_label : label, default=None
         The class without deciding instances, such as "normal". By default, each of three or more
         classes is tried.
@@ -84,8 +82,8 @@ class MIClassifier(Automatic, BagClassifier):
     neg_label_ : label or None
         The class without deciding instances, or None.
     scores_ : dict of dict
-        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model. Those of the
-        selected model are optimistic, because it was selected by them.
+        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model; optimistic for the
+        selected one.
     skipped_ : list of str
         Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
     n_bags_ : int
@@ -110,29 +108,25 @@ class MIClassifier(Automatic, BagClassifier):
     See Also
     --------
     MIRegressor : The corresponding regressor.
-    milearn.svm.BagSVC : The model "average", with settings.
-    milearn.svm.MISVC : The models "instance" and "linear", with settings.
-    milearn.discriminant_analysis.ShareDiscriminant : The model "share", with settings.
+    milearn.svm.BagSVC : The model "average".
+    milearn.svm.MISVC : The models "instance" and "linear".
+    milearn.discriminant_analysis.ShareDiscriminant : The model "share".
 
     Notes
     -----
-    There are five inner folds, or three for fewer than 40 bags. With the rank correlation r of
-    labels and scores of its n unseen bags, the fit of a fold has the weight
-    :math:`1 - \exp(-(n - 1) r^2 / 2)`: with few bags, some fits end in a wrong minimum. "share" has
-    weights of its own, and more parts of few bags. Of 2,000 bags or more, 400 are scored, and one
-    model is fitted on the others. A bag score is a mean of highest instance scores, which several
-    instances can have.
+    There are five inner folds, or three for fewer than 40 bags. The fit of a fold has the weight
+    :math:`1 - \exp(-(n - 1) r^2 / 2)` by the rank correlation r of labels and scores of its n
+    unseen bags. Of 2,000 bags or more, 400 are scored and the others fitted.
 
     Equal bags with equal labels are merged first, so a weight of 2 is equivalent to duplicating the
-    bag. Data are text if at most one entry in twenty is not zero. ``decision_function`` is the log
-    odds minus those of the threshold. The same folds choose, combine and calibrate the models:
-    without a signal in the data, probabilities are too far from the proportions of the classes.
+    bag. In texts at most one entry in twenty is not zero. ``decision_function`` is log odds minus
+    those of the threshold. Without a signal, probabilities are too far from the
+    proportions of the classes, as the same folds choose and calibrate.
 
-    For large data, steps are replaced by cheaper ones, which ``skipped_`` lists. Above 3,000 bags,
-    kernels use 500 landmarks. Above 2,500 instances, "instance" uses 150 landmarks, and above
-    220,000 instances there is no such model, except for text. Above 2**25 numbers in a memory map
-    or in lower precision, instances are scaled as they are read. Bags of a Dask cluster have
-    "linear", "trees" and "share" only, and for text "logistic", "instance" and "trees".
+    Large data have cheaper steps, listed in ``skipped_``: 500 landmarks of kernels above 3,000
+    bags, and 150 of "instance" above 2,500 instances. It is left out above 220,000, except for
+    text. Above 2**25 numbers in a memory map or in lower precision, instances are scaled as they
+    are read. Bags of Dask have no kernels.
 
     References
     ----------

@@ -27,7 +27,7 @@ from .mi_svm_kernel import solve_mi_svm, witness_rule
 from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
 from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
-from .starts import solve_mi_svm_rows
+from .starts import TRIAL, solve_mi_svm_rows
 
 # The selection depends on small differences of scores. The relaxation is therefore solved more
 # precisely than to ``tol``, and scores that differ by less than its precision tie.
@@ -105,6 +105,10 @@ def solve_selection(
         if rows is None:
             return solve_mi_svm(problem, "instance", start, options)
         loss = Hinge(problem.signs, problem.weights)
+        if start.ndim == 2:
+            # Of several starts, the one whose first steps end lowest.
+            ends = [solve_mi_svm_rows(rows, loss, "instance", each, TRIAL) for each in start]
+            start = start[int(np.argmin([end.objective for end in ends]))]
         return solve_mi_svm_rows(rows, loss, "instance", start, options)
 
     def fitted(selection: np.ndarray) -> Any:

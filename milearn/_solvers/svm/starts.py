@@ -25,7 +25,7 @@ SCREENED = SampleLimits.of_whole_bags()
 _MEANS = 2**24
 # The steps by which screened starts are compared. On a sample, whose best end is followed, one
 # rough step is enough; on small data it chooses starts whose ends are 3 to 5 % higher.
-_TRIAL, _SHORT_TRIAL = SolverOptions(0.03, 3), SolverOptions(0.1, 1)
+TRIAL, _SHORT_TRIAL = SolverOptions(0.03, 3), SolverOptions(0.1, 1)
 
 
 def solve_mi_svm_rows(
@@ -92,7 +92,7 @@ def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[St
 
 
 def screened_start(
-    problem: MISVMProblem, trial: SolverOptions = _TRIAL
+    problem: MISVMProblem, trial: SolverOptions = TRIAL
 ) -> list[tuple[np.ndarray, PassSolution]]:
     """Witnesses under the screened direction whose first steps end lowest, and their end.
 
