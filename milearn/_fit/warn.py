@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
-from .._bags.distinct import bag_fingerprints
+from .._bags.distinct import instance_ranks
 from .._bags.remote import by_blocks
 from .._bags.warn import is_inside as is_inside
 from .._bags.warn import warn_user as warn_user
@@ -63,20 +64,24 @@ def warn_of_constants(
         n_constant = int((np.ptp(scores, axis=0) <= RELATIVE_TIE * size).sum())
         if not n_constant:
             return
-    if len(np.unique(bag_fingerprints(bags))) > 1:
+    if np.ptp(instance_ranks(bags)) > 0.0:
         warn_user(
             f"{type(estimator).__name__} found a constant, which gives all bags the same score, "
-            f"in {n_constant} of {scores.shape[1]} problem(s): {_remedy_for(estimator)}.",
+            f"in {n_constant} of {scores.shape[1]} problem(s): {_remedy_for(estimator, targets)}.",
             UserWarning,
         )
 
 
-def _remedy_for(estimator: Any) -> str:
+def _remedy_for(estimator: Any, targets: np.ndarray) -> str:
     """What makes a constant cost more: at those of rare classes or values, C is a mere factor."""
     given = estimator.get_params(deep=False)
+    if given.get("class_weight") is None and np.ptp(np.unique(targets, return_counts=True)[1]) == 0:
+        given.pop("class_weight", None)
     found = [
         f'{name}="{value}"'
         for name, value in _AGAINST_CONSTANTS.items()
         if name in given and not (isinstance(given[name], str) and given[name] == value)
     ]
-    return f"try {' or '.join(found)}" if found else "raise C"
+    if found:
+        return f"try {' or '.join(found)}"
+    return f"raise C or take MI{'Regressor' if is_regressor(estimator) else 'Classifier'}"

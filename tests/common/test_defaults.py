@@ -27,6 +27,8 @@ def few_formats():
         yield
 
 
+# Classes of scikit-learn's checks have no order, and the best direction is none.
+@pytest.mark.filterwarnings("ignore:OrdinalMISVC found a constant:UserWarning")
 @with_scikit_learn_checks(all_with_small_fits())
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)

@@ -51,6 +51,7 @@ def test_the_solution_is_that_about_zero(model):
 
 
 @pytest.mark.parametrize("Model", [CoupledMISVC, MISVC])
+@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
 def test_only_what_does_not_depend_on_zero_is_moved(Model):
     # Norms of bags do: far from zero the bag kernel sees one direction.
     bags, far, y = shifted()

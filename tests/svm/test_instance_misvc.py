@@ -86,6 +86,7 @@ def test_singletons_are_the_svm():
 def test_the_published_start_can_be_stuck_and_the_default_is_not():
     # With all instances of positive bags positive the model is w = 0, and stays there.
     bags, y, _, _ = false_frequency(40)
-    published = InstanceMISVC(kernel="linear", init="bag").fit(bags, y)
+    with pytest.warns(UserWarning, match='found a constant, .*: try init="auto" or kernel="rbf"'):
+        published = InstanceMISVC(kernel="linear", init="bag").fit(bags, y)
     default = InstanceMISVC(kernel="linear").fit(bags, y)
     assert default.objective_ < 0.5 * published.objective_

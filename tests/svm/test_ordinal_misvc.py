@@ -162,6 +162,7 @@ def test_a_step_that_starts_at_its_exact_solution_keeps_the_bound():
 @pytest.mark.parametrize(
     ("C", "seed", "n_features"), [(10.0, 59, 3), (10.0, 132, 3), (1.0, 118, 2)]
 )
+@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
 def test_witnesses_of_ties_are_those_of_the_last_convex_problem(C, seed, n_features):
     # Another fit from the highest instances, of which many tie, would find a lower objective.
     rng = np.random.RandomState(seed)

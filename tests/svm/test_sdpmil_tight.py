@@ -111,6 +111,7 @@ def test_a_matrix_that_does_not_fit_is_refused_with_a_remedy():
         SDPMIL(kernel="linear", relaxation="tight").fit(bags, y)
 
 
+@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
 def test_one_class_against_the_rest_has_a_bound_each():
     bags, _ = labelled_bags(0, n_positive=6, n_negative=6)
     model = SDPMIL(kernel="linear", relaxation="tight").fit(bags, np.arange(12) % 3)
