@@ -107,6 +107,7 @@ def ordinal_step(bags, ranks, costs, witnesses):
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
 def test_ordinal(seed):
     rng, bags, weights = draw(seed)
     ranks = rng.permutation(np.arange(14) % 3)

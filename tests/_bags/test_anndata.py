@@ -40,7 +40,7 @@ class Cells(Items):
 
 
 Y = [0, 1] * 3
-FITTED = MISVC(kernel="linear").fit([np.eye(2), 1 - np.eye(2)[:1]], [0, 1])
+FITTED = MISVC(kernel="linear").fit([np.eye(2), 1 - np.eye(2)[:1]], [1, 0])
 WAYS = {
     "from_ids": (lambda data: Bags.from_ids(data, list("aabbab")), "instances"),
     "Bags": (lambda data: Bags(data, [0, 2, 6]), "instances"),

@@ -154,6 +154,7 @@ def test_scores_of_instances_rise_with_the_grade(data):
     np.testing.assert_array_equal(two.witness(X)[grade == 2], first)
 
 
+@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
 def test_who_numbers_the_classes_needs_the_numbers_in_order(data):
     X, grade, _ = data
     y = ordered(np.array(GRADES)[grade])["Series"]

@@ -21,6 +21,9 @@ from tests.common.common_checks import all_with_small_fits
 from tests.common.test_settings import ESTIMATORS
 from tests.toys import two_level_bags
 
+# See test_defaults.py.
+pytestmark = pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+
 # Their fits are calls of scipy.optimize.minimize, which keeps what it minimised in old versions.
 BY_SCIPY = {"ConceptEmbedding", "DDSVM", "DiverseDensity", "EMDD", "LinkContentMF"}
 PRIMAL = [each(kernel="linear") for each in (InstanceMISVC, MISVC, MISVR)]

@@ -16,6 +16,9 @@ from tests.common.common_checks import (
     with_scikit_learn_checks,
 )
 
+# Of noise, with one landmark, or if a class has no weight, a constant is the optimum.
+pytestmark = pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def few_formats():
@@ -27,8 +30,6 @@ def few_formats():
         yield
 
 
-# Classes of scikit-learn's checks have no order, and the best direction is none.
-@pytest.mark.filterwarnings("ignore:OrdinalMISVC found a constant:UserWarning")
 @with_scikit_learn_checks(all_with_small_fits())
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
