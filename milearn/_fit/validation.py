@@ -17,6 +17,7 @@ from weakref import WeakSet
 import numpy as np
 from scipy import sparse
 from sklearn import get_config
+from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import check_scoring
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
@@ -560,6 +561,7 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     y = column_or_1d(y, warn=True)
     check_n_labels(y, bags)
     if numeric:
+        refuse_outcomes(y)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     if (name := bag_ids_in(bags, y)) is not None:
         warn_user(
@@ -568,6 +570,17 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
             UserWarning,
         )
     return y
+
+
+def refuse_outcomes(y: Any, model: Any = None) -> None:
+    """Raise a ValueError for outcomes of survival analysis if they are not what ``model`` takes."""
+    if getattr(getattr(y, "dtype", None), "names", None) and (
+        model is None or is_classifier(model) or is_regressor(model)
+    ):
+        raise ValueError(
+            "y holds outcomes of survival analysis, which only survival models such as MICoxPH "
+            "take: pass classes or values."
+        )
 
 
 def check_n_labels(y: np.ndarray, bags: Bags) -> None:
@@ -753,6 +766,7 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     >>> classes, codes, positive
     (array([1, 3]), array([1, 0, 1]), 0)
     """
+    refuse_outcomes(y)
     if y.dtype == object:
         check_label_types(y)
     # Before scikit-learn casts infinite values with a warning.

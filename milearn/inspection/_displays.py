@@ -14,7 +14,13 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags import Bags
 from .._bags.canonical import check_choice, check_positive, column_key
-from .._fit.validation import check_n_labels, check_order, single_scorer, validate_bags
+from .._fit.validation import (
+    check_n_labels,
+    check_order,
+    refuse_outcomes,
+    single_scorer,
+    validate_bags,
+)
 from ..model_selection import Ranks
 from ._scores import COLORS, LINE, Display, class_column, label_text
 
@@ -135,6 +141,7 @@ class BagScoresDisplay(Display):
         """
         if isinstance(X, Bags):
             check_order(X, y=y)
+        refuse_outcomes(y, estimator)
         order = ["decision_function", "predict_proba"]
         check_choice("response_method", response_method, ["auto", *order])
         tuned = getattr(estimator, "best_threshold_", None)
@@ -438,6 +445,7 @@ def permutation_importance(
     # Values that are missing are the matter of the estimator, which may impute them.
     bags = validate_bags(None, X, ensure_all_finite="allow-nan")
     check_order(bags, y=y)
+    refuse_outcomes(y, estimator)
     labels = np.atleast_1d(np.asarray(y))
     check_n_labels(labels, bags)
     names, columns = _groups(bags, features)

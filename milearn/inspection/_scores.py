@@ -13,7 +13,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from .._bags import Bags
 from .._bags.arrow import need_module
 from .._bags.segments import segment_argmax
-from .._fit.validation import as_bags, check_bags
+from .._fit.validation import as_bags, check_bags, refuse_outcomes
 
 
 class InstanceScores(NamedTuple):
@@ -260,6 +260,7 @@ def cross_val_instance_scores(
     >>> cross_val_instance_scores(MISVC(), X, y, cv=4).shape == (X.n_instances,)
     True
     """
+    refuse_outcomes(y, estimator)
     found = cross_val_predict(
         _InstanceScores(estimator, class_label),
         local_bags(X),

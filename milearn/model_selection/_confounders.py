@@ -19,7 +19,7 @@ from .._bags.annotations import canonical_bag_data
 from .._bags.blocks import Block
 from .._bags.canonical import check_columns
 from .._bags.segments import segment_sum
-from .._fit.validation import as_bags, check_bags
+from .._fit.validation import as_bags, check_bags, refuse_outcomes
 from ._compare import Comparison, compare, data_of, splits_of
 
 _MODEL, _ALL = "model", "all of these"
@@ -80,8 +80,8 @@ def confounder_baseline(
     Raises
     ------
     ValueError
-        For an unknown column, a covariate of another length or of two dimensions, or negative
-        numbers with ``depth=True``.
+        For an unknown column, a covariate of another length or of two dimensions, negative numbers
+        with ``depth=True``, or outcomes of survival analysis.
 
     See Also
     --------
@@ -110,6 +110,7 @@ def confounder_baseline(
     >>> found.table().round(1)
     array([[0.5, 1. , 0.5, 1. ]])
     """
+    refuse_outcomes(y)
     bags = as_bags(X)
     bags = check_bags(X) if bags is None else bags
     columns = {"bag size": np.log(bags.sizes)}

@@ -15,6 +15,7 @@ from sklearn.utils import Bunch, check_consistent_length, check_random_state, ge
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags.canonical import check_choice, check_positive
+from .._fit.validation import refuse_outcomes
 from ._compare import data_of, fit_params, splits_of
 from ._splitters import group_codes
 
@@ -139,6 +140,7 @@ def label_permutation_test(
     check_positive(n_permutations=n_permutations)
     check_choice("permute", permute, ("between", "within"))
     check_consistent_length(X, y, groups)
+    refuse_outcomes(y, estimator)
     rng, model = check_random_state(random_state), clone(estimator)
     for name, value in model.get_params().items():
         if value is None and name.endswith("random_state"):

@@ -15,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import column_or_1d
 
 from .._bags.names import bag_text
-from .._fit.validation import as_bags, check_order, missing_labels, single_scorer
+from .._fit.validation import as_bags, check_order, missing_labels, refuse_outcomes, single_scorer
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
 
@@ -183,6 +183,7 @@ def transductive_grid_search(
     >>> sorted(found.best_params)
     ['mu']
     """
+    refuse_outcomes(y)
     bags = as_bags(X)
     if bags is not None:
         check_order(bags, y=y, groups=groups)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from milearn.inspection import (
+    BagScoresDisplay,
+    cross_val_instance_scores,
+    permutation_importance,
+)
 from milearn.model_selection import (
     BagShuffleSplit,
     StratifiedBagKFold,
+    compare,
+    confounder_baseline,
+    label_permutation_test,
+    transductive_cross_val_score,
 )
-from milearn.survival import survival_outcomes
+from milearn.survival import MICoxPH, survival_outcomes
+from milearn.svm import MISVC, MISVR
 from tests.bags import random_bags
 
 
@@ -70,3 +81,31 @@ def test_what_is_refused():
     y["time"][0] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         list(cv.split(bags, y))
+
+
+@pytest.mark.parametrize("model", [MISVC(), MISVR()])
+def test_what_takes_classes_or_values_refuses_outcomes(model):
+    X, y, events = outcomes(8, 8)
+    fitted = clone(model).fit(X, events)
+    for function in (
+        lambda: clone(model).fit(X, y),
+        lambda: confounder_baseline(X, y),
+        lambda: confounder_baseline(X, y, estimator=MICoxPH()),
+        lambda: compare({"a": model}, {"b": (X, y)}, cv=2),
+        lambda: label_permutation_test(model, X, y, cv=2),
+        lambda: transductive_cross_val_score(model, X, y),
+        lambda: cross_val_instance_scores(model, X, y, cv=2),
+        lambda: permutation_importance(fitted, X, y),
+        lambda: BagScoresDisplay.from_estimator(fitted, X, y),
+    ):
+        with pytest.raises(ValueError, match=r"^y holds outcomes of survival .* pass classes or v"):
+            function()
+
+
+def test_survival_models_are_compared_and_tested():
+    X, y, _ = outcomes(10, 10)
+    cv = StratifiedBagKFold(2)
+    assert compare({"a": MICoxPH()}, {"b": (X, y)}, cv=cv).estimators == ("a",)
+    assert label_permutation_test(MICoxPH(), X, y, cv=cv, n_permutations=3).p_value >= 0.25
+    assert cross_val_instance_scores(MICoxPH(), X, y, cv=2).shape == (X.n_instances,)
+    assert permutation_importance(MICoxPH().fit(X, y), X, y).importances.shape[1] == 5
