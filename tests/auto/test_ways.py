@@ -351,7 +351,7 @@ def test_a_constant_model_is_not_kept():
         def _candidates(self, run, given):
             # At this cost the zero vector is optimal.
             def linear(name):
-                return run.instance_candidate(name, kernel="linear", C=1e-9)
+                return run.instance_candidate(name, kernel="linear", C=1e-12)
 
             runs.append(run)
             run.linear_candidate = linear
