@@ -45,8 +45,8 @@ from ._candidates import (
     Candidate,
     CandidateName,
     FitData,
-    FittedModels,
     FittedShares,
+    FoldModels,
     InstanceCandidate,
     LandmarkFeatures,
     RowCandidate,
@@ -95,7 +95,7 @@ class Automatic(CallbackSupport):
     # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
     _dtypes = STORED_FLOATS
     _size_limits: ClassVar[SizeLimits] = SizeLimits()
-    _function: FittedModels | FittedShares | CombinedFunction
+    _function: FoldModels | FittedShares | CombinedFunction
     _calibration: Calibration
     paradigm_: str
     classes_: np.ndarray
@@ -229,7 +229,7 @@ class Search:
         parts = members(judged)
         functions = [self._function(each.candidate) for each in parts]
         chosen = parts[0].candidate.name
-        function: FittedModels | FittedShares | CombinedFunction = functions[0]
+        function: FoldModels | FittedShares | CombinedFunction = functions[0]
         if len(parts) > 1:
             chosen = COMBINED
             calibrations = [each.calibration for each in parts]
@@ -248,7 +248,7 @@ class Search:
             "_function": function,
         }
 
-    def _function(self, name: CandidateName) -> FittedModels | FittedShares:
+    def _function(self, name: CandidateName) -> FoldModels | FittedShares:
         """The function of a candidate; without folds it is fitted on all bags."""
         candidate = self.candidate(name)
         if name in self.scored:
