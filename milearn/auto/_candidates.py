@@ -43,7 +43,7 @@ from ..preprocessing._instance_transformer import ScaledInPlace
 from ..svm._data import kernel_features
 from ..svm._kernel_average import as_kind
 
-__getattr__ = refuse_old(__name__, "_StatisticsFunction")
+__getattr__ = refuse_old(__name__, "_StatisticsFunction", "FittedModels")
 
 # Most instances that are scored at once.
 _MOST_INSTANCES = 2**16
@@ -141,7 +141,7 @@ class LinearModel:
 
 
 @dataclass(frozen=True)
-class FittedModels:
+class FoldModels:
     """A candidate that was fitted on inner folds: weighted means of the scores of their models."""
 
     # Rows or scaled bags for the models.
@@ -215,13 +215,13 @@ class RowCandidate:
         linear = LinearModel(coef, np.hstack([model.intercept_ for model in models]))
         return linear.decision_function(self.matrix[test]), [linear]
 
-    def function(self, models: list[list[Any]], weights: np.ndarray) -> FittedModels:
+    def function(self, models: list[list[Any]], weights: np.ndarray) -> FoldModels:
         """The mean of the models of folds; that of linear ones is one."""
         if isinstance(models[0][0], LinearModel):
             coef = np.einsum("fc,fcn->cn", weights, [each.coef for (each,) in models])
             intercept = np.einsum("fc,fc->c", weights, [each.intercept for (each,) in models])
             models, weights = [[LinearModel(coef, intercept)]], np.ones((1, len(coef)))
-        return FittedModels(self.rows, models, weights)
+        return FoldModels(self.rows, models, weights)
 
 
 def bag_model(data: FitData, *, is_kernel: bool) -> Any:
@@ -357,9 +357,9 @@ class InstanceCandidate:
         scores, models = zip(*(self.shared[key] for key in keys), strict=True)
         return np.hstack(scores), list(models)
 
-    def function(self, models: list[list[Any]], weights: np.ndarray) -> FittedModels:
+    def function(self, models: list[list[Any]], weights: np.ndarray) -> FoldModels:
         """The mean of the models of folds."""
-        return FittedModels(self.scale, models, self.sign * weights)
+        return FoldModels(self.scale, models, self.sign * weights)
 
     def _fitted(self, column: int, train: np.ndarray) -> Any:
         targets, settings = self.sign * self.data.targets[train], {}

@@ -16,7 +16,7 @@ from .._bags import Bags
 from .._solvers.discriminant.search import worth
 from ..base import highest_class
 from ..model_selection._inner import Folds
-from ._candidates import CandidateName, FitData, FittedModels, FittedShares
+from ._candidates import CandidateName, FitData, FittedShares, FoldModels
 
 COMBINED = "combined"
 # Models are combined if they are worse than the best one by at most this number of standard errors.
@@ -189,7 +189,7 @@ class CombinedFunction:
     a mean of scores or of kernels.
     """
 
-    functions: list[FittedModels | FittedShares]
+    functions: list[FoldModels | FittedShares]
     calibrations: list[Calibration]
     # Of shape (n_functions,).
     weights: np.ndarray

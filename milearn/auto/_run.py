@@ -45,8 +45,8 @@ from ._candidates import (
     Candidate,
     CandidateName,
     FitData,
-    FittedModels,
     FittedShares,
+    FoldModels,
     InstanceCandidate,
     LandmarkFeatures,
     RowCandidate,
@@ -95,7 +95,7 @@ class Automatic(CallbackSupport):
     # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
     _dtypes = STORED_FLOATS
     _size_limits: ClassVar[SizeLimits] = SizeLimits()
-    _function: FittedModels | FittedShares | CombinedFunction
+    _function: FoldModels | FittedShares | CombinedFunction
     _calibration: Calibration
     paradigm_: str
     classes_: np.ndarray
@@ -229,7 +229,7 @@ class Search:
         parts = members(judged)
         functions = [self._function(each.candidate) for each in parts]
         chosen = parts[0].candidate.name
-        function: FittedModels | FittedShares | CombinedFunction = functions[0]
+        function: FoldModels | FittedShares | CombinedFunction = functions[0]
         if len(parts) > 1:
             chosen = COMBINED
             calibrations = [each.calibration for each in parts]
@@ -248,7 +248,7 @@ class Search:
             "_function": function,
         }
 
-    def _function(self, name: CandidateName) -> FittedModels | FittedShares:
+    def _function(self, name: CandidateName) -> FoldModels | FittedShares:
         """The function of a candidate; without folds it is fitted on all bags."""
         candidate = self.candidate(name)
         if name in self.scored:
@@ -438,7 +438,11 @@ class Search:
             for together in [[name] for name in part] if self._one_by_one else [part]:
                 self._score(together, number)
             self.dropped |= clearly_worse(self.scored, self.folds, self.judge, self.dropped)
-        constant = {name for name, scores in self.scored.items() if _are_constant(scores)}
+        constant = {
+            name
+            for name, scores in self.scored.items()
+            if not any(np.ptp(each, axis=0).any() for each in scores)
+        }
         if constant | self.dropped != self.scored.keys():
             self.dropped |= constant
         self._report([name for part in parts for name in part])
@@ -557,7 +561,7 @@ class Search:
         for name, (scores, models) in zip(due, fits, strict=True):
             self._took[name] = (self._elapsed - begun) / len(due)
             self._step(f"{name} scored on fold {number + 1} of {len(self.folds)}")
-            self.scored.setdefault(name, []).append(scores)
+            self.scored.setdefault(name, []).append(_without_rounding(scores))
             self._models.setdefault(name, []).append(models)
 
     def _report(self, names: list[CandidateName]) -> None:
@@ -577,9 +581,10 @@ class Search:
             )
 
 
-def _are_constant(scores: list[np.ndarray]) -> bool:
-    """Whether the scores of each fold differ by no more than rounding."""
-    return all((np.ptp(each, axis=0) <= RELATIVE_TIE * np.abs(each).max()).all() for each in scores)
+def _without_rounding(scores: np.ndarray) -> np.ndarray:
+    """Scores, of which those of a constant function are the same."""
+    constant = np.ptp(scores, axis=0) <= RELATIVE_TIE * np.abs(scores).max()
+    return np.where(constant, scores[0], scores)
 
 
 def _squares(block: Block) -> float:

@@ -20,8 +20,9 @@ from milearn.auto._judgement import (
     class_judge,
     clearly_worse,
     judge_candidates,
+    weights_of_folds,
 )
-from milearn.auto._plan import SizeLimits
+from milearn.auto._plan import SizeLimits, most_folds
 from milearn.auto._run import Search
 from milearn.datasets import make_bags
 from milearn.model_selection._inner import class_folds
@@ -302,3 +303,61 @@ def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     assert numbers[-1] == 5
     assert "'linear' on fold 1 of 5 starts" in lines[0]
     assert "'linear' scored on fold 1" in lines[1]
+
+
+# -- models of folds -------------------------------------------------------------------------------
+
+
+def test_a_fold_is_weighted_by_what_it_is_worth_on_its_bags():
+    y = np.array([0, 1, 0, 1, 0, 1, 1, 1, 0, 1])
+    folds = [(np.arange(0), np.arange(4)), (np.arange(0), np.arange(4, 8)), (np.arange(0), [8, 9])]
+    data = FitData(y, 1, False, np.ones(10), 1.0)
+    right, wrong, tells_nothing = np.array([0, 2, 1, 3.0]), np.array([3.0, 1, 2, 0]), [0.0, 0.0]
+    scores = [np.asarray(each)[:, None] for each in (right, wrong, tells_nothing)]
+    r = np.corrcoef([0, 1, 0, 1], rankdata(right))[0, 1]
+    found = 1 - np.exp(-1.5 * r**2)
+    # A model that is worth nothing has none, but not because its only class tells nothing.
+    np.testing.assert_allclose(
+        weights_of_folds(scores[:2], folds, data)[:, 0], [1.0, 0.0], atol=1e-8
+    )
+    one_class = [folds[0], (np.arange(0), np.array([1, 3, 5, 7])), folds[1]]
+    given = weights_of_folds([scores[0], scores[0], scores[1]], one_class, data)[:, 0]
+    np.testing.assert_allclose(given, [2 / 3, 1 / 3, 0.0], atol=1e-8)
+    # Weights of bags count as many equal ones.
+    twice = FitData(y, 1, False, np.where(np.arange(10) < 4, 2.0, 1.0), 1.0)
+    np.testing.assert_allclose(weights_of_folds(scores[:1], folds, twice), 1.0)
+    several = FitData(np.array([0, 1, 2, 1]), 3, False, np.ones(4), 1.0)
+    columns = weights_of_folds([np.eye(4)[:, :3]] * 2, [folds[0]] * 2, several)
+    np.testing.assert_allclose(columns, 0.5)
+    assert 0.5 < found < 1
+
+
+def test_many_bags_have_one_fold_with_as_many_as_are_sufficient():
+    limits = SizeLimits(test_bags=30)
+    assert [most_folds(n, limits) for n in (20, 149, 150, 600)] == [3, 5, 5, 20]
+    X, y = make_bags(n_bags=600, n_features=2, bag_size=(1, 2), random_state=0)
+    merged = merge_bags(X, y, np.ones(600))
+    folds = class_folds(merged, y[merged.positions], np.random.RandomState(0), 20)
+    assert {len(test) for _, test in folds} <= {29, 30, 31}
+    assert all(len(train) + len(test) == len(merged.positions) for train, test in folds)
+
+
+def test_a_constant_model_is_not_kept():
+    rng, runs = np.random.default_rng(0), []
+    y = (np.arange(60) % 10 == 0).astype(int)
+    X = Bags(rng.normal(size=(180, 1)) + 2.0 * np.repeat(y, 3)[:, None], np.arange(61) * 3)
+
+    class Constant(MIClassifier):
+        def _candidates(self, run, given):
+            # At this cost the zero vector is optimal.
+            def linear(name):
+                return run.instance_candidate(name, kernel="linear", C=1e-12)
+
+            runs.append(run)
+            run.linear_candidate = linear
+            return super()._candidates(run, given)
+
+    model = Constant(random_state=0).fit(X, y)
+    assert {each.name for each in runs[0].dropped} == {"linear"}
+    assert model.scores_["linear"]["roc_auc"] == 0.5
+    assert roc_auc_score(y, model.decision_function(X)) > 0.9
