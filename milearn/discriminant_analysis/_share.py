@@ -257,10 +257,10 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
     limit. A few steps on all bags start from the weighted mean direction.
 
     The share and the orientation are those of the best scores of unseen bags in one of two ways. In
-    the first, they are those of the inner folds, and the bags of a fold have the scores of the
-    choice of the others. In the second, each bag has the score of the procedure above without it.
-    The way whose scores have the higher rank correlation with the targets is used, and its scores
-    are calibrated by logistic regression.
+    the first, they are those of the inner folds; the bags of a fold are scored by the choice of the
+    others. In the second, each bag has the score of the procedure above without it.
+    The way with the higher rank correlation of scores and targets is used, and calibrated by
+    logistic regression.
 
     Instances can be a memory map or distributed. For large data, the share and the first directions
     are found on a sample of the bags. The result does not depend on the order of bags and

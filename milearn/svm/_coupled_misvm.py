@@ -128,7 +128,7 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
     UserWarning
         If all training bags have the same score.
     ConvergenceWarning
-        If and only if ``converged_`` is False.
+        If ``converged_`` is False.
 
     See Also
     --------
@@ -332,7 +332,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
     UserWarning
         If all training bags have the same score.
     ConvergenceWarning
-        If and only if ``converged_`` is False.
+        If ``converged_`` is False.
 
     See Also
     --------
@@ -525,7 +525,7 @@ class MISVR(BaseMISVM, BagRegressor):
     UserWarning
         If all training bags have the same score.
     ConvergenceWarning
-        If and only if ``converged_`` is False.
+        If ``converged_`` is False.
 
     See Also
     --------

@@ -146,9 +146,9 @@ class SDPMIL(BaseMISVM, BagClassifier):
     Warns
     -----
     UserWarning
-        If all training bags have the same score.
+        If all bags have the same score.
     ConvergenceWarning
-        If and only if ``converged_`` is False.
+        If ``converged_`` is False.
 
     See Also
     --------
@@ -157,8 +157,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
 
     Notes
     -----
-    The semidefinite program (14) of [1]_ is unbounded below for every data set unless the slacks
-    are bounded.
+    The semidefinite program (14) of [1]_ is unbounded below unless slacks are bounded.
 
     References
     ----------
