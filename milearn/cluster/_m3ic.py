@@ -61,11 +61,10 @@ class M3IC(CallbackSupport, BagClusterer):
     balance : float or None, default=1.0
         Largest difference between the clusters' scores of the sum of all bag means, which prevents
         one cluster from containing all bags. None omits the constraint.
-    init : {"extremes", "k-means", "random"} or array-like of shape (n_clusters, n_features), \
-            default="extremes"
+    init : {"extremes", "k-means", "random"} or array-like, default="extremes"
         Initial weights: the means of the instances that tell apart the clusters of k-means on
         minima and maxima of the bags, the centres of k-means on the bag means, random weights, or
-        given weights. The first two are centred.
+        given weights of shape (n_clusters, n_features). The first two are centred.
     n_init : int, default=1
         Number of runs; the lowest objective is kept. A given ``init`` is used in the first run, and
         the others are random. Random starts need more runs than the others.
