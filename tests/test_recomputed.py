@@ -13,6 +13,7 @@ from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold
 from milearn.survival import MICoxPH, survival_outcomes
 from milearn.svm import OrdinalMISVC
 from tests.bags import random_bags
+from tests.toys import OFTEN_CONSTANT
 
 # Relative: only the order of sums differs.
 ROUNDING = 1e-9
@@ -107,7 +108,7 @@ def ordinal_step(bags, ranks, costs, witnesses):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_ordinal(seed):
     rng, bags, weights = draw(seed)
     ranks = rng.permutation(np.arange(14) % 3)

@@ -22,7 +22,7 @@ from ..base import BagClassifier
 from ..model_selection._inner import class_folds, merged_classes, parts_of
 from ._candidates import CandidateName, in_parts
 from ._judgement import best_candidate, probabilities
-from ._plan import most_folds, prepared
+from ._plan import prepared
 from ._run import INSTANCE, LINEAR, LOGISTIC, SHARE, TREES, Automatic, Search
 
 
@@ -116,7 +116,7 @@ class MIClassifier(Automatic, BagClassifier):
     -----
     There are five inner folds, or three for fewer than 40 bags. The fit of a fold has the weight
     :math:`1 - \exp(-(n - 1) r^2 / 2)` by the rank correlation r of labels and scores of its n
-    unseen bags. Of 2,000 bags or more, 400 are scored and the others fitted.
+    unseen bags. Of 2,000 bags or more, one fold is scored, of 400 bags of common classes.
 
     Equal bags with equal labels are merged first, so a weight of 2 is equivalent to duplicating the
     bag. In texts at most one entry in twenty is not zero. ``decision_function`` is log odds minus
@@ -209,9 +209,9 @@ class MIClassifier(Automatic, BagClassifier):
         given = self._given_orientation(classes, positive)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        folds = class_folds(merged, codes, rng, most_folds(len(codes), self._size_limits))
-        n_parts = self._size_limits.n_parts
-        parts = parts_of(folds, lambda: class_folds(merged, codes, rng), len(codes), n_parts)
+        limits = self._size_limits
+        folds = class_folds(merged, codes, rng, limits.test_bags)
+        parts = parts_of(folds, lambda: class_folds(merged, codes, rng), len(codes), limits.n_parts)
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)
         run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)
@@ -221,18 +221,15 @@ class MIClassifier(Automatic, BagClassifier):
         if deciding is not None:
             negative = 1 - deciding
             run._say(f"one instance of class {classes[deciding]} decides in models of the highest")
-        # Scores are those of the user's class, not of the class that fits better.
-        scored = 0 if given.positive == 0 else 1
-        fitted = run.fitted(judged)
         self._replace_fitted(
             {
                 **noted,
-                **fitted,
+                **run.fitted(judged),
                 "classes_": classes,
                 "deciding_class_": None if deciding is None else classes[deciding],
                 "neg_label_": None if negative is None else classes[negative],
-                "_positive_sign": 1 if scored else -1,
-                "_bag_score_is_max": False,
+                # Scores are those of the user's class, not of the class that fits better.
+                "_positive_sign": -1 if given.positive == 0 else 1,
             }
         )
         task.end()

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from .._bags import Bags
-from .._solvers.discriminant.search import worth
+from .._solvers.discriminant.search import odds_of, worth
 from ..base import highest_class
 from ..model_selection._inner import Folds
 from ._candidates import CandidateName, FitData, FittedShares, FoldModels
@@ -350,23 +350,18 @@ def weights_of(judged: list[Judged]) -> np.ndarray:
 def weights_of_folds(scores: list[np.ndarray], folds: Folds, data: FitData) -> np.ndarray:
     """Weights of the models of folds by the bags that they have not seen, (n_folds, n_columns).
 
-    With the correlation r of the targets and the ranks of the scores of n bags, a weight is
-    1 - exp(-(n - 1) r^2 / 2), one minus the likelihood ratio of no correlation: models that have
-    found something have nearly equal weights, and those that have not have none. A fold whose bags
+    A weight is 1 - exp(-(n - 1) r^2 / 2) by the correlation r of the targets and the ranks of the
+    scores of n bags: models that have found something have nearly equal weights. A fold whose bags
     are of one class tells nothing, and has the mean of the others.
     """
     found = np.full((len(scores), data.n_columns), np.nan)
     for row, values, (_, test) in zip(found, scores, folds, strict=False):
-        own = data.weights[test]
-        n = own.sum() ** 2 / (own @ own)
         for number in range(data.n_columns):
-            targets = data.column(number)[test]
+            targets, own = data.column(number)[test], data.weights[test]
             if np.ptp(targets) > 0:
-                correlation = max(0.0, worth(values[:, number][None], targets, own)[0])
-                row[number] = -np.expm1(-0.5 * (n - 1.0) * correlation**2)
+                row[number] = odds_of(worth(values[None, :, number], targets, own), own, 1.0)[0]
     known = np.isfinite(found)
     sums, counts = np.where(known, found, 0.0).sum(axis=0), known.sum(axis=0)
     means = np.divide(sums, counts, out=np.ones(data.n_columns), where=counts > 0)
-    # Models that are all worth nothing have equal weights.
-    weights = np.where(known, found, means) + 1e-9
+    weights = np.where(known, found, means)
     return np.asarray(weights / weights.sum(axis=0))

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._bags.rows_on_disk import converted, is_read_in_blocks, read_in_blocks
-from ..model_selection._inner import N_FOLDS, n_folds
+from ..model_selection._inner import N_FOLDS
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
 
 AVERAGE = "average"
@@ -168,11 +168,6 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
         in_blocks=in_blocks,
         left_out=tuple(left_out),
     )
-
-
-def most_folds(n_bags: int, limits: SizeLimits) -> int:
-    """Number of folds: of many bags, each tests as many as are sufficient."""
-    return max(n_folds(n_bags), n_bags // limits.test_bags)
 
 
 def is_held_in_blocks(bags: Any, limits: SizeLimits) -> bool:

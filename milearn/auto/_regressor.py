@@ -17,7 +17,7 @@ from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
 from ..model_selection._inner import checked_groups, parts_of, value_folds
 from ._candidates import CandidateName
-from ._plan import AVERAGE, most_folds, prepared
+from ._plan import AVERAGE, prepared
 from ._run import INSTANCE, LINEAR, RIDGE, SHARE, TREES, Automatic, Search
 
 
@@ -172,9 +172,9 @@ class MIRegressor(Automatic, BagRegressor):
         unit = StandardScaler().fit(values[:, None], sample_weight=merged.weights)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        folds = value_folds(merged, rng, most_folds(len(values), self._size_limits))
-        n_parts = self._size_limits.n_parts
-        parts = parts_of(folds, lambda: value_folds(merged, rng), len(values), n_parts)
+        limits = self._size_limits
+        folds = value_folds(merged, rng, limits.test_bags)
+        parts = parts_of(folds, lambda: value_folds(merged, rng), len(values), limits.n_parts)
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)
@@ -185,7 +185,6 @@ class MIRegressor(Automatic, BagRegressor):
                 **noted,
                 **run.fitted(judged, unit=float(unit.scale_[0] ** 2)),
                 "_unit": unit,
-                "_bag_score_is_max": False,
             }
         )
         task.end()

@@ -95,6 +95,8 @@ class Automatic(CallbackSupport):
     # Small bags are converted to float64 in ``fit``, and parts of bags in prediction.
     _dtypes = STORED_FLOATS
     _size_limits: ClassVar[SizeLimits] = SizeLimits()
+    # It is a mean of scores of several models.
+    _bag_score_is_max = False
     _function: FoldModels | FittedShares | CombinedFunction
     _calibration: Calibration
     paradigm_: str

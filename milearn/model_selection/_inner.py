@@ -57,12 +57,9 @@ def merged_classes(
     return merged, codes[merged.positions], classes, positive
 
 
-def n_folds(n_bags: int) -> int:
-    """Number of inner folds by default."""
-    return N_FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW
-
-
-def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any, most: int | None = None) -> Folds:
+def class_folds(
+    merged: MergedBags, codes: np.ndarray, rng: Any, test_bags: int | None = None
+) -> Folds:
     """Stratified folds of merged bags; empty if a class has a single bag or group.
 
     Parameters
@@ -70,8 +67,9 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any, most: int | Non
     merged : MergedBags
     codes : ndarray of shape (n_merged,), class numbers
     rng : RandomState
-    most : int, default=None
-        Most folds. By default, five, or three of few bags.
+    test_bags : int, default=None
+        Bags, or groups, that are sufficient to test, if no class has a smaller share of them than
+        another. Of many, there are more folds than five.
     """
     order = merged.order
     sizes = merged.bags.sizes[order]
@@ -81,7 +79,8 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any, most: int | Non
     seed = rng.randint(2**31 - 1)
     # Numbered by their first bags, so that folds do not depend on the names of the classes.
     classes = group_codes(codes[order])
-    for n_splits in range(min(most or n_folds(len(codes)), fewest), 1, -1):
+    most = _n_folds(len(codes), fewest * len(np.unique(codes)), test_bags)
+    for n_splits in range(min(most, fewest), 1, -1):
         splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
         try:
             found = list(splitter._split_sizes(sizes, classes, groups))
@@ -104,11 +103,14 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any, most: int | Non
     return []
 
 
-def value_folds(merged: MergedBags, rng: Any, most: int | None = None) -> Folds:
-    """Folds of merged bags for regression; empty for fewer than three bags or two groups."""
+def value_folds(merged: MergedBags, rng: Any, test_bags: int | None = None) -> Folds:
+    """Folds of merged bags for regression; empty for fewer than three bags or two groups.
+
+    ``test_bags`` is as for :func:`class_folds`.
+    """
     order, groups = merged.order, merged.groups
     units = len(order) if groups is None else len(np.unique(groups))
-    n_splits = min(most or n_folds(len(order)), units)
+    n_splits = min(_n_folds(len(order), units, test_bags), units)
     if n_splits < 2 or len(order) < 3:
         return []
     shuffled = order[rng.permutation(len(order))]
@@ -140,3 +142,8 @@ def parts_of(
                 test = np.union1d(tests[first], tests[(first + step) % len(tests)])
                 parts.append((np.setdiff1d(np.concatenate(tests), test), test))
     return parts
+
+
+def _n_folds(n_bags: int, n_units: int, test_bags: int | None) -> int:
+    least = N_FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW
+    return least if test_bags is None else max(least, n_units // test_bags)

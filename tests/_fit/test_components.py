@@ -31,6 +31,7 @@ from milearn.svm import (
     InstanceMISVC,
 )
 from milearn.utils import all_estimators
+from tests.toys import OFTEN_CONSTANT
 
 # More landmarks than instances: nothing is approximated.
 EVERY = 10**6
@@ -151,7 +152,7 @@ def test_bag_kernels_take_landmarks_by_both_sizes(estimator, monkeypatch):
 
 
 @pytest.mark.parametrize("variant", ["smil", "stmil", "sbmil"])
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_sparse_bags_over_all_landmarks_are_the_exact_ones(variant, monkeypatch):
     bags, y = make_bags(24, 3, bag_size=(1, 4), concept_distance=2.0, random_state=1)
     y = y + (np.arange(24) % 3 == 0)  # three classes

@@ -22,10 +22,10 @@ from milearn.auto._judgement import (
     judge_candidates,
     weights_of_folds,
 )
-from milearn.auto._plan import SizeLimits, most_folds
+from milearn.auto._plan import SizeLimits
 from milearn.auto._run import Search
 from milearn.datasets import make_bags
-from milearn.model_selection._inner import class_folds
+from milearn.model_selection._inner import class_folds, value_folds
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
 from tests.common.few_trees import AllFolds, MIClassifier
@@ -309,37 +309,51 @@ def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
 
 
 def test_a_fold_is_weighted_by_what_it_is_worth_on_its_bags():
-    y = np.array([0, 1, 0, 1, 0, 1, 1, 1, 0, 1])
-    folds = [(np.arange(0), np.arange(4)), (np.arange(0), np.arange(4, 8)), (np.arange(0), [8, 9])]
+    def worth(scores, truth):
+        r = max(0.0, np.corrcoef(truth, rankdata(scores))[0, 1])
+        return 1.0 - np.exp(-0.5 * (len(truth) - 1) * r**2)
+
+    y = np.array([0, 1, 0, 1, 0, 1, 0, 1, 1, 1])
+    tests = np.arange(4), np.arange(4, 8), np.array([8, 9]), np.arange(4)
+    scores = [[0.0, 2.0, 1.0, 3.0], [0.0, 1.0, 2.0, 3.0], [0.0, 1.0], [3.0, 1.0, 2.0, 0.0]]
+    folds = [(np.arange(0), test) for test in tests]
     data = FitData(y, 1, False, np.ones(10), 1.0)
-    right, wrong, tells_nothing = np.array([0, 2, 1, 3.0]), np.array([3.0, 1, 2, 0]), [0.0, 0.0]
-    scores = [np.asarray(each)[:, None] for each in (right, wrong, tells_nothing)]
-    r = np.corrcoef([0, 1, 0, 1], rankdata(right))[0, 1]
-    found = 1 - np.exp(-1.5 * r**2)
-    # A model that is worth nothing has none, but not because its only class tells nothing.
-    np.testing.assert_allclose(
-        weights_of_folds(scores[:2], folds, data)[:, 0], [1.0, 0.0], atol=1e-8
-    )
-    one_class = [folds[0], (np.arange(0), np.array([1, 3, 5, 7])), folds[1]]
-    given = weights_of_folds([scores[0], scores[0], scores[1]], one_class, data)[:, 0]
-    np.testing.assert_allclose(given, [2 / 3, 1 / 3, 0.0], atol=1e-8)
-    # Weights of bags count as many equal ones.
-    twice = FitData(y, 1, False, np.where(np.arange(10) < 4, 2.0, 1.0), 1.0)
-    np.testing.assert_allclose(weights_of_folds(scores[:1], folds, twice), 1.0)
+    given = weights_of_folds([np.array(each)[:, None] for each in scores], folds, data)
+    right, lesser, wrong = (worth(scores[k], y[tests[k]]) for k in (0, 1, 3))
+    assert right > lesser > wrong == 0.0
+    # The third fold has bags of one class, and tells nothing.
+    expected = np.array([right, lesser, (right + lesser + wrong) / 3, wrong])
+    np.testing.assert_allclose(given[:, 0], expected / expected.sum(), atol=1e-8)
+    # Each class has weights of its own.
     several = FitData(np.array([0, 1, 2, 1]), 3, False, np.ones(4), 1.0)
-    columns = weights_of_folds([np.eye(4)[:, :3]] * 2, [folds[0]] * 2, several)
-    np.testing.assert_allclose(columns, 0.5)
-    assert 0.5 < found < 1
+    columns = np.array([[3.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 2.0, 2.0], [2.0, 1.0, 0.0]])
+    given = weights_of_folds([columns, np.eye(4)[:, :3]], folds[:1] * 2, several)
+    for code in range(3):
+        truth = several.targets == code
+        expected = np.array([worth(each[:, code], truth) for each in (columns, np.eye(4))])
+        np.testing.assert_allclose(given[:, code], expected / expected.sum(), atol=1e-8)
 
 
-def test_many_bags_have_one_fold_with_as_many_as_are_sufficient():
-    limits = SizeLimits(test_bags=30)
-    assert [most_folds(n, limits) for n in (20, 149, 150, 600)] == [3, 5, 5, 20]
-    X, y = make_bags(n_bags=600, n_features=2, bag_size=(1, 2), random_state=0)
-    merged = merge_bags(X, y, np.ones(600))
-    folds = class_folds(merged, y[merged.positions], np.random.RandomState(0), 20)
-    assert {len(test) for _, test in folds} <= {29, 30, 31}
-    assert all(len(train) + len(test) == len(merged.positions) for train, test in folds)
+@pytest.mark.parametrize(("n_rare", "n_folds"), [(300, 20), (150, 10), (30, 5)])
+def test_of_many_bags_a_fold_tests_as_many_as_are_sufficient_of_each_class(n_rare, n_folds):
+    rng, y = np.random.default_rng(0), (np.arange(600) < n_rare).astype(int)
+    merged = merge_bags(Bags.singletons(rng.normal(size=(600, 1))), y, np.ones(600))
+    codes = y[merged.positions]
+    folds = class_folds(merged, codes, np.random.RandomState(0), 30)
+    assert len(folds) == n_folds
+    assert min(codes[test].sum() for _, test in folds) >= min(15, n_rare // 5)
+    values = value_folds(merged, np.random.RandomState(0), 30)
+    assert [len(test) for _, test in values] == [30] * 20
+
+
+def test_groups_are_counted_where_bags_are_tested():
+    rng, y = np.random.default_rng(0), np.arange(600) % 2
+    merged = merge_bags(
+        Bags.singletons(rng.normal(size=(600, 1))), y, np.ones(600), np.arange(600) // 30
+    )
+    codes = y[merged.positions]
+    assert len(class_folds(merged, codes, np.random.RandomState(0), 30)) == 5
+    assert len(value_folds(merged, np.random.RandomState(0), 30)) == 5
 
 
 def test_a_constant_model_is_not_kept():

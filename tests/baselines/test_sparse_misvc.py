@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn.baselines import SparseMISVC, _sparse_misvc
-from tests.toys import two_level_bags
+from tests.toys import OFTEN_CONSTANT, two_level_bags
 
 VARIANTS = pytest.mark.parametrize("variant", ["smil", "stmil", "sbmil"])
 
@@ -76,7 +76,7 @@ def test_sbmil_is_the_svm_on_labels_by_the_scores_of_smil(eta):
 
 
 @VARIANTS
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_features_far_from_zero_lose_no_digits(variant):
     bags, y = sparse_bags(n_bags=20)
     far = bags.with_instances(bags.instances + 1e6)
@@ -93,7 +93,7 @@ def test_features_far_from_zero_lose_no_digits(variant):
 
 
 @VARIANTS
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_linear_scores_are_those_of_the_weights(variant):
     bags, y = sparse_bags(n_bags=20)
     model = SparseMISVC(variant=variant, kernel="linear").fit(bags, y)

@@ -20,6 +20,7 @@ from milearn import Bags
 from milearn.inspection import InstanceScoresDisplay, instance_scores
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import OrdinalMISVC
+from tests.toys import OFTEN_CONSTANT
 
 GRADES = ["low", "medium", "high"]
 
@@ -154,7 +155,7 @@ def test_scores_of_instances_rise_with_the_grade(data):
     np.testing.assert_array_equal(two.witness(X)[grade == 2], first)
 
 
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_who_numbers_the_classes_needs_the_numbers_in_order(data):
     X, grade, _ = data
     y = ordered(np.array(GRADES)[grade])["Series"]

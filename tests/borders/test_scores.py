@@ -41,6 +41,7 @@ from milearn.utils import all_estimators
 from tests.common.common_checks import SMALLER
 from tests.common.few_trees import MIClassifier
 from tests.inspection.conftest import closed_figures  # noqa: F401
+from tests.toys import OFTEN_CONSTANT
 
 QUICK = {"time_limit": 1e-9, "random_state": 0}
 SHARE = ShareDiscriminant(share=0.3, n_parts=0)
@@ -224,7 +225,7 @@ def test_scores_of_bags_have_the_same_class(cells):
     assert roc_auc_score(y == 0, shown.scores) == 1.0
 
 
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_several_classes_and_clusters_are_named(cells):
     X, y, _ = cells
     y = np.arange(40) % 3

@@ -19,10 +19,9 @@ from milearn.survival import survival_outcomes
 from milearn.svm import MISVC, MISVR, InstanceMISVC
 from tests.common.common_checks import all_with_small_fits
 from tests.common.test_settings import ESTIMATORS
-from tests.toys import two_level_bags
+from tests.toys import OFTEN_CONSTANT, two_level_bags
 
-# See test_defaults.py.
-pytestmark = pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+pytestmark = OFTEN_CONSTANT
 
 # Their fits are calls of scipy.optimize.minimize, which keeps what it minimised in old versions.
 BY_SCIPY = {"ConceptEmbedding", "DDSVM", "DiverseDensity", "EMDD", "LinkContentMF"}

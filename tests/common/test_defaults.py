@@ -15,9 +15,9 @@ from tests.common.common_checks import (
     with_bag_checks,
     with_scikit_learn_checks,
 )
+from tests.toys import OFTEN_CONSTANT
 
-# Of noise, with one landmark, or if a class has no weight, a constant is the optimum.
-pytestmark = pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+pytestmark = OFTEN_CONSTANT
 
 
 @pytest.fixture(scope="module", autouse=True)

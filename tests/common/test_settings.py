@@ -6,7 +6,6 @@ what differs between versions shows there already.
 
 from __future__ import annotations
 
-import pytest
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -19,9 +18,9 @@ from tests.common.common_checks import (
     with_bag_checks,
     with_scikit_learn_checks,
 )
+from tests.toys import OFTEN_CONSTANT
 
-# See test_defaults.py.
-pytestmark = pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+pytestmark = OFTEN_CONSTANT
 
 # Settings besides the defaults, which test_defaults.py checks. C = 1 with linear kernels: under the
 # class weights of 1000 of one of scikit-learn's checks the default C makes a problem that double

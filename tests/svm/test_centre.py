@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, InstanceMISVC
-from tests.toys import two_level_bags
+from tests.toys import OFTEN_CONSTANT, two_level_bags
 
 MODELS = [
     make(kernel="linear", **settings)
@@ -51,7 +51,7 @@ def test_the_solution_is_that_about_zero(model):
 
 
 @pytest.mark.parametrize("Model", [CoupledMISVC, MISVC])
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_only_what_does_not_depend_on_zero_is_moved(Model):
     # Norms of bags do: far from zero the bag kernel sees one direction.
     bags, far, y = shifted()

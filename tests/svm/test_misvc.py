@@ -20,6 +20,7 @@ from milearn.svm import MISVC, InstanceMISVC
 from tests.bags import labelled_bags
 from tests.common.objectives import stated_objective
 from tests.oracles import maximum_optimum, maximum_step
+from tests.toys import OFTEN_CONSTANT
 
 SLACKS = ["bag", "instance"]
 
@@ -35,7 +36,7 @@ def test_best_of_some_starts_is_the_optimum(seed, slack):
 @pytest.mark.parametrize("init", ["mean", "random"])
 @pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_result_is_a_fixed_point(seed, slack, init):
     bags, y = labelled_bags(seed, n_negative=7)
     model = MISVC(C=1.0, kernel="linear", slack=slack, init=init, random_state=seed).fit(bags, y)
@@ -48,7 +49,7 @@ def test_result_is_a_fixed_point(seed, slack, init):
 @pytest.mark.parametrize(
     ("seed", "d", "slack"), [(3, 6, "instance"), (6, 6, "instance"), (2, 8, "bag"), (5, 8, "bag")]
 )
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_the_gap_belongs_to_the_witnesses_of_a_constant_model(seed, d, slack):
     """All instances tie, and with other witnesses the convex step has a lower value."""
     rng = np.random.default_rng(seed)

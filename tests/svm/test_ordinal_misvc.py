@@ -14,6 +14,7 @@ from milearn.datasets import make_affinity, make_bags
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC, OrdinalMISVC
+from tests.toys import OFTEN_CONSTANT
 
 
 def graded(n_bags=60, n_classes=4, seed=0):
@@ -162,7 +163,7 @@ def test_a_step_that_starts_at_its_exact_solution_keeps_the_bound():
 @pytest.mark.parametrize(
     ("C", "seed", "n_features"), [(10.0, 59, 3), (10.0, 132, 3), (1.0, 118, 2)]
 )
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_witnesses_of_ties_are_those_of_the_last_convex_problem(C, seed, n_features):
     # Another fit from the highest instances, of which many tie, would find a lower objective.
     rng = np.random.RandomState(seed)

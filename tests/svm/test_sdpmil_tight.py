@@ -17,6 +17,7 @@ from milearn.exceptions import SolverError
 from milearn.svm import _sdpmil
 from tests.bags import labelled_bags, random_bags
 from tests.oracles import selection_optimum
+from tests.toys import OFTEN_CONSTANT
 
 SIZES = [(3, 4, 3), (3, 4, 30), (5, 8, 10), (2, 1, 2)]
 
@@ -111,7 +112,7 @@ def test_a_matrix_that_does_not_fit_is_refused_with_a_remedy():
         SDPMIL(kernel="linear", relaxation="tight").fit(bags, y)
 
 
-@pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
+@OFTEN_CONSTANT
 def test_one_class_against_the_rest_has_a_bound_each():
     bags, _ = labelled_bags(0, n_positive=6, n_negative=6)
     model = SDPMIL(kernel="linear", relaxation="tight").fit(bags, np.arange(12) % 3)

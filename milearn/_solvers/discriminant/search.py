@@ -295,7 +295,7 @@ class ShareSearch:
         held_out = _of_tested(found)
         values = worth(held_out[:, tested], *given)
         place = self.best(values)
-        of_folds = self._nested(number, found), held_out[self.best_of_shares(values)]
+        of_folds = self._nested(number, found, tested), held_out[self.best_of_shares(values)]
         if not parts:
             return self.solution(number, self.choices[place]), *of_folds
         found += [self._found(number, *each) for each in parts]
@@ -306,10 +306,9 @@ class ShareSearch:
             return self._agreed(number, found, none)[0], *of_parts
         return self._agreed(number, found, none, place)[0], *of_folds
 
-    def _nested(self, number: int, found: list[Found]) -> np.ndarray:
+    def _nested(self, number: int, found: list[Found], tested: np.ndarray) -> np.ndarray:
         """Scores of the bags of each fold by the choice that is best on those of the others."""
         scores, held_out = np.zeros(len(self.weights)), _of_tested(found)
-        tested = np.any([each.tested for each in found], axis=0)
         for each in found:
             others = tested & ~each.tested
             judges = others if others.any() else each.tested
@@ -350,7 +349,7 @@ class ShareSearch:
         for part, each in zip(found, odds, strict=True):
             judges = part.tested & ~left
             given = targets[judges], self.weights[judges]
-            each[:] = _odds(worth(part.scores[:, judges], *given), self.weights[judges])
+            each[:] = odds_of(worth(part.scores[:, judges], *given), self.weights[judges])
             means[:, judges] += each[:, None] * part.scores[:, judges]
             total[:, judges] += each[:, None]
         judged = total[0] > 0
@@ -425,17 +424,17 @@ def worth(scores: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.nd
     return rank_correlations(scores[:, used], centred, weights[used])
 
 
-def _odds(correlations: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weights of directions by their correlations with the targets of bags not seen.
+def odds_of(correlations: np.ndarray, weights: np.ndarray, certain: float = _CERTAIN) -> np.ndarray:
+    """Weights of what was found by its correlations with the targets of bags not seen.
 
     They are likelihood ratios of the correlation and of none, less one, so that what is worth
-    nothing has no weight. Those of directions that are certainly worth something are equal.
+    nothing has no weight. Those far above ``certain`` are equal.
     """
     n = weights.sum() ** 2 / (weights @ weights)
     squares = 0.5 * np.maximum(correlations, 0.0) ** 2 * max(0.0, n - 1.0)
     ratios = np.expm1(np.minimum(squares, 500.0))
-    # Of directions that are all worth nothing, each has the same weight.
-    return np.asarray(ratios / (1.0 + ratios / _CERTAIN) + 1e-9)
+    # Of those that are all worth nothing, each has the same weight.
+    return np.asarray(ratios / (1.0 + ratios / certain) + 1e-9)
 
 
 def _correlations(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
