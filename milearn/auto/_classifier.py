@@ -211,7 +211,9 @@ class MIClassifier(Automatic, BagClassifier):
         seed = int(rng.randint(2**31 - 1))
         limits = self._size_limits
         folds = class_folds(merged, codes, rng, limits.test_bags)
-        parts = parts_of(folds, lambda: class_folds(merged, codes, rng), len(codes), limits.n_parts)
+        parts = parts_of(
+            folds, lambda: class_folds(merged, codes, rng), merged.bags.shape, limits.n_parts
+        )
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)
         run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)

@@ -262,7 +262,7 @@ def parts_with_groups(n_parts):
     merged, codes, *_ = merged_classes(bags, y, np.ones(50), np.arange(50) // 2 % 15)
     rng = np.random.RandomState(0)
     folds = class_folds(merged, codes, rng)
-    return merged, folds, parts_of(folds, lambda: class_folds(merged, codes, rng), 50, n_parts)
+    return merged, folds, parts_of(folds, lambda: class_folds(merged, codes, rng), (50, 9), n_parts)
 
 
 def test_parts_lack_two_of_five_folds_and_keep_groups_together():
@@ -276,10 +276,14 @@ def test_parts_lack_two_of_five_folds_and_keep_groups_together():
         lacked[test] += 1
     np.testing.assert_array_equal(lacked, 6)
     assert len({tuple(test) for _, test in parts}) == 15
-    assert parts_of([], list, 50, 5) == parts_with_groups(0)[2] == []
+    assert parts_of([], list, (50, 9), 5) == parts_with_groups(0)[2] == []
+    automatic = [
+        len(parts_of(folds, lambda: folds, shape)) for shape in ((50, 3), (50, 99), (90, 99))
+    ]
+    assert automatic == [5, 40, 25]
     # Fewer folds are drawn anew, since a part lacks one of them.
     three = [(np.arange(3) != k, np.array([k])) for k in range(3)]
-    assert [test.tolist() for _, test in parts_of(three, lambda: three[::-1], 3, 2)] == [
+    assert [test.tolist() for _, test in parts_of(three, lambda: three[::-1], (3, 9), 2)] == [
         [2],
         [1],
         [0],

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._bags.blocks import PassSource
-from ..._bags.segments import segment_mean
+from ..._bags.blocks import ArraySource, PassSource
+from ..._bags.segments import offsets_of, segment_mean
 from ..common.cccp import RELATIVE_TIE
 from ..common.passes import SampleLimits, instance_scores, sampled_source
 from ..common.screen import (
@@ -184,38 +184,58 @@ class ShareSearch:
             for pooling in ([min(1.0, k * share) for k in _POOLINGS] if share else [0.0])
         ]
 
-    def followed(self, targets: np.ndarray, weights: np.ndarray, numbers: Any) -> Followed:
-        """The best directions for the shares with these numbers.
+    def followed(self, targets: np.ndarray, weights: np.ndarray, of: list[Choice]) -> Followed:
+        """The best direction for the sign and the share of each choice.
 
         Parameters
         ----------
         targets, weights : ndarray of shape (n_searched,)
             Bags of weight zero take no part.
-        numbers : sequence of int
+        of : list of Choice
         """
-        source, numbers = self.searched, np.asarray(numbers)
+        used = np.flatnonzero(weights > 0)
+        source, along = self._part(used)
+        targets, weights = targets[used], weights[used]
         centred = targets_of(targets, weights)
-        pull = centred * weights
-        inherited = self.metric.solved(inherited_difference(source, pull)[None])
-        contrasts = contrasts_of(source, self.along, (centred, weights), self.metric, _LIMITS)
-        more = self.metric.normalised(np.concatenate([inherited, contrasts, -contrasts]))
+        tried = [self.metric.solved(inherited_difference(source, centred * weights)[None])]
+        tried += [
+            contrasts_of(source, along, (sign * centred, weights), self.metric, _LIMITS)
+            for sign in (1, -1)
+        ]
+        more = self.metric.normalised(np.concatenate(tried))
+        more = np.concatenate([more, -more])
+        numbers, places = np.unique([each.number for each in of], return_inverse=True)
         of_more = superquantiles(source, more, self.shares[numbers])
-        tried, starts = np.concatenate([self.screened, more]), []
-        for number, values in zip(numbers, of_more, strict=True):
-            values = np.concatenate([self.values[number], values], axis=1).T
-            starts.append(tried[descending(worth(values, targets, weights))[:_STARTS]])
-        directions, n_passes = np.concatenate(starts), 0
-        of = np.repeat(np.arange(len(numbers)), len(starts[0]))
+        values = [
+            worth(np.concatenate([self.values[number][used], each], axis=1).T, targets, weights)
+            for number, each in zip(numbers, of_more, strict=True)
+        ]
+        signs = np.array([each.sign for each in of])
+        best = [
+            descending(sign * values[place])[:_STARTS]
+            for sign, place in zip(signs, places, strict=True)
+        ]
+        directions = np.concatenate([self.screened, more])[np.concatenate(best)]
+        pull = {sign: proportions_of(sign * centred * weights) for sign in (1, -1)}
+        owner, n_passes = np.repeat(np.arange(len(of)), len(best[0])), 0
         for n_steps in (_FIRST_STEPS, _STEPS - _FIRST_STEPS):
-            shares = self.shares[numbers[of]]
-            found = ascend(source, self.metric, directions, shares, proportions_of(pull), n_steps)
+            shares, pulls = self.shares[numbers[places[owner]]], [pull[s] for s in signs[owner]]
+            found = ascend(source, self.metric, directions, shares, np.array(pulls), n_steps)
             pooled = superquantiles(source, found.directions, self.shares[numbers])
-            values = worth(pooled[of, :, np.arange(len(of))], targets, weights)
-            members = [np.flatnonzero(of == number) for number in range(len(numbers))]
-            best = [each[descending(values[each])[0]] for each in members]
-            directions, of = found.directions[best], of[best]
+            pooled = pooled[places[owner], :, np.arange(len(owner))]
+            ends = signs[owner] * worth(pooled, targets, weights)
+            members = [np.flatnonzero(owner == number) for number in range(len(of))]
+            kept = [each[descending(ends[each])[0]] for each in members]
+            directions, owner = found.directions[kept], owner[kept]
             n_passes += found.n_passes + 1
-        return Followed(directions, found.values[best], n_passes)
+        return Followed(directions, found.values[kept], n_passes)
+
+    def _part(self, bags: np.ndarray) -> tuple[ArraySource, np.ndarray]:
+        """Some of the searched bags in float64, and their instances along the first direction."""
+        offsets = self.searched.offsets
+        rows = np.concatenate([np.arange(*offsets[bag : bag + 2]) for bag in bags])
+        instances = self.searched.gather(rows).astype(np.float64, copy=False)
+        return ArraySource(instances, offsets_of(np.diff(offsets)[bags])), self.along[rows]
 
     def _of_instances(self, directions: np.ndarray) -> np.ndarray:
         """Directions of the instances for those of the searched ones."""
@@ -227,23 +247,22 @@ class ShareSearch:
         """What the bags ``train`` find for a target, and the bags ``test`` judge."""
         targets, own = self.targets[number], np.zeros(self.source.n_bags)
         own[train] = self.weights[train]
+        # Those with the same sign and share differ in their poolings.
+        kinds = {(each.sign, each.number): each for each in self.choices}
+        found = self.followed(targets[self.bags], own[self.bags], [*kinds.values()]).directions
         poolings = sorted({choice.pooling for choice in self.choices})
-        directions, scores = {}, np.zeros((len(self.choices), len(own)))
-        for sign in (1, -1):
-            directions[sign] = self.followed(
-                sign * targets[self.bags], own[self.bags], range(len(self.shares))
-            ).directions
-            of_all = self._of_instances(directions[sign])
-            pooled = superquantiles(self.source, of_all, poolings)
-            for place, choice in enumerate(self.choices):
-                if choice.sign == sign:
-                    each = pooled[poolings.index(choice.pooling), :, choice.number]
-                    centre, scale = _centre_and_scale(each, own)
-                    scores[place] = sign * (each - centre) / scale
+        pooled = superquantiles(self.source, self._of_instances(found), poolings)
+        at = dict(zip(kinds, range(len(kinds)), strict=True))
+        directions, scores = [], np.zeros((len(self.choices), len(own)))
+        for row, choice in zip(scores, self.choices, strict=True):
+            column = at[choice.sign, choice.number]
+            each = pooled[poolings.index(choice.pooling), :, column]
+            centre, scale = _centre_and_scale(each, own)
+            row[:] = choice.sign * (each - centre) / scale
+            directions.append(found[column])
         tested = np.zeros(len(own), dtype=bool)
         tested[test] = True
-        each = np.array([directions[choice.sign][choice.number] for choice in self.choices])
-        return Found(each, scores, tested)
+        return Found(np.array(directions), scores, tested)
 
     def _of_folds(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Found]:
         everything = np.arange(self.source.n_bags)
@@ -369,8 +388,8 @@ class ShareSearch:
 
     def solution(self, number: int, choice: Choice) -> ShareSolution:
         """The model of a target on all bags."""
-        target = choice.sign * self.targets[number]
-        found = self.followed(target[self.bags], self.weights[self.bags], [choice.number])
+        targets = self.targets[number, self.bags]
+        found = self.followed(targets, self.weights[self.bags], [choice])
         first = Ascent(found.directions, found.objectives, found.n_passes)
         return self._scaled(number, choice, first, self.weights, on_all=True)[0]
 

@@ -169,15 +169,13 @@ def _selected(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def _step_of_block(
     block: Block, directions: np.ndarray, shares: np.ndarray, pull: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """sum_i c_i S_q(w; i) and sum_i c_i T_i(w) of the bags of a block, for pairs of w and q."""
-    scores, own = _scores(block, directions), pull[block.bags]
+    """sum_i c_i S_q(w; i) and sum_i c_i T_i(w) of the bags of a block, for each w, q and c."""
+    scores, own = _scores(block, directions), pull[:, block.bags]
     weights = np.zeros(scores.shape)
     for bags, rows, inside in _of_similar_size(block.offsets):
-        # Bags of weight zero take no part.
-        bags, rows, inside = (each[own[bags] != 0] for each in (bags, rows, inside))
         counts = counts_of(np.diff(block.offsets)[bags], shares)
         factors = _selected(np.where(inside, scores[:, rows], -np.inf), counts)
-        weights[:, rows[inside]] = (own[bags][:, None] * factors)[:, inside]
+        weights[:, rows[inside]] = (own[:, bags][..., None] * factors)[:, inside]
     values = np.einsum("ij,ij->i", scores, weights)
     return values, np.asarray(weights @ block.instances)
 
@@ -207,31 +205,33 @@ def ascend(
     metric : Metric
     directions : ndarray of shape (n, n_features)
     shares : ndarray of shape (n,)
-    pull : ndarray of shape (n_bags,)
+    pull : ndarray of shape (n_bags,) or (n, n_bags)
         The factors c, see :func:`..common.screen.proportions_of`.
     max_iter : int
         Number of steps.
     """
-    centre = pull.sum() * metric.mean
+    pull = np.broadcast_to(pull, (len(directions), source.n_bags))
 
     def evaluated(points: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        parts = source.map(_step_of_block, points, of, pull)
+        """Values and gradients at points, for the directions with these numbers."""
+        parts = source.map(_step_of_block, points, shares[of], pull[of])
         values, sums = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
-        return values - points @ centre, sums - centre
+        centres = np.outer(pull[of].sum(axis=1), metric.mean)
+        return values - np.einsum("ij,ij->i", points, centres), sums - centres
 
     def enough(value: Any) -> Any:
         """Less than this is rounding."""
         return value + 1e-12 * np.abs(value)
 
     current = metric.normalised(directions)
-    values, gradients = evaluated(current, shares)
+    values, gradients = evaluated(current, np.arange(len(current)))
     n_passes, moving = 1, np.ones(len(current), dtype=bool)
     for _ in range(max_iter):
         target = metric.normalised(metric.solved(gradients))
-        found, at_target = evaluated(target[moving], shares[moving])
-        n_passes += 1
         taken = np.flatnonzero(moving)
-        higher = found > enough(values[moving])
+        found, at_target = evaluated(target[taken], taken)
+        n_passes += 1
+        higher = found > enough(values[taken])
         good, rest = taken[higher], taken[~higher]
         current[good], values[good], gradients[good] = (
             target[good],
@@ -243,7 +243,7 @@ def ascend(
             # All shorter steps in one pass.
             between = np.concatenate([(1 - t) * current[rest] + t * target[rest] for t in _SHORTER])
             points = metric.normalised(between)
-            tried, at_points = evaluated(points, np.tile(shares[rest], len(_SHORTER)))
+            tried, at_points = evaluated(points, np.tile(rest, len(_SHORTER)))
             n_passes += 1
             tried = tried.reshape(len(_SHORTER), -1)
             best = tried.argmax(axis=0)
