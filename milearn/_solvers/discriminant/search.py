@@ -319,11 +319,10 @@ class ShareSearch:
             return self.solution(number, self.choices[place]), *of_folds
         found += [self._found(number, *each) for each in parts]
         of_parts = self._held_out_of_parts(number, found)
-        none = np.zeros(len(self.weights), dtype=bool)
         # It does not depend on rounding.
         if worth(of_parts[0][None, tested], *given)[0] > values[place] + 1e-9:
-            return self._agreed(number, found, none)[0], *of_parts
-        return self._agreed(number, found, none, place)[0], *of_folds
+            return self._of_parts(number, found, None), *of_parts
+        return self._of_parts(number, found, place), *of_folds
 
     def _nested(self, number: int, found: list[Found], tested: np.ndarray) -> np.ndarray:
         """Scores of the bags of each fold by the choice that is best on those of the others."""
@@ -344,27 +343,40 @@ class ShareSearch:
         scores = np.zeros(len(self.weights))
         of_shares = np.zeros((len(self.shares), len(self.weights)))
         tested = np.array([each.tested for each in found]).T
+        lefts, choices, directions = [], [], []
         for pattern in np.unique(tested, axis=0):
             left = (tested == pattern).all(axis=1)
             without = [each for each, is_by in zip(found, pattern, strict=True) if is_by]
             without = [each for each in without if (each.tested & ~left).any()]
             if without:
-                _, own, means = self._agreed(number, without, left)
-                scores[left], of_shares[:, left] = own[left], means[:, left]
+                choice, direction, means = self._agreed(number, without, left)
+                of_shares[:, left] = means[:, left]
+                lefts.append(left)
+                choices.append(choice)
+                directions.append(direction)
+        if lefts:
+            own = np.where(lefts, 0.0, self.weights)
+            last = self._last_steps(number, choices, np.array(directions), own)
+            poolings = np.unique([choice.pooling for choice in choices])
+            pooled = superquantiles(self.source, self._of_instances(last.directions), poolings)
+            for place, (left, choice) in enumerate(zip(lefts, choices, strict=True)):
+                each = pooled[np.searchsorted(poolings, choice.pooling), :, place]
+                centre, scale = _centre_and_scale(each, own[place])
+                scores[left] = choice.sign * (each[left] - centre) / scale
         return scores, of_shares
 
     def _agreed(
         self, number: int, found: list[Found], left: np.ndarray, place: int | None = None
-    ) -> tuple[ShareSolution, np.ndarray, np.ndarray]:
-        """The model, its scores of all bags and the means of each share, without some bags.
+    ) -> tuple[Choice, np.ndarray, np.ndarray]:
+        """The choice, its weighted mean direction and scores of each share, without some bags.
 
         What a part has found is weighted by what it is worth on the bags that it has not seen.
         Without a ``place`` of the choice, it is the one whose weighted means tell most of these
-        bags. Last steps improve the weighted mean of its directions.
+        bags.
         """
-        targets, own = self.targets[number], np.where(left, 0.0, self.weights)
+        targets = self.targets[number]
         odds = np.zeros((len(found), len(self.choices)))
-        means, total = np.zeros((2, len(self.choices), len(own)))
+        means, total = np.zeros((2, len(self.choices), len(targets)))
         for part, each in zip(found, odds, strict=True):
             judges = part.tested & ~left
             given = targets[judges], self.weights[judges]
@@ -376,59 +388,62 @@ class ShareSearch:
         values = worth(means, *given)
         place = self.best(values) if place is None else place
         shares = self.best_of_shares(values)
-        choice = self.choices[place]
         direction = odds[:, place] @ np.array([each.directions[place] for each in found])
         scores_of = np.array([each.scores[shares] for each in found])
         of_shares = np.einsum(
             "ms,msb->sb", odds[:, shares] / odds[:, shares].sum(axis=0), scores_of
         )
-        last = self._last_steps(number, choice, direction, own, self.searched, self.bags)
-        solution, scores = self._scaled(number, choice, last, own, on_all=not left.any())
-        return solution, scores, of_shares
+        return self.choices[place], direction, of_shares
+
+    def _of_parts(self, number: int, found: list[Found], place: int | None) -> ShareSolution:
+        """The model of what all parts have found, after last steps on all bags."""
+        none = np.zeros(len(self.weights), dtype=bool)
+        choice, direction, _ = self._agreed(number, found, none, place)
+        last = self._last_steps(number, [choice], direction[None], self.weights[None])
+        return self._solution(number, choice, last)
 
     def solution(self, number: int, choice: Choice) -> ShareSolution:
         """The model of a target on all bags."""
         targets = self.targets[number, self.bags]
         found = self.followed(targets, self.weights[self.bags], [choice])
         first = Ascent(found.directions, found.objectives, found.n_passes)
-        return self._scaled(number, choice, first, self.weights, on_all=True)[0]
+        return self._solution(number, choice, first)
 
     def _last_steps(
         self,
         number: int,
-        choice: Choice,
-        direction: np.ndarray,
+        choices: list[Choice],
+        directions: np.ndarray,
         weights: np.ndarray,
-        source: PassSource,
-        bags: np.ndarray,
+        *,
+        on_all: bool = False,
     ) -> Ascent:
-        target, own = choice.sign * self.targets[number][bags], weights[bags]
-        pull = proportions_of(targets_of(target, own) * own)
-        share = np.array([choice.share])
-        return ascend(source, self.metric, direction[None], share, pull, _STEPS)
+        """Steps of each direction, with its weights of the bags, on those that are searched."""
+        bags = np.arange(self.source.n_bags) if on_all else self.bags
+        targets = self.targets[number, bags]
+        pull = [
+            proportions_of(choice.sign * targets_of(targets, own) * own)
+            for choice, own in zip(choices, weights[:, bags], strict=True)
+        ]
+        shares = np.array([choice.share for choice in choices])
+        source = self.source if on_all else self.searched
+        return ascend(source, self.metric, directions, shares, np.array(pull), _STEPS)
 
-    def _scaled(
-        self, number: int, choice: Choice, last: Ascent, weights: np.ndarray, *, on_all: bool
-    ) -> tuple[ShareSolution, np.ndarray]:
-        """The model of a direction, and its scores of all bags.
-
-        If only a sample was searched, the direction is improved ``on_all`` bags.
-        """
-        if on_all and self._improved:
-            everything = np.arange(self.source.n_bags)
-            start = last.directions[0]
-            last = self._last_steps(number, choice, start, weights, self.source, everything)
+    def _solution(self, number: int, choice: Choice, last: Ascent) -> ShareSolution:
+        """The model of a direction; if only a sample was searched, it is improved on all bags."""
+        if self._improved:
+            given = [choice], last.directions, self.weights[None]
+            last = self._last_steps(number, *given, on_all=True)
         direction = self._of_instances(last.directions)
         pooled = superquantiles(self.source, direction, [choice.pooling])[0, :, 0]
-        centre, scale = _centre_and_scale(pooled, weights)
-        solution = ShareSolution(
+        centre, scale = _centre_and_scale(pooled, self.weights)
+        return ShareSolution(
             coef=choice.sign * direction[0] / scale,
             intercept=-choice.sign * centre / scale,
             choice=choice,
             objective=float(last.values[0]),
             n_passes=last.n_passes + 1,
         )
-        return solution, choice.sign * (pooled - centre) / scale
 
 
 def _of_tested(found: list[Found]) -> np.ndarray:

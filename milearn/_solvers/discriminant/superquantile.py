@@ -170,14 +170,18 @@ def _step_of_block(
     block: Block, directions: np.ndarray, shares: np.ndarray, pull: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """sum_i c_i S_q(w; i) and sum_i c_i T_i(w) of the bags of a block, for each w, q and c."""
-    scores, own = _scores(block, directions), pull[:, block.bags]
-    weights = np.zeros(scores.shape)
-    for bags, rows, inside in _of_similar_size(block.offsets):
-        counts = counts_of(np.diff(block.offsets)[bags], shares)
-        factors = _selected(np.where(inside, scores[:, rows], -np.inf), counts)
-        weights[:, rows[inside]] = (own[:, bags][..., None] * factors)[:, inside]
-    values = np.einsum("ij,ij->i", scores, weights)
-    return values, np.asarray(weights @ block.instances)
+    values, sums = np.empty(len(directions)), np.empty(directions.shape)
+    for first in range(0, len(directions), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        scores, own = _scores(block, directions[some]), pull[some, block.bags]
+        weights = np.zeros(scores.shape)
+        for bags, rows, inside in _of_similar_size(block.offsets):
+            counts = counts_of(np.diff(block.offsets)[bags], shares[some])
+            factors = _selected(np.where(inside, scores[:, rows], -np.inf), counts)
+            weights[:, rows[inside]] = (own[:, bags][..., None] * factors)[:, inside]
+        values[some] = np.einsum("ij,ij->i", scores, weights)
+        sums[some] = weights @ block.instances
+    return values, sums
 
 
 @dataclass(frozen=True)
