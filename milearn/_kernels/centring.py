@@ -60,25 +60,3 @@ def subtracted(instances: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Instances with another origin, in single precision at least: float16 may overflow."""
     dtype = np.promote_types(instances.dtype, np.float32)
     return np.subtract(instances, centre, dtype=dtype, casting="same_kind")
-
-
-def exact_factors(
-    sizes: np.ndarray, *, least: float = 2.0**-10, largest: float = 2.0**60
-) -> np.ndarray | None:
-    """Powers of two that bring very small and very large features near one, or None for no such.
-
-    Multiplication by a power of two changes no digit. Methods with absolute thresholds, or in
-    single precision, need it.
-
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_features,)
-        Size of each feature, such as its range; zero for one that is constant.
-    least, largest : float
-        Features of sizes from ``least`` to ``largest`` have the factor one.
-    """
-    odd = (sizes > 0) & np.isfinite(sizes) & ((sizes < least) | (sizes > largest))
-    if not odd.any():
-        return None
-    _, exponents = np.frexp(np.where(odd, sizes, 0.5))
-    return np.ldexp(1.0, -np.clip(exponents, -1000, 1000))
