@@ -212,7 +212,7 @@ class MIClassifier(Automatic, BagClassifier):
         limits = self._size_limits
         folds = class_folds(merged, codes, rng, limits.test_bags)
         parts = parts_of(
-            folds, lambda: class_folds(merged, codes, rng), merged.bags.shape, limits.n_parts
+            folds, lambda: class_folds(merged, codes, rng), merged.bags, limits.n_parts
         )
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)

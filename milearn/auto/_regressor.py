@@ -174,7 +174,7 @@ class MIRegressor(Automatic, BagRegressor):
         seed = int(rng.randint(2**31 - 1))
         limits = self._size_limits
         folds = value_folds(merged, rng, limits.test_bags)
-        parts = parts_of(folds, lambda: value_folds(merged, rng), merged.bags.shape, limits.n_parts)
+        parts = parts_of(folds, lambda: value_folds(merged, rng), merged.bags, limits.n_parts)
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)

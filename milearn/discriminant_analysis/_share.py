@@ -66,7 +66,7 @@ class _ShareModel(_TwoLevels):
         share = None if self.share == "auto" else float(self.share)
         search = ShareSearch(merged.bags.source(), targets, merged.weights, share=share)
         folds = folds_of()
-        parts = parts_of(folds, folds_of, merged.bags.shape, self.n_parts)
+        parts = parts_of(folds, folds_of, merged.bags, self.n_parts)
         found = [search.validated(number, folds, parts) for number in range(len(targets))]
         choices = [each.choice for each, *_ in found]
         fitted = {
@@ -198,9 +198,9 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on bags
         that were not seen by the area under the ROC curve.
     n_parts : "auto" or int, default="auto"
-        Number of parts on which directions are found. "auto" is 2,000 divided by the
-        number of bags, at most 40 and the number of features. With few bags, more parts find
-        rarer instances. With 0, directions are found on inner folds and on all bags: faster.
+        Number of parts on which directions are found. "auto" is 2,000 divided by the number of
+        bags, at most 40 and the number of features, and fewer above 7 million values. With few
+        bags, more parts find rarer instances. With 0, inner folds are the parts.
 
         .. versionadded:: 0.4.0
 

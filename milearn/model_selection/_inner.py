@@ -19,9 +19,9 @@ Folds = list[tuple[np.ndarray, np.ndarray]]
 
 N_FOLDS = 5
 _FEW_BAGS, _FOLDS_OF_FEW = 40, 3
-# Parts of the bags: their number times that of the bags, and most. With few bags a single part in
-# many finds the direction. In a few dimensions, most parts find the same one.
-_PARTS_BY_BAGS, _MOST_PARTS = 2_000, 40
+# Parts of the bags: their number times that of the bags, or of all values, and most. With few bags
+# a single part in many finds the direction. In a few dimensions, most parts find the same one.
+_PARTS_BY_BAGS, _PARTS_BY_VALUES, _MOST_PARTS = 2_000, 2**28, 40
 
 
 def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
@@ -123,20 +123,21 @@ def value_folds(merged: MergedBags, rng: Any, test_bags: int | None = None) -> F
 
 
 def parts_of(
-    folds: Folds, folds_of: Callable[[], Folds], shape: tuple[int, int], n_parts: int | str = "auto"
+    folds: Folds, folds_of: Callable[[], Folds], bags: Bags, n_parts: int | str = "auto"
 ) -> Folds:
     """At least this many parts of the bags, and the bags that they lack, from repeated folds.
-
-    Of bags of this ``shape``, "auto" has at most as many parts as features.
 
     A part lacks two of five folds: more test bags tell better whether it has found something. Of
     fewer folds it lacks one. Every bag is lacked by the same number of parts. The first parts lack
     two of the given folds, the others those of new ones.
     """
     parts: Folds = []
-    n_bags, n_features = shape
-    automatic = min(_PARTS_BY_BAGS // n_bags, n_features, _MOST_PARTS)
-    n_parts = automatic if n_parts == "auto" else int(n_parts)
+    if n_parts == "auto":
+        n_features = bags.shape[1]
+        of_values = _PARTS_BY_VALUES // (bags.n_instances * n_features)
+        n_parts = min(_PARTS_BY_BAGS // len(bags), of_values, n_features, _MOST_PARTS)
+        n_parts -= n_parts % N_FOLDS
+    n_parts = int(n_parts)
     while folds and len(parts) < n_parts:
         if parts or len(folds) < N_FOLDS:
             folds = folds_of()

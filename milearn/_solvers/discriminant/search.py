@@ -70,15 +70,6 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Followed:
-    """The best direction of each share, J, and the number of passes of its steps."""
-
-    directions: np.ndarray
-    objectives: np.ndarray
-    n_passes: int
-
-
-@dataclass(frozen=True)
 class Found:
     """What a part of the bags has found.
 
@@ -184,8 +175,8 @@ class ShareSearch:
             for pooling in ([min(1.0, k * share) for k in _POOLINGS] if share else [0.0])
         ]
 
-    def followed(self, targets: np.ndarray, weights: np.ndarray, of: list[Choice]) -> Followed:
-        """The best direction for the sign and the share of each choice.
+    def _followed(self, targets: np.ndarray, weights: np.ndarray, of: list[Choice]) -> np.ndarray:
+        """The best direction for the sign and the share of each choice, (n_choices, n_features).
 
         Parameters
         ----------
@@ -217,18 +208,19 @@ class ShareSearch:
         ]
         directions = np.concatenate([self.screened, more])[np.concatenate(best)]
         pull = {sign: proportions_of(sign * centred * weights) for sign in (1, -1)}
-        owner, n_passes = np.repeat(np.arange(len(of)), len(best[0])), 0
+        owner = np.repeat(np.arange(len(of)), len(best[0]))
         for n_steps in (_FIRST_STEPS, _STEPS - _FIRST_STEPS):
             shares, pulls = self.shares[numbers[places[owner]]], [pull[s] for s in signs[owner]]
-            found = ascend(source, self.metric, directions, shares, np.array(pulls), n_steps)
-            pooled = superquantiles(source, found.directions, self.shares[numbers])
+            directions = ascend(
+                source, self.metric, directions, shares, np.array(pulls), n_steps
+            ).directions
+            pooled = superquantiles(source, directions, self.shares[numbers])
             pooled = pooled[places[owner], :, np.arange(len(owner))]
             ends = signs[owner] * worth(pooled, targets, weights)
             members = [np.flatnonzero(owner == number) for number in range(len(of))]
             kept = [each[descending(ends[each])[0]] for each in members]
-            directions, owner = found.directions[kept], owner[kept]
-            n_passes += found.n_passes + 1
-        return Followed(directions, found.values[kept], n_passes)
+            directions, owner = directions[kept], owner[kept]
+        return np.asarray(directions)
 
     def _part(self, bags: np.ndarray) -> tuple[ArraySource, np.ndarray]:
         """Some of the searched bags in float64, and their instances along the first direction."""
@@ -249,7 +241,7 @@ class ShareSearch:
         own[train] = self.weights[train]
         # Those with the same sign and share differ in their poolings.
         kinds = {(each.sign, each.number): each for each in self.choices}
-        found = self.followed(targets[self.bags], own[self.bags], [*kinds.values()]).directions
+        found = self._followed(targets[self.bags], own[self.bags], [*kinds.values()])
         poolings = sorted({choice.pooling for choice in self.choices})
         pooled = superquantiles(self.source, self._of_instances(found), poolings)
         at = dict(zip(kinds, range(len(kinds)), strict=True))
@@ -297,7 +289,7 @@ class ShareSearch:
         folds : sequence of (train, test)
             If there are none, nothing is held out.
         parts : sequence of (train, test)
-            If there are none, the model is a fit on all bags.
+            If there are none, folds are the parts.
 
         Returns
         -------
@@ -316,7 +308,7 @@ class ShareSearch:
         place = self.best(values)
         of_folds = self._nested(number, found, tested), held_out[self.best_of_shares(values)]
         if not parts:
-            return self.solution(number, self.choices[place]), *of_folds
+            return self._of_parts(number, found, place), *of_folds
         found += [self._found(number, *each) for each in parts]
         of_parts = self._held_out_of_parts(number, found)
         # It does not depend on rounding.
@@ -401,13 +393,6 @@ class ShareSearch:
         choice, direction, _ = self._agreed(number, found, none, place)
         last = self._last_steps(number, [choice], direction[None], self.weights[None])
         return self._solution(number, choice, last)
-
-    def solution(self, number: int, choice: Choice) -> ShareSolution:
-        """The model of a target on all bags."""
-        targets = self.targets[number, self.bags]
-        found = self.followed(targets, self.weights[self.bags], [choice])
-        first = Ascent(found.directions, found.objectives, found.n_passes)
-        return self._solution(number, choice, first)
 
     def _last_steps(
         self,
