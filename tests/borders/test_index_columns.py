@@ -20,7 +20,8 @@ NUMBERS = "numbers the rows"
 @pytest.fixture
 def noise():
     """Forty bags of noise, sorted by class, with a column of labels."""
-    values = np.random.default_rng(0).normal(size=(200, 3)).round(4)  # digits that every reader reads
+    # Digits that every reader reads.
+    values = np.random.default_rng(0).normal(size=(200, 3)).round(4)
     frame = pd.DataFrame(values, columns=["CD3", "CD4", "CD8"])
     frame.insert(0, "bag", [f"p{at:02d}" for at in np.repeat(np.arange(40), 5)])
     frame["label"] = np.repeat([0, 1], 100)
