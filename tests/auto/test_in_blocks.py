@@ -31,7 +31,9 @@ class AlwaysFloat64(MIClassifier):
 
 
 class ComparesAll(MIClassifier):
-    _size_limits = SizeLimits(float64_numbers=500, instance_landmarks=1, trees=10, test_bags=8)
+    _size_limits = replace(
+        LIMITS, float64_numbers=500, instance_landmarks=1, pair_cost=SizeLimits.pair_cost
+    )
 
 
 def halves(n_bags=36, n_features=6, seed=0):
@@ -97,7 +99,7 @@ def test_the_peak_is_that_of_blocks(tmp_path):
     class OneFold(Regressor):
         _size_limits = replace(LIMITS, test_bags=2)
 
-    rng, n_bags, size, width = np.random.default_rng(0), 10, 4_000, 32
+    rng, n_bags, size, width = np.random.default_rng(0), 10, 1_000, 128
     X, y = rng.standard_normal((n_bags * size, width), dtype=np.float32), rng.normal(size=n_bags)
     # What is easily learnt takes few steps.
     X = (X + np.repeat(y, size)[:, None]).astype(np.float16)

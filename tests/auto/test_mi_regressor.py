@@ -17,8 +17,8 @@ from tests.auto.test_ways import kernel_matrix, mean_of_folds
 from tests.common.few_trees import MIRegressor
 
 
-class ThreeFolds(auto.MIRegressor):
-    _size_limits = SizeLimits(trees=10, test_bags=36)
+class TwoFolds(auto.MIRegressor):
+    _size_limits = SizeLimits(trees=10, test_bags=24, n_parts=0)
 
 
 @pytest.fixture(scope="module")
@@ -64,20 +64,20 @@ def test_it_learns_and_says_what_it_chose(affinity):
 def test_the_value_of_the_highest_instance_is_found():
     # The best of twelve conformers decides; the other models are at or below the mean.
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(360, 12, 20))
+    X = rng.normal(size=(180, 12, 6))
     values = X[:, :, 0] - 0.8 * X[:, :, 1] + 0.6 * X[:, :, 2]
-    y = values.max(axis=1) + 0.4 * rng.normal(size=360)
+    y = values.max(axis=1) + 0.4 * rng.normal(size=180)
     bags = Bags.from_list(list(X))
-    model = auto.MIRegressor(random_state=0).fit(bags[:240], y[:240])
+    model = TwoFolds(random_state=0).fit(bags[:80], y[:80])
     assert model.paradigm_ == "linear"
-    oracle = 1 - np.mean((y - values.max(axis=1))[240:] ** 2) / np.var(y[240:])
-    assert model.score(bags[240:], y[240:]) > oracle - 0.08
-    found = model.witness(bags[240:]) - bags[240:].offsets[:-1]
-    assert np.mean(found == values[240:].argmax(axis=1)) > 0.7
+    oracle = 1 - np.mean((y - values.max(axis=1))[80:] ** 2) / np.var(y[80:])
+    assert model.score(bags[80:], y[80:]) > oracle - 0.08
+    found = model.witness(bags[80:]) - bags[80:].offsets[:-1]
+    assert np.mean(found == values[80:].argmax(axis=1)) > 0.7
     # The other orientation: the lowest instance decides.
-    lowest = auto.MIRegressor(random_state=0).fit(bags[:240], -y[:240])
+    lowest = TwoFolds(random_state=0).fit(bags[:80], -y[:80])
     assert lowest.paradigm_ == "linear"
-    np.testing.assert_allclose(lowest.predict(bags[240:]), -model.predict(bags[240:]), rtol=1e-6)
+    np.testing.assert_allclose(lowest.predict(bags[80:]), -model.predict(bags[80:]), rtol=1e-6)
 
 
 def noisy(seed, n_bags=360, noise=2.0):
@@ -90,12 +90,12 @@ def noisy(seed, n_bags=360, noise=2.0):
 
 def test_noise_is_not_learnt():
     X, y, values = (each[:160] for each in noisy(1))
-    model = auto.MIRegressor(random_state=0).fit(X[:60], y[:60])
+    model = MIRegressor(random_state=0).fit(X[:60], y[:60])
     assert model.score(X[60:], values[60:]) > 0.4
     # Values that are only noise: predictions are close to their mean.
     variances = []
     for only in np.random.default_rng(1).normal(size=(3, 60)):
-        lost = ThreeFolds(random_state=0).fit(X[:60], only).predict(X[60:])
+        lost = TwoFolds(random_state=0).fit(X[:60], only).predict(X[60:])
         variances.append(np.var(lost) / np.var(only))
     assert np.mean(variances) < 0.1
 

@@ -30,18 +30,18 @@ from milearn.svm import BagSVC
 from tests.auto.test_ways import kernel_matrix, mean_of_folds
 from tests.common.few_trees import AllFolds, MIClassifier
 
-N_WORDS, LONGEST = 400, 6
+N_WORDS, LONGEST = 200, 6
 
 
 def texts(n_bags=60, n_classes=2, seed=0):
-    """Passages of a few words of 400, each class with a few of its own in some of its passages."""
+    """Passages of a few words of 200, each class with a few of its own in some of its passages."""
     rng = np.random.default_rng(seed)
     y = np.arange(n_bags) % n_classes
     rows, offsets = [], [0]
     for label in y:
         size = rng.integers(2, LONGEST)
         for _ in range(size):
-            words = rng.integers(0, N_WORDS, 12)
+            words = rng.integers(0, N_WORDS, 8)
             if rng.random() < 0.6:
                 words[:3] = 10 * label + rng.integers(0, 10, 3)
             rows.append(np.bincount(words, minlength=N_WORDS))

@@ -183,14 +183,14 @@ def test_the_wrong_orientation_is_scored_on_few_folds(time_limit, capsys):
     assert model.skipped_ == []
 
 
-def three_kinds(names, n_bags=24, seed=0):
+def three_kinds(names, n_bags=21, seed=0):
     """Bags of background; those of the last two names have an instance in a direction of theirs."""
     rng = np.random.default_rng(seed)
     y = np.arange(n_bags) % 3
-    instances = rng.normal(size=(n_bags, 8, 6))
+    instances = rng.normal(size=(n_bags, 6, 4))
     for kind in (1, 2):
         instances[y == kind, 0, kind] += 4.5
-    return Bags(instances.reshape(-1, 6), np.arange(n_bags + 1) * 8), np.array(names)[y]
+    return Bags(instances.reshape(-1, 4), np.arange(n_bags + 1) * 6), np.array(names)[y]
 
 
 def test_a_class_without_instances_that_decide_is_found_whatever_its_name():

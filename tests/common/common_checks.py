@@ -66,12 +66,12 @@ SCIKIT_LEARN_OF_WRAPPED = SCIKIT_LEARN_OF_SETTINGS | {
 }
 
 # Checks of scikit-learn that repeat another one: matrices of SciPy become the arrays of
-# check_estimator_sparse_array where bags are made (tests/_bags), and the second of three runs on
-# blobs is that of float32 in a memory map without float32.
-SCIKIT_LEARN_TWICE = {
-    "check_estimator_sparse_matrix",
-    "check_classifiers_train(readonly_memmap=True)",
-    "check_regressors_train(readonly_memmap=True)",
+# check_estimator_sparse_array where bags are made (tests/_bags), and of three runs on blobs the
+# last one, of float32 in a memory map, asserts what the others do.
+SCIKIT_LEARN_TWICE = {"check_estimator_sparse_matrix"} | {
+    f"check_{kind}_train{memory_map}"
+    for kind in ("classifiers", "regressors")
+    for memory_map in ("", "(readonly_memmap=True)")
 }
 
 # Checks of bags that depend on settings; the others look at what a class does in one way for all of
@@ -93,6 +93,8 @@ BAGS_OF_SETTINGS = {
     "check_two_levels",
     "check_witness",
 }
+# Checks whose claim for several classes is that for each problem of two.
+CHECKS_OF_TWO_CLASSES = {"check_order_of_bags", "check_sample_weight"}
 # Searches compare models that run the other checks themselves.
 BAGS_OF_SEARCHES = {
     "check_callbacks",
@@ -103,10 +105,6 @@ BAGS_OF_SEARCHES = {
     "check_sample_weight",
     "check_sparse_equals_dense",
 }
-
-
-def _is_among(names, check):
-    return check.func.__name__ in names and not check.keywords.get("readonly_memmap", False)
 
 
 def _depends_on_settings(estimator, check):
@@ -179,6 +177,13 @@ def _is_of_defaults(estimator, check):
     """Whether a check of bags is one of those of all estimators."""
     if _is_of_many_fits(estimator) and _depends_on_settings(estimator, check):
         return False
+    # The arrays of bags are read-only views, of whatever kind the instances are.
+    if check.name == "check_read_only_memory_map" and check.problem.kind != check.kinds[0]:
+        return False
+    # Where one class has the instances that decide, several classes are problems of two.
+    of_two = hasattr(estimator, "pos_label") and not isinstance(estimator, tuple(FORESTS.values()))
+    if of_two and check.problem.task == "multiclass" and check.name in CHECKS_OF_TWO_CLASSES:
+        return False
     # Links: most estimators ignore them, and then selected bags show it.
     of_links = check.problem.kind != "graphs" or hasattr(estimator, "unlabeled")
     return of_links or check.name in ("check_graphs_are_cut", "check_transform")
@@ -227,10 +232,11 @@ def with_scikit_learn_checks(estimators, only=None):
     kept = []
     for case in cases:
         estimator, check = _values(case)
+        name = check.func.__name__
         if _named(check) in SCIKIT_LEARN_TWICE:
             continue
-        elsewhere = _is_of_many_fits(estimator) and _is_among(SCIKIT_LEARN_OF_SETTINGS, check)
-        if not elsewhere if only is None else _is_among(only, check):
+        elsewhere = _is_of_many_fits(estimator) and name in SCIKIT_LEARN_OF_SETTINGS
+        if not elsewhere if only is None else name in only:
             kept.append(case)
     # The ids of scikit-learn's decorator print each estimator again for each of its checks.
     printed = {id(each): re.sub(r"\s", "", repr(each)) for each in estimators}
