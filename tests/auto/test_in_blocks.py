@@ -11,11 +11,11 @@ from scipy import sparse
 
 from milearn import Bags, MIClassifier, MIRegressor
 from milearn._bags.blocks import BLOCK_BYTES
-from milearn.auto._plan import SizeLimits
 from milearn.datasets import make_bags
+from tests.common.few_trees import FEW_TREES
 
 # Any data are large; the kernels of pairs are left out by their cost, without a warning.
-LIMITS = SizeLimits(float64_numbers=0, pair_cost=0.0, trees=10, test_bags=8, n_parts=0)
+LIMITS = replace(FEW_TREES, float64_numbers=0, pair_cost=0.0)
 
 
 class Classifier(MIClassifier):
@@ -31,9 +31,7 @@ class AlwaysFloat64(MIClassifier):
 
 
 class ComparesAll(MIClassifier):
-    _size_limits = replace(
-        LIMITS, float64_numbers=500, instance_landmarks=1, pair_cost=SizeLimits.pair_cost
-    )
+    _size_limits = replace(FEW_TREES, float64_numbers=500, instance_landmarks=1)
 
 
 def halves(n_bags=36, n_features=6, seed=0):

@@ -33,9 +33,7 @@ SETTINGS: dict[str, list[dict]] = {
         {"transformer": "passthrough"},
         {"transformer": None},
     ],
-    "BagStatistics": [
-        {"statistics": ("mean", "std", "sum", "count")},
-    ],
+    "BagStatistics": [{"statistics": ("mean", "std", "sum", "count")}],
     "SingleInstance": [
         {"estimator": RidgeClassifier()},
         {"estimator": DecisionTreeClassifier(random_state=0), "pooling": "mean"},
@@ -74,11 +72,7 @@ SETTINGS: dict[str, list[dict]] = {
     "M3IC": [{"n_clusters": 3, "balance": None, "C": 10.0}],
     "BAMIC": [{"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],
     "DPBoost": [
-        {
-            "estimator": DecisionTreeClassifier(max_depth=2, random_state=0),
-            "C": 0.1,
-            **QUICK,
-        },
+        {"estimator": DecisionTreeClassifier(max_depth=2, random_state=0), "C": 0.1, **QUICK},
     ],
     "LPBoost": [{"estimator": "rbf", **QUICK}],
 }

@@ -43,13 +43,13 @@ def shares():
 def few():
     y = np.arange(36) % 2
     bags, _ = cohort(0, np.where(y == 1, 0.3, 0.1), size=20, d=4)
-    return bags, y, ShareDiscriminant().fit(bags[:24], y[:24])
+    return bags, y, ShareDiscriminant(n_parts=3).fit(bags[:24], y[:24])
 
 
 @pytest.fixture(scope="module")
 def model(shares):
     bags, y, _ = shares
-    return ShareDiscriminant().fit(bags[:60], y[:60])
+    return ShareDiscriminant(n_parts=3).fit(bags[:60], y[:60])
 
 
 def test_a_share_that_differs_is_found(shares, model):
@@ -82,7 +82,7 @@ def test_a_score_is_the_mean_of_its_witnesses(shares, model):
 def test_names_of_the_classes_in_either_order(few):
     bags, y, model = few
     names = np.where(y == 1, "healthy", "ill")
-    other = ShareDiscriminant().fit(bags[:24], names[:24])
+    other = ShareDiscriminant(n_parts=3).fit(bags[:24], names[:24])
     assert other.orientation_ == -1
     np.testing.assert_allclose(other.coef_, -model.coef_)
     np.testing.assert_allclose(other.decision_function(bags), -model.decision_function(bags))
