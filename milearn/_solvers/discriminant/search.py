@@ -42,6 +42,7 @@ from .superquantile import Ascent, ascend, counts_of, superquantiles
 
 # Shares that are compared; of those with equal counts in every bag only the first one is.
 GRID = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_SIGNS = (1, -1)
 # Multiples of a share over which the scores of a bag are pooled.
 _POOLINGS = (1 / 3, 1.0, 3.0)
 _LIMITS = ScreenLimits(candidates=400)
@@ -175,52 +176,43 @@ class ShareSearch:
             for pooling in ([min(1.0, k * share) for k in _POOLINGS] if share else [0.0])
         ]
 
-    def _followed(self, targets: np.ndarray, weights: np.ndarray, of: list[Choice]) -> np.ndarray:
-        """The best direction for the sign and the share of each choice, (n_choices, n_features).
+    def _followed(self, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The best direction for each sign and share, shape (2, n_shares, n_features).
 
         Parameters
         ----------
         targets, weights : ndarray of shape (n_searched,)
             Bags of weight zero take no part.
-        of : list of Choice
         """
         used = np.flatnonzero(weights > 0)
         source, along = self._part(used)
         targets, weights = targets[used], weights[used]
-        centred = targets_of(targets, weights)
-        tried = [self.metric.solved(inherited_difference(source, centred * weights)[None])]
-        tried += [
-            contrasts_of(source, along, (sign * centred, weights), self.metric, _LIMITS)
-            for sign in (1, -1)
-        ]
+        pulls = {sign: sign * targets_of(targets, weights) * weights for sign in _SIGNS}
+        tried = [self.metric.solved(inherited_difference(source, pulls[1])[None])]
+        for sign in _SIGNS:
+            bags = sign * targets_of(targets, weights), weights
+            tried.append(contrasts_of(source, along, bags, self.metric, _LIMITS))
         more = self.metric.normalised(np.concatenate(tried))
         more = np.concatenate([more, -more])
-        numbers, places = np.unique([each.number for each in of], return_inverse=True)
-        of_more = superquantiles(source, more, self.shares[numbers])
+        of_more = superquantiles(source, more, self.shares)
+        every = np.concatenate([self.screened, more])
         values = [
-            worth(np.concatenate([self.values[number][used], each], axis=1).T, targets, weights)
-            for number, each in zip(numbers, of_more, strict=True)
+            worth(np.concatenate(each, axis=1).T, targets, weights)
+            for each in zip(self.values[:, used], of_more, strict=True)
         ]
-        signs = np.array([each.sign for each in of])
-        best = [
-            descending(sign * values[place])[:_STARTS]
-            for sign, place in zip(signs, places, strict=True)
-        ]
-        directions = np.concatenate([self.screened, more])[np.concatenate(best)]
-        pull = {sign: proportions_of(sign * centred * weights) for sign in (1, -1)}
-        owner = np.repeat(np.arange(len(of)), len(best[0]))
+        starts = [descending(sign * each)[:_STARTS] for sign in _SIGNS for each in values]
+        directions, own = every[np.concatenate(starts)], len(starts[0])
+        signs, numbers = np.repeat(_SIGNS, len(values)), np.tile(np.arange(len(values)), 2)
+        pull = np.array([proportions_of(pulls[sign]) for sign in signs])
         for n_steps in (_FIRST_STEPS, _STEPS - _FIRST_STEPS):
-            shares, pulls = self.shares[numbers[places[owner]]], [pull[s] for s in signs[owner]]
-            directions = ascend(
-                source, self.metric, directions, shares, np.array(pulls), n_steps
-            ).directions
-            pooled = superquantiles(source, directions, self.shares[numbers])
-            pooled = pooled[places[owner], :, np.arange(len(owner))]
-            ends = signs[owner] * worth(pooled, targets, weights)
-            members = [np.flatnonzero(owner == number) for number in range(len(of))]
-            kept = [each[descending(ends[each])[0]] for each in members]
-            directions, owner = directions[kept], owner[kept]
-        return np.asarray(directions)
+            of = np.repeat(np.arange(len(signs)), own)
+            shares = self.shares[numbers[of]]
+            found = ascend(source, self.metric, directions, shares, pull[of], n_steps).directions
+            pooled = superquantiles(source, found, self.shares)[numbers[of], :, np.arange(len(of))]
+            ends = np.reshape(signs[of] * worth(pooled, targets, weights), (-1, own))
+            kept = [descending(each)[0] + own * number for number, each in enumerate(ends)]
+            directions, own = found[kept], 1
+        return np.asarray(directions.reshape(2, len(values), -1))
 
     def _part(self, bags: np.ndarray) -> tuple[ArraySource, np.ndarray]:
         """Some of the searched bags in float64, and their instances along the first direction."""
@@ -239,22 +231,21 @@ class ShareSearch:
         """What the bags ``train`` find for a target, and the bags ``test`` judge."""
         targets, own = self.targets[number], np.zeros(self.source.n_bags)
         own[train] = self.weights[train]
-        # Those with the same sign and share differ in their poolings.
-        kinds = {(each.sign, each.number): each for each in self.choices}
-        found = self._followed(targets[self.bags], own[self.bags], [*kinds.values()])
+        found = dict(zip(_SIGNS, self._followed(targets[self.bags], own[self.bags]), strict=True))
         poolings = sorted({choice.pooling for choice in self.choices})
-        pooled = superquantiles(self.source, self._of_instances(found), poolings)
-        at = dict(zip(kinds, range(len(kinds)), strict=True))
-        directions, scores = [], np.zeros((len(self.choices), len(own)))
+        pooled = {
+            sign: superquantiles(self.source, self._of_instances(directions), poolings)
+            for sign, directions in found.items()
+        }
+        scores = np.zeros((len(self.choices), len(own)))
         for row, choice in zip(scores, self.choices, strict=True):
-            column = at[choice.sign, choice.number]
-            each = pooled[poolings.index(choice.pooling), :, column]
+            each = pooled[choice.sign][poolings.index(choice.pooling), :, choice.number]
             centre, scale = _centre_and_scale(each, own)
             row[:] = choice.sign * (each - centre) / scale
-            directions.append(found[column])
         tested = np.zeros(len(own), dtype=bool)
         tested[test] = True
-        return Found(np.array(directions), scores, tested)
+        directions = np.array([found[choice.sign][choice.number] for choice in self.choices])
+        return Found(directions, scores, tested)
 
     def _of_folds(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Found]:
         everything = np.arange(self.source.n_bags)
