@@ -56,6 +56,6 @@ def here(monkeypatch):
     monkeypatch.setattr(memory, "_limit", lambda name, value: None)
     monkeypatch.setattr(speed, "MAX_FITS", 1)
     monkeypatch.setattr(cohort, "FAST_SIZES", (30, 40, 64))
-    monkeypatch.setattr(linear, "LARGE", linear.LARGE // 200)
+    monkeypatch.setattr(linear, "LARGE", linear.LARGE // 50)
     monkeypatch.setattr(linear, "SLACKS", ("bag",))
     monkeypatch.setattr(estimators, "SIZES", {"A": (200, 5, 5)})
