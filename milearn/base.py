@@ -82,7 +82,7 @@ class BagEstimator(VersionedEstimator):
 
     def __sklearn_clone__(self) -> BagEstimator:
         check_callers()  # here, as workers do not see these frames
-        if getattr(self, "pos_label", "") is None:
+        if hasattr(self, "pos_label"):
             encoded_by, names = encoded_classes()
             warn_of_unnamed_positive(self, names, encoded_by)
         return super().__sklearn_clone__()

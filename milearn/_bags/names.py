@@ -100,9 +100,13 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> None:
         )
     elif keys and type(keys[0]) is not type(names[0]):
         remedy = f"give it the type of X.names, and {remedy}"
+    # From the first names that differ.
+    pairs = zip(plain_keys, plain_names, strict=False)
+    first = next((at for at, (key, name) in enumerate(pairs) if key != name), 0)
+    first = min(first, max(0, len(keys) - 2), max(0, len(names) - 2))
     raise ValueError(
-        f"The index of {what} ({listed(keys, 2)}) differs from the names of the bags "
-        f"({listed(names, 2)}), X.names: {remedy}."
+        f"The index of {what} ({listed(keys[first:], 2)}) differs from the names of the bags "
+        f"({listed(names[first:], 2)}), X.names: {remedy}."
     )
 
 

@@ -562,6 +562,12 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     check_n_labels(y, bags)
     if numeric:
         refuse_outcomes(y)
+        texts = [each for each in y.tolist() if isinstance(each, str)]
+        if texts and not texts[0].replace(".", "", 1).isdecimal():
+            raise ValueError(
+                f"y holds text, such as {texts[0]!r}: {type(estimator).__name__} needs numbers. Of "
+                "ordered classes pass the ranks, [classes.index(name) for name in y]."
+            )
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     if (name := bag_ids_in(bags, y)) is not None:
         warn_user(
@@ -685,7 +691,7 @@ def numbered_advice(classes: np.ndarray, label: Any) -> str:
     return (
         " StackingClassifier, VotingClassifier, OneVsRestClassifier and cross_val_predict of "
         "scores replace labels by their numbers in sorted order: name the class by its number "
-        "there."
+        "there. CalibratedClassifierCV does so with ensemble=False: leave it out."
     )
 
 
@@ -857,12 +863,23 @@ def bag_weights(
 
 
 def warn_of_unnamed_positive(estimator: Any, classes: Any, encoded_by: str = "") -> None:
-    """Warn if two classes have names and ``pos_label`` is None, unless they are treated alike."""
+    """Warn if two classes have names and ``pos_label`` is None, unless they are treated alike.
+
+    Of classes that are ``encoded_by`` a tool, also if ``pos_label`` is the name of one and the
+    number of another.
+    """
     names = np.asarray(classes).tolist()
+    label = getattr(estimator, "pos_label", "")
     alike = getattr(estimator, "_treats_classes_alike", False)
-    if alike or len(names) != 2 or getattr(estimator, "pos_label", "") is not None:
+    if encoded_by and label in names and label in (0, 1) and names[int(label)] != label:
+        warn_user(
+            f"{encoded_by} numbers the classes {names} from 0: pos_label={label} is the class "
+            f"{names[int(label)]} there. Pass labels that are 0 and 1.",
+            UserWarning,
+        )
+    if alike or len(names) != 2 or label is not None:
         return
-    if all(isinstance(label, str) for label in names):
+    if all(isinstance(each, str) for each in names):
         first, last = ("0", "1") if encoded_by else map(repr, names)
         remedy = f"{encoded_by} numbers the classes: pass" if encoded_by else "Pass"
         warn_user(
@@ -878,7 +895,7 @@ _ENCODERS = ("le", "le_", "_label_encoder", "label_binarizer_")
 
 
 def encoded_classes() -> tuple[str, list[Any]]:
-    """The function of scikit-learn that now replaces names of classes by numbers, and the names.
+    """The function of scikit-learn that now replaces classes by their numbers, and the classes.
 
     Workers do not see these frames, but scikit-learn clones estimators before it sends them there.
     """
@@ -889,11 +906,11 @@ def encoded_classes() -> tuple[str, list[Any]]:
             model = frame.f_locals.get("self")
             held = frame.f_locals if model is None else vars(model)
             for key in _ENCODERS:
-                names = list(getattr(held.get(key), "classes_", ()))
+                names = np.asarray(getattr(held.get(key), "classes_", ())).tolist()
                 # Three or more binarized classes are problems of two that have no order.
                 of_two = key == "label_binarizer_" and len(names) > 2
-                if any(isinstance(label, str) for label in names) and not of_two:
-                    return name if model is None else type(model).__name__, list(map(str, names))
+                if names != list(range(len(names))) and not of_two:
+                    return name if model is None else type(model).__name__, names
         frame = frame.f_back
     return "", []
 

@@ -21,7 +21,7 @@ from .._fit.validation import (
 from ..base import BagClassifier
 from ..model_selection._inner import class_folds, merged_classes, parts_of
 from ._candidates import CandidateName, in_parts
-from ._judgement import best_candidate, probabilities
+from ._judgement import best_candidate, members, probabilities
 from ._plan import prepared
 from ._run import INSTANCE, LINEAR, LOGISTIC, SHARE, TREES, Automatic, Search
 
@@ -78,7 +78,7 @@ class MIClassifier(Automatic, BagClassifier):
         Name of the selected model, or "combined".
     deciding_class_ : label or None
         The class of which one instance decides: ``pos_label``, or the better one of two. None if
-        "linear" and "instance" were not compared.
+        neither "linear" nor "instance" predicts.
     neg_label_ : label or None
         The class without deciding instances, or None.
     scores_ : dict of dict
@@ -218,7 +218,8 @@ class MIClassifier(Automatic, BagClassifier):
         n_columns = 1 if len(classes) == 2 else len(classes)
         run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)
         judged = run.judged(self._candidates(run, given))
-        assumed = best_candidate(judged, (LINEAR, INSTANCE)) or given
+        used = {each.candidate.name: each for each in members(judged)}
+        assumed = best_candidate(used, (LINEAR, INSTANCE)) or given
         deciding, negative = assumed.positive, assumed.without
         if deciding is not None:
             negative = 1 - deciding

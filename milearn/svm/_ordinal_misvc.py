@@ -198,7 +198,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
     def __sklearn_clone__(self) -> OrdinalMISVC:
         encoded_by, names = encoded_classes()
-        if names and self.categories is None:
+        if any(isinstance(name, str) for name in names) and self.categories is None:
             raise ValueError(
                 f"{encoded_by} numbers the classes {names} by the alphabet, which is not their "
                 "order: pass these numbers, from the lowest class to the highest, by categories=."

@@ -323,6 +323,19 @@ def test_many_instances_have_landmarks():
     )
 
 
+def test_no_instance_decides_where_no_model_of_one_predicts():
+    class Few(MIClassifier):
+        _size_limits = replace(FEW_TREES, test_bags=40)
+
+    rng, y = np.random.default_rng(0), np.arange(40) % 2
+    moved = rng.random((40, 40)) < np.where(y, 0.5, 0.2)[:, None]
+    rows = rng.normal(size=(40, 40, 4))
+    rows[..., 0] += 2.0 * moved
+    model = Few(random_state=0).fit(Bags.from_list(list(rows)), y)
+    assert model.deciding_class_ is None
+    assert model.scores_["linear"]["roc_auc"] > 0.7  # it was compared
+
+
 @pytest.mark.parametrize(("time_limit", "positive"), [(None, 1), (1e9, 0)])
 def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
     time_limit, positive, capsys

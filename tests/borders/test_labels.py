@@ -10,8 +10,16 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from milearn import MISVC, Bags, MIClassifier
-from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags, save_bags
+from milearn import MISVC, MISVR, Bags, MIClassifier, MIRegressor
+from milearn.datasets import (
+    BagFileError,
+    load_airr,
+    load_bag_folder,
+    load_bags,
+    make_bags,
+    save_bags,
+)
+from milearn.discriminant_analysis import ShareRegressor
 from milearn.survival import survival_outcomes
 from milearn.svm import BagSVC
 from tests.bags import folder_of_bags, plain_labels
@@ -369,3 +377,13 @@ def test_true_and_1_in_one_column_are_an_error(tmp_path, cells):
         load_bag_folder(folder_of_bags(tmp_path / "f", *"abcd"), table)
     declared = load_bags(bag_rows(tmp_path, *rows), classes=sorted(cells))
     assert declared.target.tolist() == [*cells]
+
+
+def test_a_regressor_asks_for_the_ranks_of_names():
+    X, y = make_bags(n_bags=12, random_state=0)
+    with pytest.raises(ValueError, match=r"'GG1': ShareRegressor needs numbers.*pass the ranks"):
+        ShareRegressor().fit(X, np.array(["GG1", "GG2"])[y])
+    with pytest.raises(ValueError, match="'low': MIRegressor needs numbers"):
+        MIRegressor().fit(X, pd.Series(["low", "high"] * 6, dtype="category"))
+    of_texts = MISVR().fit(X, y.astype(str)).predict(X)
+    np.testing.assert_array_equal(of_texts, MISVR().fit(X, y).predict(X))

@@ -123,6 +123,9 @@ def test_some_of_the_names(X):
     with pytest.raises(ValueError, match=ORDER):
         MISVC().fit(X[:30], GOOD)  # labels of more patients
     assert MISVC().fit(X[:30], GOOD.loc[X[:30].names]).score(X[:30], GOOD[:30]) == 1.0
+    swapped = GOOD.iloc[[*range(20), 21, 20, *range(22, 40)]]  # the first names are the same
+    with pytest.raises(ValueError, match=f"{swapped.index[20]}.*{GOOD.index[20]}"):
+        MISVC().fit(X, swapped)
     strange = GOOD.set_axis([f"s{at}" for at in range(40)])
     with pytest.raises(ValueError, match="no entry for bag"):
         MISVC().fit(X, strange)

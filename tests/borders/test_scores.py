@@ -300,6 +300,17 @@ def test_it_warns_before_workers_start(name):
     assert_warns_of_its_numbers(name, NAMES, 2)
 
 
+def test_a_number_that_is_the_name_of_another_class_warns():
+    X, y, _ = world(1, n_bags=24)
+    model = MISVC(kernel="linear", pos_label=1)
+    message = r"VotingClassifier numbers the classes \[1, 2\] from 0: pos_label=1 is the class 2 "
+    with pytest.warns(UserWarning, match=message):
+        VotingClassifier([("a", model)]).fit(X, 2 - y)
+    with pytest.warns(UserWarning, match="cross_val_predict numbers the classes"):
+        cross_val_predict(model, X, 2 - y, cv=2, method="decision_function")
+    assert model.fit(X, 2 - y).score(X, 2 - y) == 1.0  # alone it names the class
+
+
 def test_a_given_class_and_numbers_need_no_warning():
     X, y, _ = world(1, n_bags=24)
     with warnings.catch_warnings(action="error"):
