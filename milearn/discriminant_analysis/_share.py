@@ -199,7 +199,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         that were not seen by the area under the ROC curve.
     n_parts : "auto" or int, default="auto"
         Number of parts on which directions are found. "auto" is 2,000 divided by the number of
-        bags, at most 40 and the number of features, and fewer above 7 million values. With few
+        bags, at most 20 and the number of features, and fewer above 7 million values. With few
         bags, more parts find rarer instances. With 0, inner folds are the parts.
 
         .. versionadded:: 0.4.0

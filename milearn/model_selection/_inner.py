@@ -21,7 +21,7 @@ N_FOLDS = 5
 _FEW_BAGS, _FOLDS_OF_FEW = 40, 3
 # Parts of the bags: their number times that of the bags, or of all values, and most. With few bags
 # a single part in many finds the direction. In a few dimensions, most parts find the same one.
-_PARTS_BY_BAGS, _PARTS_BY_VALUES, _MOST_PARTS = 2_000, 2**28, 40
+_PARTS_BY_BAGS, _PARTS_BY_VALUES, _MOST_PARTS = 2_000, 2**28, 20
 
 
 def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
