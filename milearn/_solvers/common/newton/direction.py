@@ -36,7 +36,7 @@ Matrix = Any  # an ndarray or a CSR matrix
 
 # Maximum number of rows with curvature whose kernel is formed, and of sparse rows if their columns
 # exceed the next limit.
-_FEW_ROWS, _FEW_SPARSE_ROWS = 1500, 600
+_FEW_ROWS, _FEW_SPARSE_ROWS = 1500, 400
 # Maximum number of columns, and of entries in sparse rows, for which the system is formed.
 _DENSE_COLUMNS, _DENSE_NUMBERS = 400, 2**23
 # Of conjugate gradients: residual as a fraction of the gradient, and maximum number of products.
