@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, pairwise
@@ -319,6 +320,12 @@ def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
 def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     """The data set of the arrays of :func:`arrays_of`; unknown keys are ignored."""
     texts = None
+    for name, values in arrays.items():
+        # Python ends in an internal error for characters that do not exist.
+        if values.dtype.kind == "U" and values.size:
+            codes = np.frombuffer(values.astype(values.dtype.newbyteorder("=")).tobytes(), "u4")
+            if codes.max(initial=0) > sys.maxunicode:
+                raise ContentError(f"the texts of {name!r} are damaged; fetch the file again.")
     if "instances" in arrays:
         instances: Any = arrays["instances"]
     elif all(key in arrays for key in _CSR):

@@ -94,6 +94,22 @@ def test_damaged_folders(tmp_path, change, sentence):
         load_bags(tmp_path / "x", mmap=True)
 
 
+@pytest.mark.parametrize("form", ["npy-folder", "npz"])
+def test_characters_that_do_not_exist(tmp_path, form):
+    bags, y = bags_and_labels()
+    bags = Bags.from_list({f"s{at}": bag for at, bag in enumerate(bags)})
+    save_bags(tmp_path / "x", bags, y, format="npy-folder")
+    names = np.load(tmp_path / "x" / "bag_names.npy")
+    names.view("u4")[0] = 0x110000
+    np.save(tmp_path / "x" / "bag_names.npy", names)
+    path = tmp_path / "x"
+    if form == "npz":
+        path = tmp_path / "x.npz"
+        np.savez(path, **{each.stem: np.load(each) for each in (tmp_path / "x").glob("*.npy")})
+    with pytest.raises(BagFileError, match="the texts of 'bag_names' are damaged"):
+        load_bags(path, format=form)
+
+
 def test_sparse_parts_are_mapped(tmp_path):
     matrix = sparse.random_array((50, 7), density=0.3, format="csr", random_state=0)
     bags = Bags(matrix, [0, 20, 50], bag_graph=np.eye(2))
