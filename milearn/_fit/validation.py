@@ -562,10 +562,9 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     check_n_labels(y, bags)
     if numeric:
         refuse_outcomes(y)
-        texts = [each for each in y.tolist() if isinstance(each, str)]
-        if texts and not texts[0].replace(".", "", 1).isdecimal():
+        if (text := first_text(y)) is not None:
             raise ValueError(
-                f"y holds text, such as {texts[0]!r}: {type(estimator).__name__} needs numbers. Of "
+                f"y holds text, such as {text!r}: {type(estimator).__name__} needs numbers. Of "
                 "ordered classes pass the ranks, [classes.index(name) for name in y]."
             )
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")

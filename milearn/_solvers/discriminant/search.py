@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..._bags.blocks import ArraySource, PassSource
-from ..._bags.segments import offsets_of, segment_mean
+from ..._bags.segments import gather_rows, segment_mean
 from ..common.cccp import RELATIVE_TIE
 from ..common.passes import SampleLimits, instance_scores, sampled_source
 from ..common.screen import (
@@ -187,10 +187,10 @@ class ShareSearch:
         used = np.flatnonzero(weights > 0)
         source, along = self._part(used)
         targets, weights = targets[used], weights[used]
-        pulls = {sign: sign * targets_of(targets, weights) * weights for sign in _SIGNS}
-        tried = [self.metric.solved(inherited_difference(source, pulls[1])[None])]
+        centred = targets_of(targets, weights)
+        tried = [self.metric.solved(inherited_difference(source, centred * weights)[None])]
         for sign in _SIGNS:
-            bags = sign * targets_of(targets, weights), weights
+            bags = sign * centred, weights
             tried.append(contrasts_of(source, along, bags, self.metric, _LIMITS))
         more = self.metric.normalised(np.concatenate(tried))
         more = np.concatenate([more, -more])
@@ -203,7 +203,7 @@ class ShareSearch:
         starts = [descending(sign * each)[:_STARTS] for sign in _SIGNS for each in values]
         directions, own = every[np.concatenate(starts)], len(starts[0])
         signs, numbers = np.repeat(_SIGNS, len(values)), np.tile(np.arange(len(values)), 2)
-        pull = np.array([proportions_of(pulls[sign]) for sign in signs])
+        pull = np.array([proportions_of(sign * centred * weights) for sign in signs])
         for n_steps in (_FIRST_STEPS, _STEPS - _FIRST_STEPS):
             of = np.repeat(np.arange(len(signs)), own)
             shares = self.shares[numbers[of]]
@@ -216,10 +216,9 @@ class ShareSearch:
 
     def _part(self, bags: np.ndarray) -> tuple[ArraySource, np.ndarray]:
         """Some of the searched bags in float64, and their instances along the first direction."""
-        offsets = self.searched.offsets
-        rows = np.concatenate([np.arange(*offsets[bag : bag + 2]) for bag in bags])
+        rows, offsets = gather_rows(self.searched.offsets, bags)
         instances = self.searched.gather(rows).astype(np.float64, copy=False)
-        return ArraySource(instances, offsets_of(np.diff(offsets)[bags])), self.along[rows]
+        return ArraySource(instances, offsets), self.along[rows]
 
     def _of_instances(self, directions: np.ndarray) -> np.ndarray:
         """Directions of the instances for those of the searched ones."""
