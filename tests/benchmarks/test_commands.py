@@ -46,6 +46,7 @@ scale boosting-sets --fast | HistGB
 scale milsd-links --fast | slope of generated
 scale cohort --fast --only load map MISVC | passes
 scale dask --fast | two worker processes
+scale house --fast | tests, CPU time
 """
 LINES = [line.split(" | ") for line in LINES.strip().splitlines()]
 # What needs more than the tests install on every system.

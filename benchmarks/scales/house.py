@@ -1,0 +1,65 @@
+"""The package itself: code lines, what one small fit passes, and the tests."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+from ..common.output import Table, show
+from ..common.runner import RESULTS
+
+ROOT = RESULTS.parent.parent
+# The tests of every way on which a label, a name or an order can be lost.
+BORDERS = "tests.borders."
+
+
+def house(args: argparse.Namespace) -> None:
+    sizes = runpy.run_path(str(ROOT / ".ci" / "lines"))["folder_sizes"]
+    folders = ("milearn", "tests", "benchmarks")
+    rows = [[f"code lines, {name}", str(sizes(ROOT, name)[name])] for name in folders]
+    tracer = runpy.run_path(str(ROOT / ".ci" / "trace"))
+    for estimator in list(tracer["LIMITS"])[: 1 if args.fast else None]:
+        files, functions, depth = tracer["trace"](estimator)
+        rows += [
+            [f"files, {estimator}", str(files)],
+            [f"functions, {estimator}", str(functions)],
+            [f"depth, {estimator}", str(depth)],
+        ]
+    rows += of_tests(
+        args.out / "house.xml", ["tests/borders/test_versions.py"] if args.fast else []
+    )
+    show(Table(["", "figure"], rows))
+
+
+def of_tests(report: Path, folders: list[str]) -> list[list[str]]:
+    """Run the tests and count."""
+    report.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", f"--junitxml={report}", *folders]
+    before, start = os.times(), time.perf_counter()
+    subprocess.run(command, cwd=ROOT, check=False)
+    wall, after = time.perf_counter() - start, os.times()
+    used = sum(after[2:4]) - sum(before[2:4])
+    cases = list(ElementTree.parse(report).iter("testcase"))
+    lost = [each for each in cases if each.get("classname", "").startswith(BORDERS)]
+    return [
+        ["tests", str(len(cases))],
+        ["tests, CPU time", f"{used:.0f} s"],
+        ["tests, wall time", f"{wall:.0f} s"],
+        ["tests of names, labels and orders", str(len(lost))],
+        ["tests of names, labels and orders that fail", str(sum(map(_failed, lost)))],
+    ]
+
+
+def _failed(case: ElementTree.Element) -> bool:
+    return case.find("failure") is not None or case.find("error") is not None
+
+
+REPORTS = {
+    "house": ("the package itself: code lines, functions of a fit, CPU time of tests", house)
+}
