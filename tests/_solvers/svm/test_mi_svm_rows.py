@@ -18,6 +18,7 @@ from milearn._solvers.svm.mi_svm_rows import MISVMProblem, _Model
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
 from milearn.datasets import make_bags
+from tests.cases import every_pair
 from tests.oracles import maximum_loss, maximum_step
 
 SLACKS = ["bag", "instance"]
@@ -46,10 +47,12 @@ ROWS_HELD = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.parametrize(("seed", "cost"), [(0, 0.1), (1, 1.0), (2, 10.0), (3, 0.1), (4, 10.0)])
-@ROWS_HELD
-def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost, slack, limits):
+@pytest.mark.parametrize(
+    ("drawn", "slack", "limits"),
+    every_pair([(0, 0.1), (1, 1.0), (2, 10.0), (3, 0.1), (4, 10.0)], SLACKS, [None, NEAR]),
+)
+def test_primal_and_dual_reach_the_same_objective_from_the_same_start(drawn, slack, limits):
+    seed, cost = drawn
     bags, loss = data(seed, cost=cost)
     start = bags.offsets[:-1][loss.signs > 0]
     options = SolverOptions(1e-7, 100)
