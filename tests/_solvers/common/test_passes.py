@@ -12,6 +12,7 @@ from scipy import sparse
 from milearn import Bags
 from milearn._bags.blocks import ArraySource, product
 from milearn._solvers.common import passes
+from tests._bags.kinds import dense
 from tests.cases import every_pair
 
 FORMS = {
@@ -27,10 +28,6 @@ def some_bags(seed, n_bags=25, d=3, largest=9):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, largest + 1, size=n_bags))])
     return rng.normal(size=(offsets[-1], d)).astype(np.float16).astype(float), offsets
-
-
-def dense(matrix):
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 @pytest.fixture

@@ -42,9 +42,6 @@ def objective(bags, loss, slack, w, b):
 
 # Small data are held as a whole, unless the limits say otherwise.
 NEAR = RowLimits(all_rows=0)
-ROWS_HELD = pytest.mark.parametrize(
-    "limits", [None, NEAR], ids=["all rows", "rows near the margin"]
-)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +113,7 @@ def test_a_point_worse_than_a_constant_has_its_own_highest_instances():
 
 @pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("gap_tol", [1e-2, 1e-4])
-@ROWS_HELD
+@pytest.mark.parametrize("limits", [None, NEAR], ids=["all rows", "rows near the margin"])
 def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol, limits):
     for seed in range(2):
         bags, loss = data(seed)
