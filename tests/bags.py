@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.metrics.pairwise import sigmoid_kernel
 
 from milearn import Bags
 from milearn._bags.segments import pooling_matrix
@@ -38,6 +39,11 @@ def plain_labels(labels):
     """Labels as a list in which missing ones are equal."""
     values = labels.tolist() if isinstance(labels, np.ndarray) else labels
     return [None if label is None or label != label else label for label in values]
+
+
+def indefinite_kernel(left, right):
+    """A kernel whose matrices have negative eigenvalues."""
+    return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
 
 
 def bag_gram(gram, offsets, of_bags, of_instances):

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from milearn import Bags
 from milearn.datasets import load_bags, save_bags
+from tests._bags.kinds import dense
 
 # The draws are the same in every run: a failure is a change of the code.
 few = hypothesis.settings(max_examples=15, deadline=None, derandomize=True, database=None)
@@ -34,10 +35,6 @@ def bags(draw, min_bags=1, values=VALUES, csr=EITHER):
     matrix = np.array(rows).reshape(-1, width)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     return Bags(sparse.csr_array(matrix) if draw(csr) else matrix, offsets)
-
-
-def dense(matrix):
-    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
 
 
 # -- container -------------------------------------------------------------------------------------

@@ -20,6 +20,18 @@ from milearn.base import BagClassifier
 OFTEN_CONSTANT = pytest.mark.filterwarnings("ignore:.* found a constant:UserWarning")
 
 
+class Callback:
+    """A callback that does nothing."""
+
+    def setup(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+
 class LeastSquaresBags(BagClassifier):
     """Ridge regression of the labels on bag means; a bag scores as its best instance does."""
 

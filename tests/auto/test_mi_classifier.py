@@ -26,6 +26,7 @@ from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
 from tests.auto.test_ways import Only, kernel_matrix, mean_of_folds
 from tests.common.few_trees import FEW_TREES, AllFolds, MIClassifier
+from tests.toys import Callback
 
 
 def shifted_bags(n_bags=40, seed=0, size=6):
@@ -372,15 +373,9 @@ def test_a_budget_leaves_out_what_it_tells(instance):
 def test_a_callback_may_stop_the_search():
     pytest.importorskip("sklearn.callback")
 
-    class Stop:
-        def setup(self, estimator, context): ...
-
-        def on_fit_task_begin(self, estimator, context): ...
-
+    class Stop(Callback):
         def on_fit_task_end(self, estimator, context):
             return context.parent is not None
-
-        def teardown(self, estimator, context): ...
 
     bags, y = shifted_bags(20)
     model = MIClassifier(random_state=0).set_callbacks(Stop()).fit(bags, y)

@@ -34,6 +34,7 @@ from milearn.utils._checks import (
     predicts,
     reference,
 )
+from tests.toys import Callback
 
 # Pairs of settings with different fitted attributes, which a refit has to remove. The small numbers
 # keep the fits small.
@@ -308,21 +309,15 @@ class _Watcher:
         self.events.append("teardown")
 
 
-class _Stopper:
+class _Stopper(Callback):
     """A callback that asks every task except the fit to stop."""
 
     def setup(self, estimator: Any, context: Any) -> None:
         self.stops = 0
 
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        pass
-
     def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
         self.stops += context.parent is not None
         return context.parent is not None
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        pass
 
 
 @bag_check("dense", needs=("set_callbacks",), once=True)

@@ -36,6 +36,7 @@ from milearn.metrics import bag_kernel
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.survival import survival_outcomes
 from milearn.svm import OrdinalMISVC
+from tests._bags.kinds import dense
 from tests.common import few_trees
 from tests.common.common_checks import all_with_small_fits
 
@@ -95,10 +96,6 @@ def there(client, data):
     """Bags in five partitions or so, with all passes on the workers."""
     bags = data[0].with_bag_data({"site": np.arange(120)})
     return DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 5, local_bytes=0)
-
-
-def dense(matrix):
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def assert_same_bags(found, expected):

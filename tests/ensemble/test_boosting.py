@@ -21,6 +21,7 @@ from milearn.datasets import make_bags
 from milearn.ensemble import Ball, DPBoost, FittedClassifier, LPBoost, Stump
 from milearn.exceptions import SolverError
 from tests._solvers.ensemble.oracles import solved
+from tests.toys import Callback
 
 LEARNERS = {
     "stump": "stump",
@@ -134,20 +135,11 @@ def test_warnings_point_at_the_line_that_called_fit():
     assert warning.filename == __file__
 
 
-class Stopper:
+class Stopper(Callback):
     """A callback that asks to stop at the first end of an iteration."""
-
-    def setup(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         return context.task_name == "iteration"
-
-    def teardown(self, estimator, context):
-        pass
 
 
 @pytest.mark.skipif(not HAS_CALLBACKS, reason="callbacks came with scikit-learn 1.9")
@@ -187,13 +179,19 @@ def test_a_fit_that_is_broken_off_leaves_what_was_there(bags, monkeypatch, error
     assert (used.decision_function(X[:, [0, 1]]) == before[0]).all()
 
 
-def test_a_program_without_reductions_for_its_size_is_named():
-    class Large(DPBoost):
+def large(build, **parameters):
+    """An estimator for which every program is a large one."""
+
+    class Large(build):
         def _options(self, n_estimators):
             return replace(super()._options(n_estimators), large_entries=0)
 
+    return Large(**parameters)
+
+
+def test_a_program_without_reductions_for_its_size_is_named():
     with pytest.warns(ConvergenceWarning, match="stopped early by size .*no reductions were tried"):
-        model = Large().fit(*overlapping_bags())
+        model = large(DPBoost).fit(*overlapping_bags())
     assert not model.converged_
     assert model.n_reductions_ == 0
 
@@ -206,13 +204,9 @@ def test_the_maximum_number_of_reductions_is_no_early_stop():
 
 
 def test_a_large_program_of_the_maximum_of_learners_is_solved():
-    class Large(LPBoost):
-        def _options(self, n_estimators):
-            return replace(super()._options(n_estimators), large_entries=0)
-
     X, y = make_bags(n_bags=40, n_features=5, random_state=0)
     with pytest.warns(ConvergenceWarning, match="stopped early by n_estimators"):
-        model = Large(n_estimators=15).fit(X, y)
+        model = large(LPBoost, n_estimators=15).fit(X, y)
     signs = np.repeat(np.where(y == model.classes_[1], 1.0, -1.0), X.sizes)
     H = signs * np.array([each.predict(X.instances) for each in model.learners_])
     costs = np.ones(len(H) + len(signs))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import config_context
-from sklearn.metrics.pairwise import sigmoid_kernel
 from sklearn.svm import SVC, NuSVR
 
 from milearn import Bags
@@ -16,6 +15,7 @@ from milearn._kernels.bag import BAG_KERNELS
 from milearn.datasets import make_affinity, make_bags
 from milearn.metrics import bag_kernel
 from milearn.svm import MISVR, CoupledMISVC, CoupledMISVR
+from tests.bags import indefinite_kernel
 from tests.oracles import highest_of, selections
 
 LOSSES = ["l1", "l2", "epsilon_insensitive"]
@@ -29,10 +29,6 @@ def data(task, n_bags=30, seed=1):
 
 def model(task, **parameters):
     return CoupledMISVC(**parameters) if task == "classification" else CoupledMISVR(**parameters)
-
-
-def indefinite(left, right):
-    return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
 
 
 def tube_value(targets, scores, nu, weights):
@@ -177,7 +173,7 @@ def test_hard_maximum_in_regression_reaches_the_optimum(seed):
 
 def test_an_indefinite_kernel_warns():
     bags, y = data("classification")
-    fit = CoupledMISVC(kernel=indefinite, bag_kernel="mean_set").fit
+    fit = CoupledMISVC(kernel=indefinite_kernel, bag_kernel="mean_set").fit
     with pytest.warns(UserWarning, match="is indefinite .* its negative part was dropped"):
         fit(bags, y)
 

@@ -5,27 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.metrics.pairwise import sigmoid_kernel
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
 from milearn._kernels.bag import BAG_KERNELS
 from milearn._solvers.common import low_rank
 from milearn._solvers.svm.losses import Tube
-from milearn.datasets import make_affinity, make_bags
-from milearn.svm import CoupledMISVC, CoupledMISVR
+from milearn.svm import CoupledMISVC
+from tests.bags import indefinite_kernel
+from tests.svm.test_coupled import data, model
 
 EVERY = 10**6  # more landmarks than instances: nothing is approximated
-
-
-def data(task, n_bags=30, seed=1):
-    if task == "classification":
-        return make_bags(n_bags=n_bags, bag_size=(1, 5), concept_distance=2.0, random_state=seed)
-    return make_affinity(n_bags, 6, n_relevant=4, bag_size=(1, 4), random_state=seed)
-
-
-def model(task, **parameters):
-    return CoupledMISVC(**parameters) if task == "classification" else CoupledMISVR(**parameters)
 
 
 def levels(fitted, bags):
@@ -91,10 +81,7 @@ def test_landmarks_depend_on_values_alone():
 def test_an_indefinite_kernel_of_landmarks_warns():
     bags, y = data("classification")
 
-    def kernel(left, right):
-        return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
-
-    fit = CoupledMISVC(kernel=kernel, bag_kernel="mean_set", n_components=20).fit
+    fit = CoupledMISVC(kernel=indefinite_kernel, bag_kernel="mean_set", n_components=20).fit
     with pytest.warns(UserWarning, match="matrix of the landmarks is indefinite"):
         fit(bags, y)
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, sigmoid_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -17,7 +17,8 @@ from milearn._bags.segments import segment_max
 from milearn.datasets import load_digit_bags, make_bags
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC, InstanceMISVC
-from tests.bags import labelled_bags
+from tests.bags import indefinite_kernel, labelled_bags
+from tests.cases import every_pair
 from tests.common.objectives import stated_objective
 from tests.oracles import maximum_optimum, maximum_step
 from tests.toys import OFTEN_CONSTANT
@@ -33,9 +34,9 @@ def test_best_of_some_starts_is_the_optimum(seed, slack):
     assert model.objective_ == pytest.approx(maximum_optimum(bags, y, 2.0, slack), rel=1e-6)
 
 
-@pytest.mark.parametrize("init", ["mean", "random"])
-@pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("seed", "slack", "init"), every_pair(range(3), SLACKS, ["mean", "random"])
+)
 @OFTEN_CONSTANT
 def test_result_is_a_fixed_point(seed, slack, init):
     bags, y = labelled_bags(seed, n_negative=7)
@@ -61,9 +62,9 @@ def test_the_gap_belongs_to_the_witnesses_of_a_constant_model(seed, d, slack):
     assert model.objective_ - model.dual_gap_ <= best * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize(
+    ("C", "slack", "kernel"), every_pair([0.01, 1.0, 100.0], SLACKS, ["linear", "rbf"])
+)
 def test_objective_is_the_stated_one_and_never_rises(C, slack, kernel):
     bags, y = make_bags(n_bags=40, witness_rate=0.2, concept_distance=2.0, random_state=1)
     model = MISVC(C=C, slack=slack, kernel=kernel).fit(bags, y)
@@ -112,10 +113,7 @@ def test_a_callable_kernel_is_that_of_its_name():
 def test_an_indefinite_kernel_warns_and_stays_consistent():
     bags, y = make_bags(n_bags=30, n_features=4, random_state=0)
 
-    def kernel(left, right):
-        return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
-
-    model = MISVC(C=1.0, kernel=kernel)
+    model = MISVC(C=1.0, kernel=indefinite_kernel)
     with pytest.warns(UserWarning, match="is indefinite .* its negative part was dropped"):
         model.fit(bags, y)
     # The objective under the clipped matrix, from the scores on the training instances.

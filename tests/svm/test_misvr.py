@@ -12,6 +12,7 @@ from sklearn.base import clone
 from milearn import Bags
 from milearn.datasets import make_affinity
 from milearn.svm import MISVR, CoupledMISVR
+from tests.cases import every_pair
 from tests.oracles import highest_of
 
 
@@ -46,9 +47,13 @@ def convex_step(bags, y, C, nu, witnesses):
     return cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
 
 
-@pytest.mark.parametrize("start", [{}, {"init": "mean"}, {"init": "random", "n_init": 3}], ids=str)
-@pytest.mark.parametrize("kernel", ["linear", linear])
-@pytest.mark.parametrize("noise", [0.0, 0.5])
+STARTS = [{}, {"init": "mean"}, {"init": "random", "n_init": 3}]
+
+
+@pytest.mark.parametrize(
+    ("noise", "kernel", "start"),
+    every_pair([0.0, 0.5], ["linear", linear], STARTS),
+)
 def test_it_leaves_the_constant_model(noise, kernel, start):
     # The first step, for the means of the bags or drawn instances, ends at w = 0.
     seed = int(noise > 0)

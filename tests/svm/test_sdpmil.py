@@ -17,6 +17,7 @@ from milearn._solvers.svm import selection as _selection
 from milearn.datasets import make_bags
 from milearn.svm import MISVC
 from tests.bags import labelled_bags
+from tests.cases import every_pair
 from tests.common.objectives import stated_objective
 from tests.oracles import selection_optimum
 
@@ -33,9 +34,9 @@ def positive_slacks(model, bags, y):
     return np.maximum(0, 1 - scores)[y[bags.bag_index] == 1]
 
 
-@pytest.mark.parametrize("polish", [False, True])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize(
+    ("C", "kernel", "polish"), every_pair([0.01, 1.0, 100.0], ["linear", "rbf"], [False, True])
+)
 def test_objective_is_the_stated_one_and_never_rises(C, kernel, polish):
     bags, y = make_bags(n_bags=40, witness_rate=0.2, concept_distance=2.0, random_state=1)
     model = SDPMIL(C=C, kernel=kernel, polish=polish).fit(bags, y)

@@ -16,6 +16,7 @@ from milearn._solvers.svm.selection import SelectionSettings
 from milearn.exceptions import SolverError
 from milearn.svm import _sdpmil
 from tests.bags import labelled_bags, random_bags
+from tests.cases import every_pair
 from tests.oracles import selection_optimum
 from tests.toys import OFTEN_CONSTANT
 
@@ -33,9 +34,9 @@ def optimum_of(seed, size, C, gamma):
     return selection_optimum(gram, bags, y, C)
 
 
-@pytest.mark.parametrize("countable", [20_000, 0])
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize(
+    ("C", "size", "countable"), every_pair([0.1, 10.0], SIZES, [20_000, 0]), ids=str
+)
 def test_the_bound_is_never_above_the_optimum_and_never_trivial(C, size, countable, monkeypatch):
     # 0: no selections are counted, so that the bound of the norm has to do.
     monkeypatch.setattr(

@@ -12,10 +12,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel, sigmoid_kernel
 
 from milearn._solvers.common.gram import KernelGram, LinearGram, clipped_gram
-
-
-def indefinite_kernel(left, right):
-    return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
+from tests.bags import indefinite_kernel
 
 
 @pytest.fixture

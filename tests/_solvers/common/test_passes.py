@@ -12,6 +12,8 @@ from scipy import sparse
 from milearn import Bags
 from milearn._bags.blocks import ArraySource, product
 from milearn._solvers.common import passes
+from tests._bags.kinds import dense
+from tests.cases import every_pair
 
 FORMS = {
     "float64": np.asarray,
@@ -26,10 +28,6 @@ def some_bags(seed, n_bags=25, d=3, largest=9):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, largest + 1, size=n_bags))])
     return rng.normal(size=(offsets[-1], d)).astype(np.float16).astype(float), offsets
-
-
-def dense(matrix):
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 @pytest.fixture
@@ -55,9 +53,10 @@ def test_a_fold_goes_through_the_rows_in_order():
     assert seen[-1] == (slice(seen[-1][0].start, len(instances)), 5)
 
 
-@pytest.mark.parametrize("block_bytes", [1, 8 * 3 * 5, 2**20])
-@pytest.mark.parametrize("form", [*FORMS, "mapped"])
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("n_jobs", "form", "block_bytes"),
+    every_pair([1, 2], [*FORMS, "mapped"], [1, 8 * 3 * 5, 2**20]),
+)
 def test_passes_equal_loops(block_bytes, form, n_jobs, mapped):
     for seed in range(2):
         instances, offsets = some_bags(seed)

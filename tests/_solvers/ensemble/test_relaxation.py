@@ -77,9 +77,9 @@ def small_problem(seed, n_bags=4, d=2, C=1.0):
     return problem, bags.instances[rows], bags, positive.astype(int)
 
 
-CASES = [(seed, C) for seed in range(3) for C in (0.3, 1.0, 5.0)]
 # Every seed and every C: searches take longer than relaxations.
-SEARCHED = [case for number, case in enumerate(CASES) if (number // 3 + number) % 2 == 0]
+CASES = [(0, 0.3), (0, 5.0), (1, 1.0), (1, 5.0), (2, 0.3), (2, 1.0)]
+SEARCHED = [(0, 5.0), (1, 1.0), (2, 0.3)]
 
 
 @cache

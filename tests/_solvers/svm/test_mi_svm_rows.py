@@ -18,6 +18,7 @@ from milearn._solvers.svm.mi_svm_rows import MISVMProblem, _Model
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
 from milearn.datasets import make_bags
+from tests.cases import every_pair
 from tests.oracles import maximum_loss, maximum_step
 
 SLACKS = ["bag", "instance"]
@@ -41,15 +42,14 @@ def objective(bags, loss, slack, w, b):
 
 # Small data are held as a whole, unless the limits say otherwise.
 NEAR = RowLimits(all_rows=0)
-ROWS_HELD = pytest.mark.parametrize(
-    "limits", [None, NEAR], ids=["all rows", "rows near the margin"]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "slack", "limits"),
+    every_pair([(0, 0.1), (1, 1.0), (2, 10.0), (3, 0.1), (4, 10.0)], SLACKS, [None, NEAR]),
 )
-
-
-@pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.parametrize(("seed", "cost"), [(0, 0.1), (1, 1.0), (2, 10.0), (3, 0.1), (4, 10.0)])
-@ROWS_HELD
-def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost, slack, limits):
+def test_primal_and_dual_reach_the_same_objective_from_the_same_start(drawn, slack, limits):
+    seed, cost = drawn
     bags, loss = data(seed, cost=cost)
     start = bags.offsets[:-1][loss.signs > 0]
     options = SolverOptions(1e-7, 100)
@@ -113,7 +113,7 @@ def test_a_point_worse_than_a_constant_has_its_own_highest_instances():
 
 @pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("gap_tol", [1e-2, 1e-4])
-@ROWS_HELD
+@pytest.mark.parametrize("limits", [None, NEAR], ids=["all rows", "rows near the margin"])
 def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol, limits):
     for seed in range(2):
         bags, loss = data(seed)

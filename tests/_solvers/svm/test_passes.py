@@ -27,6 +27,7 @@ from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_affinity, make_bags
 from tests._solvers.svm.test_coupled_dual import oracle
 from tests.bags import bag_gram
+from tests.cases import every_pair
 
 OPTIONS = SolverOptions(1e-7, 100)
 
@@ -47,10 +48,8 @@ TIED = [
 ]
 
 
-@pytest.fixture(params=[False, True], ids=["whole", "near"])
-def near_rows(request):
-    """Limits of labels and of tied bags: whether all instances of a small problem are held."""
-    return NEAR if request.param else (LABEL_LIMITS, TIED_LIMITS)
+# Whether all instances of a small problem are held.
+NEAR_ROWS = pytest.mark.parametrize("limits", [LABEL_LIMITS, NEAR[0]], ids=["whole", "near"])
 
 
 def data(seed, cost=1.0, n_bags=40, d=5):
@@ -89,11 +88,12 @@ def labelled_loss(bags, weights, labels, w, b):
 
 
 @pytest.mark.parametrize(("seed", "cost"), [(0, 0.1), (1, 1.0), (2, 10.0), (3, 0.1), (4, 10.0)])
-def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
+@NEAR_ROWS
+def test_labels_by_passes_are_those_of_the_dual(seed, cost, limits):
     bags, signs, weights = data(seed, cost)
     start = np.repeat(signs, np.diff(bags.offsets))
     found = solve_instance_labels_rows(
-        source(bags), Hinge(signs, weights), start, to(1e-6), limits=near_rows[0]
+        source(bags), Hinge(signs, weights), start, to(1e-6), limits=limits
     )
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
     dual = solve_instance_labels(problem, start, OPTIONS)
@@ -109,13 +109,14 @@ def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
 
 
 @pytest.mark.parametrize("gap_tol", [1e-1, 1e-3])
-def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, near_rows):
+@NEAR_ROWS
+def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, limits):
     for seed in range(3):
         bags, signs, weights = data(seed)
         start = np.repeat(signs, np.diff(bags.offsets))
         once = SolverOptions(gap_tol, 1)
         found = solve_instance_labels_rows(
-            source(bags), Hinge(signs, weights), start, once, limits=near_rows[0]
+            source(bags), Hinge(signs, weights), start, once, limits=limits
         )
         w, b = cp.Variable(bags.shape[1]), cp.Variable()
         hinges = cp.pos(1 - cp.multiply(start, bags.instances @ w + b))
@@ -149,15 +150,17 @@ def test_rows_that_cross_the_margin_join_the_working_set():
 # -- bags tied to their instances ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", TIED, ids=",".join)
-@pytest.mark.parametrize(("seed", "cost"), [(0, 0.1), (2, 10.0)])
-def test_tied_bags_by_passes_are_those_of_the_dual(seed, cost, kind, near_rows):
-    bags, signs, weights = data(seed, cost)
+@pytest.mark.parametrize(
+    ("kind", "drawn", "limits"),
+    every_pair(TIED, [(0, 0.1), (2, 10.0)], [TIED_LIMITS, NEAR[1]]),
+)
+def test_tied_bags_by_passes_are_those_of_the_dual(kind, drawn, limits):
+    bags, signs, weights = data(*drawn)
     loss, coupling, scales = tied(bags, signs, weights, kind)
     gram = bag_gram(LinearGram(bags.instances), bags.offsets, *scales)
     first = bags.offsets[:-1]
     found = solve_coupled_rows(
-        source(bags), loss, coupling, kind[1], first, to(1e-6), limits=near_rows[1]
+        source(bags), loss, coupling, kind[1], first, to(1e-6), limits=limits
     )
     dual = solve_coupled(gram, loss, coupling, first, OPTIONS)
     assert found.converged
