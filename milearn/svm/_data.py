@@ -18,7 +18,6 @@ from .._bags.segments import gather_rows
 from .._fit.components import AUTO, auto_components
 from .._fit.multi_start import MultiStart, given_rows
 from .._fit.validation import STORED_FLOATS, TrainingLabels, validate_labels, validate_sample_weight
-from .._fit.warn import warn_of_indefinite
 from .._kernels.centring import centred
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.cccp import SolverOptions
@@ -193,18 +192,13 @@ class FitData:
         if self.kernel is None:
             return LinearGram(rows)
         gram = KernelGram(rows, self.kernel, int(cache_bytes))
-        if self.semidefinite:
-            return gram
-        clipped, smallest = clipped_gram(gram)
-        if smallest < 0:
-            warn_of_indefinite(smallest, "training instances")
-        return clipped
+        return gram if self.semidefinite else clipped_gram(gram)
 
     def features_of(self, rows: Any) -> FeatureMap:
         """Explicit features of rows by landmarks."""
         assert self.kernel is not None
         assert self.n_components is not None
-        return kernel_features(rows, self.kernel, self.n_components, self.rng)
+        return landmark_features(rows, self.kernel, self.n_components, self.rng)
 
     # -- passes --------------------------------------------------------------------------------
 
@@ -276,13 +270,3 @@ def _validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
 def memory_limit() -> float:
     """Bytes for kernel values, by scikit-learn's setting ``working_memory``."""
     return float(get_config()["working_memory"]) * 2**20
-
-
-def kernel_features(
-    rows: Any, kernel: Kernel, n_components: int, rng: np.random.RandomState
-) -> FeatureMap:
-    """Explicit features by landmarks."""
-    features, smallest = landmark_features(rows, kernel, n_components, rng)
-    if smallest < -1e-10:
-        warn_of_indefinite(smallest, "landmarks")
-    return features

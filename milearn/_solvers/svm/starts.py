@@ -19,8 +19,8 @@ from ..common.screen import ScreenLimits, highest_rows, screened, targets_of
 from .losses import Hinge
 from .mi_svm_rows import MISVMProblem, Start, solve_from
 
-# The bags that are screened where there are many.
-SCREENED = SampleLimits.of_whole_bags()
+# The bags that are screened where there are many: of a bag few instances decide.
+SCREENED = SampleLimits(instances=5_000, numbers=2**26, bags=100)
 # Numbers in all instances up to which the means are followed on all of them.
 _MEANS = 2**24
 # The steps by which screened starts are compared. On a sample, whose best end is followed, one
