@@ -189,7 +189,11 @@ class BagSVM:
             plan, as_kind(distinct, text), n_jobs=self.n_jobs, seed=seed
         )
         attributes: dict[str, Any] = {
-            "kernels_": _listed_terms(plan),
+            "kernels_": [
+                (kernel, scaling, weight)
+                for scaling in plan.scalings
+                for kernel, weight in plan.terms
+            ],
             "n_components_": len(landmarks) if approximated else None,
         }
         if approximated:
@@ -249,11 +253,6 @@ class BagSVM:
             )
         alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
         return self._rows(alone, keep=False)
-
-
-def _listed_terms(plan: KernelPlan) -> list[tuple[Any, Any, float]]:
-    """Kernel, scaling and weight of each term of the average."""
-    return [(kernel, scaling, weight) for scaling in plan.scalings for kernel, weight in plan.terms]
 
 
 class BagSVC(BagSVM, BagClassifier):

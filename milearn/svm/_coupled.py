@@ -12,7 +12,7 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
 from .._fit.multi_start import drawn_rows
-from .._kernels.bag import bag_scales, instance_scales, minmax_bytes
+from .._kernels.bag import bag_scales, instance_scales, minmax_bytes, minmax_vectors
 from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.svm.coupled.cccp import solve_coupled
@@ -28,7 +28,6 @@ from ._functions import (
     MinMaxFunction,
     SetKernelFunction,
     expansion_of,
-    object_rows,
 )
 from ._mi_svm import Report
 
@@ -104,7 +103,7 @@ def _all_object_rows(data: FitData) -> Any:
     """Rows of minima and maxima of all instances, then of all bags."""
     keep_sparse = takes_sparse(data.estimator.kernel)
     parts = [
-        object_rows(data.instances, offsets, keep_sparse)
+        minmax_vectors(data.instances, offsets, keep_sparse=keep_sparse)
         for offsets in (np.arange(data.n_instances + 1), data.offsets)
     ]
     return (
@@ -145,12 +144,12 @@ def coupled_from(
     data: FitData, loss: Hinge | Tube, start: Any, on_iteration: Report
 ) -> CCCPSolution:
     """A stationary point from a start."""
-    name, estimator, options = bag_kernel_of(data), data.estimator, data.options
+    name, estimator = bag_kernel_of(data), data.estimator
     coupling = Coupling("max", np.zeros(len(loss.weights)))
     if name is not None:
         weights = estimator.coupling * loss.weights
         coupling = Coupling(estimator.loss, weights, estimator.epsilon)
-    options = options.watched_by(on_iteration)
+    options = data.options.watched_by(on_iteration)
     if data.gram is not None:
         return solve_coupled(data.gram, loss, coupling, start, options)
     bags = data.bag_rows or name or "set"

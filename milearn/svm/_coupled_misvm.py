@@ -216,7 +216,7 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        return _fitted(class_data(self, X, y, sample_weight, about_centre=False))
+        return _fitted(class_data(self, X, y, sample_weight))
 
     def _takes_remote_bags(self) -> bool:
         return super()._takes_remote_bags() and self.bag_kernel != "minmax"
@@ -415,7 +415,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
         self
             The fitted estimator.
         """
-        return _fitted(value_data(self, X, y, sample_weight, about_centre=False))
+        return _fitted(value_data(self, X, y, sample_weight))
 
     def _takes_remote_bags(self) -> bool:
         return super()._takes_remote_bags() and self.bag_kernel != "minmax"

@@ -14,7 +14,7 @@ the solution, the first steps are solved to a low precision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -179,8 +179,8 @@ def near_the_top(
 class Duals:
     """Dual variables divided by the costs of their groups, by sorted keys; they start a step."""
 
-    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    keys: np.ndarray
+    values: np.ndarray
 
     @classmethod
     def of_rows(cls, keys: np.ndarray, found: np.ndarray) -> Duals:
@@ -277,7 +277,8 @@ def descend(
     max_passes : int
         Maximum number of passes. One pass after those of the start is always made.
     """
-    (w, v), duals, tol = point, Duals(), options.tol
+    (w, v), tol = point, options.tol
+    duals = Duals(np.zeros(0, dtype=np.intp), np.zeros(0))
     rough_tol = max(rough_tol, tol)
     best = PassSolution(w=w, v=v, objective_scale=objective_scale)
 

@@ -346,15 +346,11 @@ class _GroupedDual:
             return None
         values = np.zeros(len(self.sign))
         values[svm.support_] = np.abs(svm.dual_coef_[0])
-        rough = self.qp.with_residuals(
-            values, svm.intercept_, None, self._bound_multipliers(values, svm), "libsvm"
-        )
-        return polish(self.qp, rough)
-
-    def _bound_multipliers(self, values: np.ndarray, svm: LimitedSVC) -> np.ndarray:
         gradient = self.qp.P @ values + self.qp.q + self.sign * svm.intercept_[0]
-        at_upper = values >= self.upper * (1 - 1e-12)
-        return np.where(values <= 0, -gradient, np.where(at_upper, -gradient, 0.0))
+        at_bound = (values <= 0) | (values >= self.upper * (1 - 1e-12))
+        z_box = np.where(at_bound, -gradient, 0.0)
+        rough = self.qp.with_residuals(values, svm.intercept_, None, z_box, "libsvm")
+        return polish(self.qp, rough)
 
 
 def _libsvm_steps(n: int) -> int:
