@@ -251,10 +251,8 @@ class Scaling:
         """Fit on distinct bags; texts are stored as CSR, others as dense arrays."""
         if text:
             return cls(Normalizer(), text)
-        if bags.is_remote:
-            return cls(scaler.fit(without_names(bags)), text)
-        in_blocks = is_read_in_blocks(bags)
-        return cls(scaler.fit(without_names(bags) if in_blocks else bags.instances), text)
+        when_read = bags.is_remote or is_read_in_blocks(bags)
+        return cls(scaler.fit(without_names(bags) if when_read else bags.instances), text)
 
     def __call__(self, bags: Any) -> Any:
         if bags.is_remote:

@@ -16,7 +16,7 @@ from .._kernels.bag import bag_scales, instance_scales, minmax_bytes, minmax_vec
 from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.svm.coupled.cccp import solve_coupled
-from .._solvers.svm.coupled.gram import BagGram, exact_bytes
+from .._solvers.svm.coupled.gram import BagGram
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.starts import screened_rows
@@ -81,7 +81,8 @@ def _over_rows(data: FitData) -> FitData:
 def _room_for_kernel_values(data: FitData) -> float:
     """Bytes for kernel values beside those that are always stored, after a check."""
     room, n_bags, n_instances = memory_limit(), len(data.used), data.n_instances
-    needed, kernel = exact_bytes(n_bags, n_instances), data.estimator.kernel
+    # Bags and mixtures with instances, active instances with instances, dual problems.
+    needed, kernel = 8 * 3 * n_bags * n_instances + 8 * 8 * n_bags**2, data.estimator.kernel
     if (
         bag_kernel_of(data) == "minmax"
         and sparse.issparse(data.instances)

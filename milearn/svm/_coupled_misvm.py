@@ -218,9 +218,6 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
         """
         return _fitted(class_data(self, X, y, sample_weight))
 
-    def _takes_remote_bags(self) -> bool:
-        return super()._takes_remote_bags() and self.bag_kernel != "minmax"
-
 
 class CoupledMISVR(BaseMISVM, BagRegressor):
     r"""Support vector regression of bags whose value is coupled to that of their instances.
@@ -416,9 +413,6 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
             The fitted estimator.
         """
         return _fitted(value_data(self, X, y, sample_weight))
-
-    def _takes_remote_bags(self) -> bool:
-        return super()._takes_remote_bags() and self.bag_kernel != "minmax"
 
 
 class MISVR(BaseMISVM, BagRegressor):

@@ -31,6 +31,8 @@ _INNER_SHARE = 0.3
 # A step ends after this number of consecutive rounds that missed their precision over the working
 # set, which is then beyond double precision.
 _MAX_MISSED = 3
+# Numbers in all instances up to which the tolerance "auto" is fine.
+_FINE_NUMBERS = 2**21
 
 
 @dataclass
@@ -216,17 +218,10 @@ class PassSolution(CCCPSolution):
         return float(self.v[0])
 
 
-def precision(
-    tol: float | str,
-    n_instances: int = 0,
-    width: float = 0.0,
-    *,
-    fine_numbers: int = 2**21,
-    coarse: float = 5e-4,
-) -> float:
+def precision(tol: float | str, n_instances: int, width: float, coarse: float = 5e-4) -> float:
     """Relative duality gap of a convex step: ``tol``, or by the size of the data for "auto"."""
     if isinstance(tol, str):
-        return 1e-6 if n_instances * width <= fine_numbers else coarse
+        return 1e-6 if n_instances * width <= _FINE_NUMBERS else coarse
     return tol
 
 

@@ -246,10 +246,6 @@ class ShareSearch:
         directions = np.array([found[choice.sign][choice.number] for choice in self.choices])
         return Found(directions, scores, tested)
 
-    def _of_folds(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Found]:
-        everything = np.arange(self.source.n_bags)
-        return [self._found(number, *each) for each in folds or [(everything, everything)]]
-
     def best(self, values: np.ndarray) -> int:
         """Number of the choice with the highest value; of equal ones, that of fewest instances."""
         poolings = np.array([choice.pooling for choice in self.choices])
@@ -290,7 +286,9 @@ class ShareSearch:
         of_shares : ndarray of shape (n_shares, n_bags)
             Such scores by each share.
         """
-        found = self._of_folds(number, folds)
+        everything = np.arange(self.source.n_bags)
+        tasks = folds or [(everything, everything)]
+        found = [self._found(number, *each) for each in tasks]
         tested = np.any([each.tested for each in found], axis=0)
         given = self.targets[number, tested], self.weights[tested]
         held_out = _of_tested(found)
