@@ -21,7 +21,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 # Logarithms of the weights of a risk set are cut off at this distance below the largest: only the
 # curvature uses the weights themselves, which would vanish in double precision.
@@ -221,20 +220,22 @@ class Curvature:
         # Sums up to the first and to the last of tied events.
         bounds = [(given._begin, np.zeros((len(given._begin), width)))] if self._efron else []
         bounds.append((given._end, np.empty((len(given._end), width))))
-        for part in gen_batches(len(given.subjects), step):
+        for first in range(0, len(given.subjects), step):
+            part = slice(first, first + step)
             rows = values[given.subjects[part]] - centre
             found += rows.T @ (self.slopes[part, None] * rows)
             rows *= self.weights[part, None]
             rows[0] += total
             np.cumsum(rows, axis=0, out=rows)
             for places, sums in bounds:
-                mine = slice(*np.searchsorted(places, [part.start, part.stop], side="right"))
-                sums[mine] = rows[places[mine] - 1 - part.start]
+                mine = slice(*np.searchsorted(places, [first, first + step], side="right"))
+                sums[mine] = rows[places[mine] - 1 - first]
             total = rows[-1].copy()
         # What is left of a difference may be rounding: its bound keeps the result semidefinite.
         found[np.diag_indices(width)] *= 1.0 + 10.0 * width * np.finfo(np.float64).eps
         upto = bounds[-1][1]
-        for part in gen_batches(len(terms.time), step):
+        for first in range(0, len(terms.time), step):
+            part = slice(first, first + step)
             time = terms.time[part]
             means = upto[time]
             if self._efron:
