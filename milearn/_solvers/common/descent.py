@@ -14,6 +14,7 @@ the solution, the first steps are solved to a low precision.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -51,10 +52,10 @@ class Witnesses:
     vectors: Any
 
     @classmethod
-    def together(cls, parts: list[Witnesses]) -> Witnesses:
+    def together(cls, parts: Sequence[Witnesses]) -> Witnesses:
         """The witnesses of all blocks."""
-        numbers = np.concatenate([part.numbers for part in parts])
-        return cls(numbers, stacked([part.vectors for part in parts]))
+        numbers, vectors = zip(*((part.numbers, part.vectors) for part in parts), strict=True)
+        return cls(np.concatenate(numbers), stacked(vectors))
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,11 @@ class WorkingSet:
         return cls(block.take(rows, dtype), rows + block.first_row, owners)
 
     @classmethod
-    def together(cls, parts: list[WorkingSet]) -> WorkingSet:
+    def together(cls, parts: Sequence[WorkingSet]) -> WorkingSet:
         """The rows of all blocks."""
-        return cls(
-            stacked([part.rows for part in parts]),
-            np.concatenate([part.numbers for part in parts]),
-            np.concatenate([part.owners for part in parts]),
-        )
+        fields = ((part.rows, part.numbers, part.owners) for part in parts)
+        rows, numbers, owners = zip(*fields, strict=True)
+        return cls(stacked(rows), np.concatenate(numbers), np.concatenate(owners))
 
     def only(self, kept: np.ndarray) -> WorkingSet:
         """Some of the rows."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -110,14 +109,6 @@ class ShareSolution:
     n_passes: int
 
 
-def compared_shares(sizes: np.ndarray, share: Any) -> np.ndarray:
-    """The given share, or those of the grid with different counts of instances."""
-    kept: dict[bytes, float] = {}
-    for each in GRID if share is None else (float(share),):
-        kept.setdefault(counts_of(sizes, each).tobytes(), each)
-    return np.array([*kept.values()])
-
-
 class ShareSearch:
     """Screened directions of a source, from which models of several targets are found.
 
@@ -144,7 +135,11 @@ class ShareSearch:
         limits: SampleLimits = _SAMPLE,
     ) -> None:
         self.source, self.targets, self.weights = source, targets, weights
-        self.shares = compared_shares(np.diff(source.offsets), share)
+        # The given share, or those of the grid with different counts of instances.
+        kept: dict[bytes, float] = {}
+        for one in GRID if share is None else (share,):
+            kept.setdefault(counts_of(np.diff(source.offsets), one).tobytes(), one)
+        self.shares = np.array([*kept.values()])
         searched, self.bags = source, np.arange(source.n_bags)
         if not limits.holds_all(source.n_instances, source.n_features):
             classes = targets.argmax(axis=0)

@@ -136,15 +136,14 @@ def screened_rows(
     source: PassSource,
     targets: np.ndarray,
     weights: np.ndarray,
-    limits: SampleLimits = SCREENED,
 ) -> np.ndarray:
     """Highest instance of each bag under the best direction of a screen on a sample of the bags.
 
     ``targets`` are numbers, with which the highest score should grow.
     """
-    if limits.holds_all(source.n_instances, source.n_features):
+    if SCREENED.holds_all(source.n_instances, source.n_features):
         return np.asarray(screened(source, targets_of(targets, weights), weights).rows[0])
-    sample, bags = sampled_source(source, np.ones(source.n_bags), limits)
+    sample, bags = sampled_source(source, np.ones(source.n_bags), SCREENED)
     own = targets_of(targets[bags], weights[bags])
     found = screened(sample, own, weights[bags])
     return np.asarray(highest_rows(source, found.directions[:1])[0])
