@@ -77,15 +77,18 @@ class Gram(Protocol):
 
     def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows and coefficients with which the kernel reproduces the scores."""
+        return rows, coef
 
     def vectors(self) -> Matrix | None:
-        """Vectors of all instances; None if they are not available."""
+        """Vectors of all instances; None if there are no explicit features."""
+        return None
 
     def share_of(self, n_workers: int) -> Gram:
         """The same inner products for one of several worker processes."""
+        return self
 
 
-class LinearGram:
+class LinearGram(Gram):
     """Linear inner products; forms only the Gram matrix of the requested patterns."""
 
     def __init__(self, instances: Matrix) -> None:
@@ -108,20 +111,12 @@ class LinearGram:
         """Scores of all instances under the weight vector sum_r coef_r x_r, shape (n,)."""
         return np.asarray(self.instances @ np.asarray(self.instances[rows].T @ coef))
 
-    def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and coefficients with which the kernel reproduces the scores."""
-        return rows, coef
-
     def vectors(self) -> Matrix:
         """Vectors of all instances."""
         return self.instances
 
-    def share_of(self, n_workers: int) -> LinearGram:
-        """The same object: there is no cache."""
-        return self
 
-
-class KernelGram:
+class KernelGram(Gram):
     """Kernel rows, computed on first use and cached up to a size of ``cache_bytes``.
 
     An object can be shared by threads: rows are added under a lock, and become visible only when
@@ -195,14 +190,6 @@ class KernelGram:
             for start in range(0, self.n, step)
         ]
         return np.concatenate(blocks)
-
-    def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and coefficients with which the kernel reproduces the scores."""
-        return rows, coef
-
-    def vectors(self) -> None:
-        """None: a kernel has no explicit features."""
-        return None
 
     def _slots(self, rows: np.ndarray) -> np.ndarray | None:
         """Positions of the given rows in the cache, after adding new ones while there is space."""
