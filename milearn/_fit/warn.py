@@ -37,15 +37,6 @@ def warn_of_limit(estimator: Any, n_limited: int, n: int, what: str = "problem(s
         )
 
 
-def warn_of_indefinite(smallest: float, rows: str) -> None:
-    """Warn that a kernel matrix has a negative eigenvalue, given as a fraction of the largest."""
-    warn_user(
-        f"The kernel matrix of the {rows} is indefinite (its smallest eigenvalue is "
-        f"{smallest:.1e} of the largest): its negative part was dropped.",
-        UserWarning,
-    )
-
-
 def warn_of_constants(
     estimator: Any, bags: Bags, targets: np.ndarray, score: Callable[..., np.ndarray], *given: Any
 ) -> None:

@@ -31,7 +31,7 @@ from .._bags.rows_on_disk import (
 )
 from .._bags.segments import bag_ranges
 from .._kernels.instance import instance_kernel, resolve_gamma
-from .._solvers.common.features import FeatureMap
+from .._solvers.common.features import FeatureMap, landmark_features
 from .._solvers.common.passes import instance_scores
 from .._solvers.discriminant.search import ShareSearch, ShareSolution, best_cut, worth
 from .._solvers.discriminant.superquantile import pooled_scores
@@ -40,7 +40,6 @@ from ..discriminant_analysis._share import stacked_columns
 from ..model_selection._inner import Folds
 from ..preprocessing import BagStatistics
 from ..preprocessing._instance_transformer import ScaledInPlace
-from ..svm._data import kernel_features
 from ..svm._kernel_average import as_kind
 
 __getattr__ = refuse_old(__name__, "_StatisticsFunction", "FittedModels")
@@ -252,10 +251,8 @@ class Scaling:
         """Fit on distinct bags; texts are stored as CSR, others as dense arrays."""
         if text:
             return cls(Normalizer(), text)
-        if bags.is_remote:
-            return cls(scaler.fit(without_names(bags)), text)
-        in_blocks = is_read_in_blocks(bags)
-        return cls(scaler.fit(without_names(bags) if in_blocks else bags.instances), text)
+        when_read = bags.is_remote or is_read_in_blocks(bags)
+        return cls(scaler.fit(without_names(bags) if when_read else bags.instances), text)
 
     def __call__(self, bags: Any) -> Any:
         if bags.is_remote:
@@ -304,7 +301,7 @@ class LandmarkFeatures:
         gamma = resolve_gamma("scale", rows, np.repeat(weights, bags.sizes))
         kernel, _ = instance_kernel("rbf", gamma=gamma)
         rng = np.random.RandomState(seed)
-        return cls(scale, kernel_features(rows, kernel, n_components, rng))
+        return cls(scale, landmark_features(rows, kernel, n_components, rng))
 
     def __call__(self, bags: Bags) -> Bags:
         return self.of_scaled(self.scale(bags))

@@ -21,7 +21,7 @@ from .._fit.validation import (
 from ..base import BagClassifier
 from ..model_selection._inner import class_folds, merged_classes, parts_of
 from ._candidates import CandidateName, in_parts
-from ._judgement import best_candidate, members, probabilities
+from ._judgement import members, probabilities
 from ._plan import prepared
 from ._run import INSTANCE, LINEAR, LOGISTIC, SHARE, TREES, Automatic, Search
 
@@ -218,8 +218,8 @@ class MIClassifier(Automatic, BagClassifier):
         n_columns = 1 if len(classes) == 2 else len(classes)
         run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)
         judged = run.judged(self._candidates(run, given))
-        used = {each.candidate.name: each for each in members(judged)}
-        assumed = best_candidate(used, (LINEAR, INSTANCE)) or given
+        named = [each for each in members(judged) if each.candidate.name in (LINEAR, INSTANCE)]
+        assumed = max(named, key=lambda each: each.key).candidate if named else given
         deciding, negative = assumed.positive, assumed.without
         if deciding is not None:
             negative = 1 - deciding

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,12 +49,6 @@ class Calibration:
     def decisions(self, scores: np.ndarray) -> np.ndarray:
         """Log odds minus the shift; the sign or the highest value determines the class."""
         return self.calibrated(scores) - self.shift
-
-
-def not_calibrated(n_columns: int) -> Calibration:
-    """The scores themselves."""
-    zeros = np.zeros(n_columns)
-    return Calibration(np.ones(n_columns), zeros, zeros)
 
 
 def calibrate_values(
@@ -316,12 +310,6 @@ def _n_common(scored: Scored, dropped: AbstractSet[CandidateName]) -> int:
     return min(
         (len(scores) for candidate, scores in scored.items() if candidate not in dropped), default=0
     )
-
-
-def best_candidate(judged: dict[str, Judged], names: Sequence[str]) -> CandidateName | None:
-    """The candidate of the best model of these names, if any was judged."""
-    named = [each for each in judged.values() if each.candidate.name in names]
-    return max(named, key=lambda each: each.key).candidate if named else None
 
 
 def members(judged: Mapping[Any, Judged]) -> list[Judged]:

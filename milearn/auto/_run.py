@@ -66,7 +66,6 @@ from ._judgement import (
     clearly_worse,
     judge_candidates,
     members,
-    not_calibrated,
     value_judge,
     weights_of,
     weights_of_folds,
@@ -450,7 +449,8 @@ class Search:
         self._report([name for part in parts for name in part])
         if self.scored:
             return judge_candidates(self.scored, self.folds, self.judge, self.dropped)
-        calibration = not_calibrated(self.data.n_columns)
+        zeros = np.zeros(self.data.n_columns)
+        calibration = Calibration(zeros + 1.0, zeros, zeros)
         return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in names}
 
     def _fits(self, name: CandidateName) -> bool:

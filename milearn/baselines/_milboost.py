@@ -13,7 +13,6 @@ from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._solvers.baselines.noisy_or_boosting import (
     BoostingProblem,
-    BoostingSolution,
     Learn,
     boost_noisy_or,
     log_odds,
@@ -206,13 +205,15 @@ class MILBoost(BaselineClassifier):
         several = len(results) > 1
         learners = [each.learners for each in results]
         steps = [each.steps for each in results]
+        ensembles = map(WeightedEnsemble, learners, steps)
+        importances = [each.importances(training.bags.shape[1]) for each in ensembles]
         self._replace_fitted(
             {
                 **training.fitted(),
                 "learners_": learners if several else learners[0],
                 "alpha_": steps if several else steps[0],
                 **attributes_of(results, "intercept"),
-                "feature_importances_": _importances(results, training.bags.shape[1]),
+                "feature_importances_": np.mean(importances, axis=0),
                 **attributes_of(results, "objective", "n_iter", objective_history="history"),
             }
         )
@@ -267,11 +268,3 @@ def _learning(pool: LearnerPool) -> Learn:
         return (learners[0], columns[0].astype(np.float64)) if learners else None
 
     return learn
-
-
-def _importances(results: list[BoostingSolution], n_features: int) -> np.ndarray:
-    each = [
-        WeightedEnsemble(result.learners, result.steps).importances(n_features)
-        for result in results
-    ]
-    return np.mean(each, axis=0)

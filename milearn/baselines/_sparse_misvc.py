@@ -15,7 +15,7 @@ from .._constraints import Constraints
 from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.multi_start import attributes_of, judge_gaps, warn_of_stops
 from .._fit.threads import fit_context
-from .._fit.warn import warn_of_constants, warn_of_indefinite
+from .._fit.warn import warn_of_constants
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
 from .._solvers.common.features import FeatureMap, landmark_features
@@ -224,9 +224,7 @@ class SparseMISVC(BaselineClassifier):
         if self.kernel != "linear" and features is None:
             gram = KernelGram(points, kernel, int(get_config()["working_memory"] * 2**20))
         if isinstance(gram, KernelGram) and not semidefinite:
-            gram, smallest = clipped_gram(gram)
-            if smallest < 0:
-                warn_of_indefinite(smallest, "training instances")
+            gram = clipped_gram(gram)
         solve = partial(self._solved, gram, bags.offsets, training.labels.weights)
         results = [solve(positive) for positive in training.problems()]
         beta = np.stack([each.beta for each in results])
@@ -322,9 +320,4 @@ def stored_features(instances: Any, kernel: Any, n_components: int) -> FeatureMa
         f"A fit on {n_components} features of {n} instances",
         "take a smaller n_components, MISVC or fewer bags",
     )
-    features, smallest = landmark_features(
-        instances, kernel, n_components, np.random.RandomState(0)
-    )
-    if smallest < -1e-10:
-        warn_of_indefinite(smallest, "landmarks")
-    return features
+    return landmark_features(instances, kernel, n_components, np.random.RandomState(0))

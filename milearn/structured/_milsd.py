@@ -240,7 +240,13 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         classes, codes, positive = encode_classes(known, self.pos_label)
         warn_of_unnamed_positive(self, classes)
         weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
-        active = self._active_bags(bags, labelled)
+        bag_edges, instance_edges = self._edges(bags)
+        # Without links the order does not matter, so a large matrix is not copied.
+        wide = bags.shape[1] > bags.n_instances
+        linked = bool(len(bag_edges) or len(instance_edges))
+        active = ActiveBags(bags, labelled, bag_edges, instance_edges, sort=linked or wide)
+        if self.fit_intercept:
+            active.center()
         problems = [
             self._problem(active, np.where(codes == task, 1.0, -1.0), weights / len(labelled))
             for task in ([positive] if positive >= 0 else range(len(classes)))
@@ -272,16 +278,6 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         warn_of_stops("MILSD", best, self.max_iter)
         task.end()
         return self
-
-    def _active_bags(self, bags: Bags, labelled: np.ndarray) -> ActiveBags:
-        bag_edges, instance_edges = self._edges(bags)
-        # Without links the order does not matter, so a large matrix is not copied.
-        wide = bags.shape[1] > bags.n_instances
-        linked = bool(len(bag_edges) or len(instance_edges))
-        active = ActiveBags(bags, labelled, bag_edges, instance_edges, sort=linked or wide)
-        if self.fit_intercept:
-            active.center()
-        return active
 
     def _edges(self, bags: Bags) -> tuple[Edges, Edges]:
         """The edges of both graphs; empty if their cost is zero."""

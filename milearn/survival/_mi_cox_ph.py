@@ -248,7 +248,7 @@ class MICoxPH(CallbackSupport, BagValues):
         problem = replace(problem, source=training.source(n_jobs=n_threads))
         # Distributed instances count as if they were dense.
         width = bags.shape[1] if bags.is_remote else width_of(bags.instance_rows)
-        gap_tol = precision(self.tol, bags.n_instances, width, coarse=_COARSE)
+        gap_tol = precision(self.tol, bags.n_instances, width, _COARSE)
         fit = partial(_solve, problem, gap_tol, self.max_iter)
         data = {"X": bags, "y": y, "sample_weight": sample_weight}
         results, task = runs.best(fit, [[(start,) for start in starts]], gap_tol=gap_tol, **data)

@@ -73,17 +73,9 @@ def kernel_rows(average: KernelAverage, bags: Bags) -> np.ndarray:
     return average.rows(bags)
 
 
-@dataclass(frozen=True)
-class LearnedRows:
-    """Rows of the training bags with a weight above zero."""
-
-    rows: BagRows
-    # Of shape (n_used, n_used) or (n_used, n_features).
-    values: np.ndarray
-    # Positions among the training bags, of shape (n_used,).
-    positions: np.ndarray
-    # Of shape (n_used,).
-    weights: np.ndarray
+# Of the training bags with a weight above zero: their rows, of shape (n_used, n_used) or
+# (n_used, n_features), their positions and their weights, after what computes rows of others.
+LearnedRows = tuple[BagRows, np.ndarray, np.ndarray, np.ndarray]
 
 
 def random_landmarks(merged: MergedBags, n_components: int | None, seed: int) -> np.ndarray:
@@ -189,35 +181,45 @@ class BagSVM:
             plan, as_kind(distinct, text), n_jobs=self.n_jobs, seed=seed
         )
         attributes: dict[str, Any] = {
-            "kernels_": _listed_terms(plan),
+            "kernels_": [
+                (kernel, scaling, weight)
+                for scaling in plan.scalings
+                for kernel, weight in plan.terms
+            ],
             "n_components_": len(landmarks) if approximated else None,
         }
         if approximated:
             attributes["landmarks_"] = merged.positions[landmarks]
         rows, values = bag_rows(average, matrix, merged, memory.cache(kernel_rows))
-        return LearnedRows(rows, values, merged.positions, merged.weights), attributes
+        return (rows, values, merged.positions, merged.weights), attributes
 
     def _trained(
         self, bags: Bags, targets: np.ndarray, weights: np.ndarray, exact: Any, primal: Any
     ) -> dict[str, Any]:
         """Fitted attributes of an SVM on kernel values, or of one on explicit features."""
-        learned, attributes = self._learn(bags, targets, weights)
-        dual = learned.rows.projection is None
+        (rows, values, positions, weights), attributes = self._learn(bags, targets, weights)
+        dual = rows.projection is None
         model = exact.set_params(max_iter=LIBSVM_STEPS) if dual else primal
-        model.fit(learned.values, targets[learned.positions], sample_weight=learned.weights)
+        model.fit(values, targets[positions], sample_weight=weights)
         if dual:
-            attributes["support_"] = learned.positions[model.support_]
+            attributes["support_"] = positions[model.support_]
             attributes["dual_coef_"] = model.dual_coef_
         else:
             attributes["coef_"] = model.coef_
-        more = {"intercept_": model.intercept_, "_rows": learned.rows, "_model": model}
+        more = {"intercept_": model.intercept_, "_rows": rows, "_model": model}
         return {**attributes, **more}
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._outputs(self._rows(bags))
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._outputs(self._rows_of_instances(bags))
+        if self._rows.average is None:
+            raise ValueError(
+                "Instances have no scores under a precomputed kernel between bags: fit with "
+                "bag_kernel= the name of a kernel."
+            )
+        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
+        return self._outputs(self._rows(alone, keep=False))
 
     def _outputs(self, rows: np.ndarray) -> np.ndarray:
         return getattr(self._model, "decision_function", self._model.predict)(rows)
@@ -239,21 +241,7 @@ class BagSVM:
             )
         used = np.flatnonzero(weights > 0)
         rows = BagRows(None, None if len(used) == len(bags) else used, None, None)
-        return LearnedRows(rows, rows(bags[used]), used, weights[used]), {"n_components_": None}
-
-    def _rows_of_instances(self, bags: Bags) -> np.ndarray:
-        if self._rows.average is None:
-            raise ValueError(
-                "Instances have no scores under a precomputed kernel between bags: fit with "
-                "bag_kernel= the name of a kernel."
-            )
-        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
-        return self._rows(alone, keep=False)
-
-
-def _listed_terms(plan: KernelPlan) -> list[tuple[Any, Any, float]]:
-    """Kernel, scaling and weight of each term of the average."""
-    return [(kernel, scaling, weight) for scaling in plan.scalings for kernel, weight in plan.terms]
+        return (rows, rows(bags[used]), used, weights[used]), {"n_components_": None}
 
 
 class BagSVC(BagSVM, BagClassifier):

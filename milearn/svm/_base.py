@@ -34,7 +34,7 @@ class BaseMISVM(CallbackSupport, _TwoLevels):
     _function: BagFunction
 
     def _takes_remote_bags(self) -> bool:
-        return is_linear(self)
+        return is_linear(self) and getattr(self, "bag_kernel", None) != "minmax"
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return _flat(self._function.instance_scores(bags))

@@ -12,11 +12,11 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
 from .._fit.multi_start import drawn_rows
-from .._kernels.bag import bag_scales, instance_scales, minmax_bytes
+from .._kernels.bag import bag_scales, instance_scales, minmax_bytes, minmax_vectors
 from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.svm.coupled.cccp import solve_coupled
-from .._solvers.svm.coupled.gram import BagGram, exact_bytes
+from .._solvers.svm.coupled.gram import BagGram
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.starts import screened_rows
@@ -28,7 +28,6 @@ from ._functions import (
     MinMaxFunction,
     SetKernelFunction,
     expansion_of,
-    object_rows,
 )
 from ._mi_svm import Report
 
@@ -82,7 +81,8 @@ def _over_rows(data: FitData) -> FitData:
 def _room_for_kernel_values(data: FitData) -> float:
     """Bytes for kernel values beside those that are always stored, after a check."""
     room, n_bags, n_instances = memory_limit(), len(data.used), data.n_instances
-    needed, kernel = exact_bytes(n_bags, n_instances), data.estimator.kernel
+    # Bags and mixtures with instances, active instances with instances, dual problems.
+    needed, kernel = 8 * 3 * n_bags * n_instances + 8 * 8 * n_bags**2, data.estimator.kernel
     if (
         bag_kernel_of(data) == "minmax"
         and sparse.issparse(data.instances)
@@ -104,7 +104,7 @@ def _all_object_rows(data: FitData) -> Any:
     """Rows of minima and maxima of all instances, then of all bags."""
     keep_sparse = takes_sparse(data.estimator.kernel)
     parts = [
-        object_rows(data.instances, offsets, keep_sparse)
+        minmax_vectors(data.instances, offsets, keep_sparse=keep_sparse)
         for offsets in (np.arange(data.n_instances + 1), data.offsets)
     ]
     return (
@@ -145,12 +145,12 @@ def coupled_from(
     data: FitData, loss: Hinge | Tube, start: Any, on_iteration: Report
 ) -> CCCPSolution:
     """A stationary point from a start."""
-    name, estimator, options = bag_kernel_of(data), data.estimator, data.options
+    name, estimator = bag_kernel_of(data), data.estimator
     coupling = Coupling("max", np.zeros(len(loss.weights)))
     if name is not None:
         weights = estimator.coupling * loss.weights
         coupling = Coupling(estimator.loss, weights, estimator.epsilon)
-    options = options.watched_by(on_iteration)
+    options = data.options.watched_by(on_iteration)
     if data.gram is not None:
         return solve_coupled(data.gram, loss, coupling, start, options)
     bags = data.bag_rows or name or "set"

@@ -216,10 +216,7 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        return _fitted(class_data(self, X, y, sample_weight, about_centre=False))
-
-    def _takes_remote_bags(self) -> bool:
-        return super()._takes_remote_bags() and self.bag_kernel != "minmax"
+        return _fitted(class_data(self, X, y, sample_weight))
 
 
 class CoupledMISVR(BaseMISVM, BagRegressor):
@@ -415,10 +412,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
         self
             The fitted estimator.
         """
-        return _fitted(value_data(self, X, y, sample_weight, about_centre=False))
-
-    def _takes_remote_bags(self) -> bool:
-        return super()._takes_remote_bags() and self.bag_kernel != "minmax"
+        return _fitted(value_data(self, X, y, sample_weight))
 
 
 class MISVR(BaseMISVM, BagRegressor):

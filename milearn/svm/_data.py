@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn import get_config
 from sklearn.utils import check_random_state
@@ -18,7 +17,6 @@ from .._bags.segments import gather_rows
 from .._fit.components import AUTO, auto_components
 from .._fit.multi_start import MultiStart, given_rows
 from .._fit.validation import STORED_FLOATS, TrainingLabels, validate_labels, validate_sample_weight
-from .._fit.warn import warn_of_indefinite
 from .._kernels.centring import centred
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.cccp import SolverOptions
@@ -69,23 +67,21 @@ class FitData:
         losses: list[Any],
         stored: dict[str, Any],
         arguments: dict[str, Any],
-        *,
-        about_centre: bool = True,
     ) -> FitData:
         """Select the used bags, and resolve the kernel by their weights.
 
-        ``about_centre`` tells whether dense instances of the linear kernel are centred. If the
-        intercept is not penalised, the problem for the instances x - c has the same w for every
+        Dense instances of the linear kernel are centred, unless bags are points of their own. If
+        the intercept is not penalised, the problem for the instances x - c has the same w for every
         centre c, and the intercept b + <w, c>.
         """
         bags = arguments["X"]
         runs = MultiStart(estimator, estimator.max_iter)
-        n_workers = runs.n_workers(len(losses) * getattr(estimator, "n_init", 1))
+        n_runs = len(losses) * getattr(estimator, "n_init", 1)
         data = cls(
             estimator=estimator,
             runs=runs,
-            n_workers=n_workers,
-            n_threads=max(1, effective_n_jobs(runs.n_jobs) // n_workers),
+            n_workers=runs.n_workers(n_runs),
+            n_threads=runs.n_threads(n_runs),
             rng=check_random_state(getattr(estimator, "random_state", None)),
             arguments=arguments,
             stored=stored,
@@ -99,8 +95,10 @@ class FitData:
             kernel, semidefinite = instance_kernel(estimator.kernel, gamma=gamma)
             stored = {**stored, "gamma_": gamma}
             return replace(data, stored=stored, kernel=kernel, semidefinite=semidefinite)
-        selected, centre = centred(data.selected) if about_centre else (data.selected, None)
-        return data if centre is None else replace(data, selected=selected, centre=centre)
+        if hasattr(estimator, "bag_kernel"):
+            return data
+        selected, centre = centred(data.selected)
+        return replace(data, selected=selected, centre=centre)
 
     # -- the used bags -------------------------------------------------------------------------
 
@@ -193,18 +191,13 @@ class FitData:
         if self.kernel is None:
             return LinearGram(rows)
         gram = KernelGram(rows, self.kernel, int(cache_bytes))
-        if self.semidefinite:
-            return gram
-        clipped, smallest = clipped_gram(gram)
-        if smallest < 0:
-            warn_of_indefinite(smallest, "training instances")
-        return clipped
+        return gram if self.semidefinite else clipped_gram(gram)
 
     def features_of(self, rows: Any) -> FeatureMap:
         """Explicit features of rows by landmarks."""
         assert self.kernel is not None
         assert self.n_components is not None
-        return kernel_features(rows, self.kernel, self.n_components, self.rng)
+        return landmark_features(rows, self.kernel, self.n_components, self.rng)
 
     # -- passes --------------------------------------------------------------------------------
 
@@ -226,9 +219,7 @@ class FitData:
         return transformed_source(source, instance_landmarks(source, self.kernel, weights))
 
 
-def class_data(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, about_centre: bool = True
-) -> FitData:
+def class_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> FitData:
     """One problem for two classes, or one per class, see :meth:`FitData.of`."""
     bags, noted = _validated(estimator, X)
     found = TrainingLabels.of(estimator, y, bags, sample_weight)
@@ -238,15 +229,10 @@ def class_data(
     ]
     stored = {**noted, "classes_": found.classes, "_positive_sign": found.sign}
     given = {"X": bags, "y": found.all_labels, "sample_weight": sample_weight}
-    weights = found.sample_weights
-    return FitData.of(
-        estimator, found.used, weights, losses, stored, given, about_centre=about_centre
-    )
+    return FitData.of(estimator, found.used, found.sample_weights, losses, stored, given)
 
 
-def value_data(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, about_centre: bool = True
-) -> FitData:
+def value_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> FitData:
     """The problem of a regressor, see :meth:`FitData.of`."""
     bags, noted = _validated(estimator, X)
     targets = validate_labels(estimator, y, bags, numeric=True)
@@ -255,9 +241,7 @@ def value_data(
     used = np.flatnonzero(weights > 0)
     loss = Tube(targets[used], estimator.C * weights[used], estimator.nu)
     given = {"X": bags, "y": targets, "sample_weight": sample_weight}
-    return FitData.of(
-        estimator, used, weights[used], [loss], noted, given, about_centre=about_centre
-    )
+    return FitData.of(estimator, used, weights[used], [loss], noted, given)
 
 
 def is_linear(estimator: Any) -> bool:
@@ -276,13 +260,3 @@ def _validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
 def memory_limit() -> float:
     """Bytes for kernel values, by scikit-learn's setting ``working_memory``."""
     return float(get_config()["working_memory"]) * 2**20
-
-
-def kernel_features(
-    rows: Any, kernel: Kernel, n_components: int, rng: np.random.RandomState
-) -> FeatureMap:
-    """Explicit features by landmarks."""
-    features, smallest = landmark_features(rows, kernel, n_components, rng)
-    if smallest < -1e-10:
-        warn_of_indefinite(smallest, "landmarks")
-    return features

@@ -143,17 +143,14 @@ class MinMaxFunction:
     keep_sparse: bool
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
-        single = object_rows(bags.instances, np.arange(bags.n_instances + 1), self.keep_sparse)
-        return self.expansion(single) + self.intercept
+        return self._scores(bags, np.arange(bags.n_instances + 1))
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
-        whole = object_rows(bags.instances, bags.offsets, self.keep_sparse)
-        return self.expansion(whole) + self.intercept
+        return self._scores(bags, bags.offsets)
 
-
-def object_rows(instances: Any, offsets: np.ndarray, keep_sparse: bool) -> Any:
-    """Minima and maxima of each bag; for a bag of one instance, the instance twice."""
-    return minmax_vectors(instances, offsets, keep_sparse=keep_sparse)
+    def _scores(self, bags: Bags, offsets: np.ndarray) -> np.ndarray:
+        rows = minmax_vectors(bags.instances, offsets, keep_sparse=self.keep_sparse)
+        return self.expansion(rows) + self.intercept
 
 
 def _rows_of_a_block(bags: Bags) -> int:

@@ -180,7 +180,15 @@ class _CalledKernel:
 
     def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
         """See :class:`milearn._kernels.learned.FittedKernels`."""
-        return [_values_of(self.function, Bags(instances, offsets), self.training)]
+        bags = Bags(instances, offsets)
+        values = np.asarray(self.function(bags, self.training), dtype=np.float64)
+        expected = (len(bags), len(self.training))
+        if values.shape != expected:
+            raise ValueError(
+                f"The bag kernel returned shape {values.shape} for {expected[0]} and {expected[1]} "
+                f"bags: bag_kernel(A, B) must return a matrix of shape {expected}."
+            )
+        return [values]
 
 
 # -- learning --------------------------------------------------------------------------------------
@@ -308,14 +316,3 @@ def combined(
             [kernels for kernels, _ in found], (matrix for _, matrix in found), [1.0] * len(found)
         )
     return KernelAverage(fitted, plan.cosine), matrix
-
-
-def _values_of(function: Callable[[Any, Any], Any], left: Bags, right: Bags) -> np.ndarray:
-    values = np.asarray(function(left, right), dtype=np.float64)
-    expected = (len(left), len(right))
-    if values.shape != expected:
-        raise ValueError(
-            f"The bag kernel returned shape {values.shape} for {expected[0]} and {expected[1]} "
-            f"bags: bag_kernel(A, B) must return a matrix of shape {expected}."
-        )
-    return values

@@ -27,7 +27,9 @@ Report = Callable[[int, float], bool]
 def mi_svm_starts(data: FitData, slack: str, loss: Hinge) -> list[Any]:
     """First witnesses, or labels if ``slack`` is "labels"; one array or name per start."""
     init = data.estimator.init
-    draw = partial(_random_labels if slack == "labels" else _random_witnesses, data, loss)
+    draw = partial(drawn_rows, data.offsets, data.rng, loss.signs > 0)
+    if slack == "labels":
+        draw = partial(_random_labels, data, loss)
     first = init
     if not isinstance(init, str):
         first = data.given_witnesses(init)[loss.signs > 0]
@@ -63,11 +65,6 @@ def screened_starts(data: FitData, loss: Hinge) -> np.ndarray | None:
         return None
     found = screened_witnesses(source, loss.signs, loss.weights)
     return found if data.linear else found[:1]
-
-
-def _random_witnesses(data: FitData, loss: Hinge) -> np.ndarray:
-    """A random instance of each positive bag."""
-    return drawn_rows(data.offsets, data.rng, loss.signs > 0)
 
 
 def _random_labels(data: FitData, loss: Hinge) -> np.ndarray:

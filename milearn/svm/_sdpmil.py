@@ -17,13 +17,14 @@ from .._fit.components import AUTO, RELAXATION_LIMITS, auto_components
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
+from .._solvers.common.features import landmark_features
 from .._solvers.common.gram import Gram, LinearGram
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import SelectionResult, SelectionSettings, solve_selection
 from ..base import BagClassifier
 from ._base import BaseMISVM
-from ._data import FitData, class_data, kernel_features, memory_limit
+from ._data import FitData, class_data, memory_limit
 from ._fit import best_runs, store
 from ._functions import instance_function
 from ._mi_svm import Report, screened_starts
@@ -270,7 +271,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
         if n_components is not None and data.kernel and n_instances > limits.instances:
             # The kernel between all instances of the negative bags would be too large as well.
             rng = np.random.RandomState(0)
-            features = kernel_features(instances, data.kernel, n_components, rng)
+            features = landmark_features(instances, data.kernel, n_components, rng)
             gram: Gram = LinearGram(features.transform(instances))
             data, n_components = replace(data, features=features), None
         else:

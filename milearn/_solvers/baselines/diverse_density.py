@@ -37,6 +37,8 @@ _GRADIENT_TOL = 1e-8
 _PATIENCE = 5
 # Maximum size of the matrix of distances of several starts in bytes.
 _BLOCK_BYTES = 2**23
+# Distances of all instances from the candidates for a start.
+_MOST_ENTRIES = 2**26
 # Entries of dense instances whose differences from a concept are computed at once.
 _ENTRIES_AT_ONCE = 2**17
 # Concepts with a smaller distance, as a fraction of their size, count as one.
@@ -68,8 +70,6 @@ class ConceptSolution:
     objective: float
     # Number of iterations of L-BFGS.
     n_iter: int
-    # Number of choices of the nearest instances; 1 for the noisy-or.
-    n_rounds: int
     converged: bool
 
 
@@ -171,7 +171,6 @@ def promising_starts(
     problem: ConceptProblem,
     scales: np.ndarray,
     n_init: int | None,
-    max_entries: int = 2**26,
 ) -> np.ndarray:
     """Distinct instances of positive bags with the lowest noisy-or loss at the scales.
 
@@ -193,14 +192,14 @@ def promising_starts(
     rows = np.flatnonzero(np.repeat(problem.positive, np.diff(problem.offsets)))
     candidates = rows[distinct_points(problem.instances[rows])[0]]
     if n_init is not None:
-        most = max(n_init, max_entries // len(problem.instances))
+        most = max(n_init, _MOST_ENTRIES // len(problem.instances))
         candidates = _evenly_spaced(candidates, most)
     scaled = problem.instances * scales
     norms = np.einsum("ij,ij->i", scaled, scaled)
     block = max(1, _BLOCK_BYTES // (8 * len(scaled)))
     losses = []
-    for first in range(0, len(candidates), block):
-        rows = candidates[first : first + block]
+    for part in gen_batches(len(candidates), block):
+        rows = candidates[part]
         distances = norms[:, None] + norms[rows] - 2.0 * scaled @ scaled[rows].T
         losses.append(noisy_or(problem, distances)[0])
     order = np.argsort(np.concatenate(losses), kind="stable")
@@ -244,7 +243,7 @@ def best_concept(
     if part is problem:
         return best
     last = solve(problem, best.concept, best.scales, **options)
-    return replace(last, n_iter=best.n_iter + last.n_iter, n_rounds=best.n_rounds + last.n_rounds)
+    return replace(last, n_iter=best.n_iter + last.n_iter)
 
 
 def noisy_or_solution(
@@ -261,7 +260,7 @@ def noisy_or_solution(
 
     found = _descend(value, np.concatenate([start, scales]), tol, max_iter)
     t, s = np.split(found.x, 2)
-    return ConceptSolution(t, np.abs(s), float(found.fun), int(found.nit), 1, found.status != 1)
+    return ConceptSolution(t, np.abs(s), float(found.fun), int(found.nit), found.status != 1)
 
 
 def nearest_solution(
@@ -277,7 +276,7 @@ def nearest_solution(
     bag_index = np.repeat(np.arange(len(starts)), np.diff(problem.offsets))
     signs = np.where(problem.positive, problem.costs, 0.0)
     others = np.where(problem.positive, 0.0, problem.costs)
-    n_iter, n_rounds, since_best = 0, 0, 0
+    n_iter, since_best = 0, 0
     t, s = start.copy(), scales.copy()
     best = _nearest_loss(problem, t, s), t, s
     rows = np.full(len(starts), -1)
@@ -299,13 +298,13 @@ def nearest_solution(
             return float(loss), _gradient(chosen, squares, slopes, t, s)
 
         found = _descend(value, np.concatenate([t, s]), tol, max_iter - n_iter)
-        n_iter, n_rounds = n_iter + int(found.nit), n_rounds + 1
+        n_iter += int(found.nit)
         t, s = np.split(found.x, 2)
         loss = _nearest_loss(problem, t, s)
         since_best = 0 if loss < best[0] - tol * max(1.0, abs(best[0])) else since_best + 1
         if loss < best[0]:
             best = loss, t, s
-    return ConceptSolution(best[1], np.abs(best[2]), best[0], n_iter, n_rounds, n_iter < max_iter)
+    return ConceptSolution(best[1], np.abs(best[2]), best[0], n_iter, n_iter < max_iter)
 
 
 def _nearest_loss(problem: ConceptProblem, t: np.ndarray, s: np.ndarray) -> float:

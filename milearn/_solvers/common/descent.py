@@ -14,7 +14,8 @@ the solution, the first steps are solved to a low precision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +32,8 @@ _INNER_SHARE = 0.3
 # A step ends after this number of consecutive rounds that missed their precision over the working
 # set, which is then beyond double precision.
 _MAX_MISSED = 3
+# Numbers in all instances up to which the tolerance "auto" is fine.
+_FINE_NUMBERS = 2**21
 
 
 @dataclass
@@ -49,10 +52,10 @@ class Witnesses:
     vectors: Any
 
     @classmethod
-    def together(cls, parts: list[Witnesses]) -> Witnesses:
+    def together(cls, parts: Sequence[Witnesses]) -> Witnesses:
         """The witnesses of all blocks."""
-        numbers = np.concatenate([part.numbers for part in parts])
-        return cls(numbers, stacked([part.vectors for part in parts]))
+        numbers, vectors = zip(*((part.numbers, part.vectors) for part in parts), strict=True)
+        return cls(np.concatenate(numbers), stacked(vectors))
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,11 @@ class WorkingSet:
         return cls(block.take(rows, dtype), rows + block.first_row, owners)
 
     @classmethod
-    def together(cls, parts: list[WorkingSet]) -> WorkingSet:
+    def together(cls, parts: Sequence[WorkingSet]) -> WorkingSet:
         """The rows of all blocks."""
-        return cls(
-            stacked([part.rows for part in parts]),
-            np.concatenate([part.numbers for part in parts]),
-            np.concatenate([part.owners for part in parts]),
-        )
+        fields = ((part.rows, part.numbers, part.owners) for part in parts)
+        rows, numbers, owners = zip(*fields, strict=True)
+        return cls(stacked(rows), np.concatenate(numbers), np.concatenate(owners))
 
     def only(self, kept: np.ndarray) -> WorkingSet:
         """Some of the rows."""
@@ -179,8 +180,8 @@ def near_the_top(
 class Duals:
     """Dual variables divided by the costs of their groups, by sorted keys; they start a step."""
 
-    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    keys: np.ndarray
+    values: np.ndarray
 
     @classmethod
     def of_rows(cls, keys: np.ndarray, found: np.ndarray) -> Duals:
@@ -216,17 +217,10 @@ class PassSolution(CCCPSolution):
         return float(self.v[0])
 
 
-def precision(
-    tol: float | str,
-    n_instances: int = 0,
-    width: float = 0.0,
-    *,
-    fine_numbers: int = 2**21,
-    coarse: float = 5e-4,
-) -> float:
+def precision(tol: float | str, n_instances: int, width: float, coarse: float = 5e-4) -> float:
     """Relative duality gap of a convex step: ``tol``, or by the size of the data for "auto"."""
     if isinstance(tol, str):
-        return 1e-6 if n_instances * width <= fine_numbers else coarse
+        return 1e-6 if n_instances * width <= _FINE_NUMBERS else coarse
     return tol
 
 
@@ -277,7 +271,8 @@ def descend(
     max_passes : int
         Maximum number of passes. One pass after those of the start is always made.
     """
-    (w, v), duals, tol = point, Duals(), options.tol
+    (w, v), tol = point, options.tol
+    duals = Duals(np.zeros(0, dtype=np.intp), np.zeros(0))
     rough_tol = max(rough_tol, tol)
     best = PassSolution(w=w, v=v, objective_scale=objective_scale)
 

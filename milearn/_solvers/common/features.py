@@ -16,7 +16,7 @@ from scipy import sparse
 
 from ..._bags.blocks import Block, PassSource
 from ..._bags.segments import pooling_matrix, segment_index
-from .gram import Kernel, Matrix
+from .gram import Kernel, Matrix, warn_of_indefinite
 from .low_rank import choose_landmarks, whitening
 
 # Kernel values that are computed at once and fit into a cache.
@@ -84,7 +84,7 @@ class FeatureMap:
 
 def landmark_features(
     rows: Matrix, kernel: Kernel, n_components: int, rng: np.random.RandomState
-) -> tuple[FeatureMap, float]:
+) -> FeatureMap:
     """Explicit features by landmarks among the rows.
 
     Parameters
@@ -98,15 +98,20 @@ def landmark_features(
 
     Returns
     -------
-    features : FeatureMap
-    smallest : float
-        Smallest eigenvalue of the kernel of the landmarks, as a fraction of the largest.
+    FeatureMap
+
+    Warns
+    -----
+    UserWarning
+        If the kernel of the landmarks is indefinite.
     """
     chosen = choose_landmarks(rows, n_components, rng)
     landmarks = rows[chosen]
     matrix = np.asarray(kernel(landmarks, landmarks), dtype=np.float64)
     factor, smallest = whitening(matrix)
-    return FeatureMap(kernel, landmarks, factor, chosen), smallest
+    if smallest < -1e-10:
+        warn_of_indefinite(smallest, "landmarks")
+    return FeatureMap(kernel, landmarks, factor, chosen)
 
 
 class KernelFeatures:

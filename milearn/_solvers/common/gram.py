@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, eigh
 
 from ..._bags.segments import segment_mean
+from ..._bags.warn import warn_user
 
 # An array that may be dense or CSR.
 Matrix = Any
@@ -76,18 +77,18 @@ class Gram(Protocol):
 
     def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows and coefficients with which the kernel reproduces the scores."""
-
-    def weights(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray | None:
-        """The weight vector sum_r coef_r x_r; None if there are no explicit features."""
+        return rows, coef
 
     def vectors(self) -> Matrix | None:
-        """Vectors of all instances; None if they are not available."""
+        """Vectors of all instances; None if there are no explicit features."""
+        return None
 
     def share_of(self, n_workers: int) -> Gram:
         """The same inner products for one of several worker processes."""
+        return self
 
 
-class LinearGram:
+class LinearGram(Gram):
     """Linear inner products; forms only the Gram matrix of the requested patterns."""
 
     def __init__(self, instances: Matrix) -> None:
@@ -108,26 +109,14 @@ class LinearGram:
 
     def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Scores of all instances under the weight vector sum_r coef_r x_r, shape (n,)."""
-        return np.asarray(self.instances @ self.weights(rows, coef))
-
-    def weights(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """The weight vector sum_r coef_r x_r, shape (n_features,)."""
-        return np.asarray(self.instances[rows].T @ coef)
-
-    def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and coefficients with which the kernel reproduces the scores."""
-        return rows, coef
+        return np.asarray(self.instances @ np.asarray(self.instances[rows].T @ coef))
 
     def vectors(self) -> Matrix:
         """Vectors of all instances."""
         return self.instances
 
-    def share_of(self, n_workers: int) -> LinearGram:
-        """The same object: there is no cache."""
-        return self
 
-
-class KernelGram:
+class KernelGram(Gram):
     """Kernel rows, computed on first use and cached up to a size of ``cache_bytes``.
 
     An object can be shared by threads: rows are added under a lock, and become visible only when
@@ -202,18 +191,6 @@ class KernelGram:
         ]
         return np.concatenate(blocks)
 
-    def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and coefficients with which the kernel reproduces the scores."""
-        return rows, coef
-
-    def weights(self, rows: np.ndarray, coef: np.ndarray) -> None:
-        """None: a kernel has no explicit features."""
-        return None
-
-    def vectors(self) -> None:
-        """None: a kernel has no explicit features."""
-        return None
-
     def _slots(self, rows: np.ndarray) -> np.ndarray | None:
         """Positions of the given rows in the cache, after adding new ones while there is space."""
         slots = self._slot[rows]
@@ -243,8 +220,8 @@ class _ClippedGram(KernelGram):
     are coefficients ``Pi c`` over the kernel.
     """
 
-    def __init__(self, instances: Matrix, vectors: np.ndarray, values: np.ndarray) -> None:
-        super().__init__(instances, _no_kernel, 8 * instances.shape[0] ** 2)
+    def __init__(self, gram: KernelGram, vectors: np.ndarray, values: np.ndarray) -> None:
+        super().__init__(gram.instances, gram.kernel, 8 * gram.n**2)
         self._basis = vectors
         self._rows = (vectors * values) @ vectors.T
         self._slot = np.arange(self.n)
@@ -265,23 +242,22 @@ class _ClippedGram(KernelGram):
         return np.arange(self.n), self._basis @ (coef @ self._basis[rows])
 
 
-def _no_kernel(left: Matrix, right: Matrix) -> np.ndarray:
-    raise AssertionError("all rows of the kernel matrix are cached")
-
-
-def clipped_gram(gram: KernelGram) -> tuple[KernelGram, float]:
+def clipped_gram(gram: KernelGram) -> KernelGram:
     """The same kernel matrix if it is positive semidefinite, otherwise without its negative part.
 
     Returns
     -------
-    gram : KernelGram
-    smallest : float
-        Smallest eigenvalue as a fraction of the largest in absolute value; 0.0 if semidefinite.
+    KernelGram
 
     Raises
     ------
     MemoryError
         If the whole matrix does not fit into the cache.
+
+    Warns
+    -----
+    UserWarning
+        If the matrix is indefinite.
     """
     if gram.capacity < gram.n:
         raise MemoryError(
@@ -298,6 +274,16 @@ def clipped_gram(gram: KernelGram) -> tuple[KernelGram, float]:
     except LinAlgError:
         values, vectors = eigh(matrix, check_finite=False)
         keep = values > 1e-12 * np.abs(values).max()
-        share = float(values[0] / np.abs(values).max())
-        return _ClippedGram(gram.instances, vectors[:, keep], values[keep]), share
-    return gram, 0.0
+        warn_of_indefinite(float(values[0] / np.abs(values).max()), "training instances")
+        return _ClippedGram(gram, vectors[:, keep], values[keep])
+    return gram
+
+
+def warn_of_indefinite(smallest: float, rows: str) -> None:
+    """Warn of a kernel matrix with a negative eigenvalue, given as a fraction of the largest."""
+    if smallest < 0:
+        warn_user(
+            f"The kernel matrix of the {rows} is indefinite (its smallest eigenvalue is "
+            f"{smallest:.1e} of the largest): its negative part was dropped.",
+            UserWarning,
+        )

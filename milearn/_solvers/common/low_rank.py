@@ -49,20 +49,13 @@ def kernel_features(
     MemoryError
         If the kernel matrix would be larger than ``max_bytes``.
     """
-    n = gram.n
-    vectors = gram.vectors()
-    if vectors is not None:
-        columns = _columns(vectors)
-        if columns is not None:
-            return np.asarray(columns - columns.mean(axis=0))
-    if n_components is not None and n_components < n:
-        factor = _greedy(gram, n_components)
-        return np.asarray(factor - factor.mean(axis=0))
-    return factor_of(centered_kernel(gram, max_bytes=max_bytes))
-
-
-def factor_of(matrix: np.ndarray) -> np.ndarray:
-    """A factor F with F F' equal to a positive semidefinite matrix, which may be overwritten."""
+    features = _columns(gram)
+    if features is None and n_components is not None and n_components < gram.n:
+        features = _greedy(gram, n_components)
+    if features is not None:
+        return np.asarray(features - features.mean(axis=0))
+    # A factor of the matrix, which is overwritten.
+    matrix = centered_kernel(gram, max_bytes=max_bytes)
     largest = float(np.diagonal(matrix).max())
     if largest <= 0:
         return np.zeros((len(matrix), 1))
@@ -74,8 +67,7 @@ def factor_of(matrix: np.ndarray) -> np.ndarray:
 
 def needs_kernel(gram: Gram) -> bool:
     """Whether the kernel is needed because there are not fewer features than instances."""
-    vectors = gram.vectors()
-    return vectors is None or _columns(vectors) is None
+    return _columns(gram) is None
 
 
 def centered_kernel(
@@ -111,9 +103,11 @@ def centered_kernel(
     return matrix
 
 
-def _columns(instances: Matrix) -> np.ndarray | None:
+def _columns(gram: Gram) -> np.ndarray | None:
     """The used columns as a dense matrix if there are fewer of them than instances."""
-    n = instances.shape[0]
+    instances, n = gram.vectors(), gram.n
+    if instances is None:
+        return None
     if not sparse.issparse(instances):
         return instances if instances.shape[1] <= n else None
     used = np.unique(instances.indices)

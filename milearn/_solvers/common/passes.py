@@ -239,7 +239,10 @@ class HighestInstances:
         tied, several = self.tied(scores, constant)
         ranking = np.where(tied, 0.0, -np.inf)
         asked = np.flatnonzero(tied & several)
-        ranking[asked] = self._second(asked)
+        unknown = asked[np.isnan(self._known[asked])]
+        if len(unknown):
+            self._known[unknown] = self.second_scores(self.rows[unknown])
+        ranking[asked] = self._known[asked]
         rows: np.ndarray = self.rows[segment_argmax(ranking, self.offsets)]
         return rows
 
@@ -250,13 +253,6 @@ class HighestInstances:
         tied = own >= np.repeat(segment_max(own, self.offsets) - near, sizes)
         counts = segment_sum(tied.astype(np.intp), self.offsets)
         return tied, np.repeat(counts > 1, sizes)
-
-    def _second(self, asked: np.ndarray) -> np.ndarray:
-        unknown = asked[np.isnan(self._known[asked])]
-        if len(unknown):
-            self._known[unknown] = self.second_scores(self.rows[unknown])
-        known: np.ndarray = self._known[asked]
-        return known
 
 
 @dataclass(frozen=True)
@@ -337,11 +333,6 @@ class SampleLimits:
     tol: float = 5e-2
     max_passes: int = 6
 
-    @classmethod
-    def of_whole_bags(cls) -> SampleLimits:
-        """A larger sample for the screen, which needs the few deciding instances of a bag."""
-        return cls(instances=5_000, per_feature=100, numbers=2**26, bags=100)
-
     def wanted(self, n_features: int) -> int:
         """Number of instances."""
         many = max(self.instances, self.per_feature * n_features)
@@ -352,10 +343,10 @@ class SampleLimits:
         return n_instances <= self.wanted(n_features)
 
 
-def sample_of(
+def sampled_source(
     source: PassSource, signs: np.ndarray, limits: SampleLimits
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bags of all classes, rows of their instances, and how many of each bag there are.
+) -> tuple[ArraySource, np.ndarray]:
+    """A sample of the bags of all classes in memory, and the numbers of its bags.
 
     Bags and instances are drawn, and returned, in the order of their projections on a random
     direction. The sample therefore depends on their contents, but not on their order. If it is not
@@ -363,7 +354,8 @@ def sample_of(
     """
     n_instances, wanted = source.n_instances, limits.wanted(source.n_features)
     if n_instances <= wanted:
-        return np.arange(len(signs)), np.arange(n_instances), np.diff(source.offsets)
+        everything = _in_order(source, np.arange(n_instances))
+        return ArraySource(everything, source.offsets), np.arange(len(signs))
     rng = np.random.RandomState(0)
     line = rng.standard_normal((1, source.n_features))
     along = instance_scores(source, line)[:, 0]
@@ -385,15 +377,8 @@ def sample_of(
     sizes = np.diff(own)
     steps = np.maximum(1, -(-sizes // most))
     kept = (np.arange(len(rows)) - np.repeat(own[:-1], sizes)) % np.repeat(steps, sizes) == 0
-    return bags, rows[kept], np.add.reduceat(kept, own[:-1], dtype=np.intp)
-
-
-def sampled_source(
-    source: PassSource, signs: np.ndarray, limits: SampleLimits
-) -> tuple[ArraySource, np.ndarray]:
-    """A sample of the bags in memory, and the numbers of its bags."""
-    bags, rows, sizes = sample_of(source, signs, limits)
-    return ArraySource(_in_order(source, rows), offsets_of(sizes)), bags
+    sizes = np.add.reduceat(kept, own[:-1], dtype=np.intp)
+    return ArraySource(_in_order(source, rows[kept]), offsets_of(sizes)), bags
 
 
 def _in_order(source: PassSource, rows: np.ndarray) -> Matrix:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk
+from sklearn.utils import gen_batches
 
 _BOUNDARY = 0.99
 # Relative increase of the diagonal of a singular system.
@@ -106,18 +107,14 @@ class SoftMarginLP:
     def times(self, y: np.ndarray) -> np.ndarray:
         """G y."""
         out = np.zeros(len(self.G))
-        for first in range(0, len(y), BLOCK):
-            part = slice(first, first + BLOCK)
+        for part in gen_batches(len(y), BLOCK):
             out += self._part(part) @ y[part]
         return out
 
     def back(self, alpha: np.ndarray) -> np.ndarray:
         """G' alpha."""
-        parts = [
-            alpha @ self._part(slice(first, first + BLOCK))
-            for first in range(0, self.G.shape[1], BLOCK)
-        ]
-        return np.concatenate(parts)
+        parts = gen_batches(self.G.shape[1], BLOCK)
+        return np.concatenate([alpha @ self._part(part) for part in parts])
 
     def _part(self, columns: slice) -> np.ndarray:
         return np.asarray(self.G[:, columns].astype(np.float64, copy=False))
@@ -127,8 +124,7 @@ class SoftMarginLP:
         k = len(self.G) + len(self.free)
         out = np.zeros((k, k), order="F")
         root = np.sqrt(theta)
-        for first in range(0, len(theta), BLOCK):
-            part = slice(first, first + BLOCK)
+        for part in gen_batches(len(theta), BLOCK):
             scaled = np.empty((k, len(root[part])))
             np.multiply(self.G[:, part], root[part], out=scaled[: len(self.G)])
             np.multiply(self.free[:, part], root[part], out=scaled[len(self.G) :])

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -110,14 +109,6 @@ class ShareSolution:
     n_passes: int
 
 
-def compared_shares(sizes: np.ndarray, share: Any) -> np.ndarray:
-    """The given share, or those of the grid with different counts of instances."""
-    kept: dict[bytes, float] = {}
-    for each in GRID if share is None else (float(share),):
-        kept.setdefault(counts_of(sizes, each).tobytes(), each)
-    return np.array([*kept.values()])
-
-
 class ShareSearch:
     """Screened directions of a source, from which models of several targets are found.
 
@@ -144,7 +135,11 @@ class ShareSearch:
         limits: SampleLimits = _SAMPLE,
     ) -> None:
         self.source, self.targets, self.weights = source, targets, weights
-        self.shares = compared_shares(np.diff(source.offsets), share)
+        # The given share, or those of the grid with different counts of instances.
+        kept: dict[bytes, float] = {}
+        for one in GRID if share is None else (share,):
+            kept.setdefault(counts_of(np.diff(source.offsets), one).tobytes(), one)
+        self.shares = np.array([*kept.values()])
         searched, self.bags = source, np.arange(source.n_bags)
         if not limits.holds_all(source.n_instances, source.n_features):
             classes = targets.argmax(axis=0)
@@ -246,10 +241,6 @@ class ShareSearch:
         directions = np.array([found[choice.sign][choice.number] for choice in self.choices])
         return Found(directions, scores, tested)
 
-    def _of_folds(self, number: int, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Found]:
-        everything = np.arange(self.source.n_bags)
-        return [self._found(number, *each) for each in folds or [(everything, everything)]]
-
     def best(self, values: np.ndarray) -> int:
         """Number of the choice with the highest value; of equal ones, that of fewest instances."""
         poolings = np.array([choice.pooling for choice in self.choices])
@@ -290,7 +281,9 @@ class ShareSearch:
         of_shares : ndarray of shape (n_shares, n_bags)
             Such scores by each share.
         """
-        found = self._of_folds(number, folds)
+        everything = np.arange(self.source.n_bags)
+        tasks = folds or [(everything, everything)]
+        found = [self._found(number, *each) for each in tasks]
         tested = np.any([each.tested for each in found], axis=0)
         given = self.targets[number, tested], self.weights[tested]
         held_out = _of_tested(found)

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from ..._bags.blocks import Block, PassSource
 from ..common.screen import Metric
@@ -90,11 +91,9 @@ def superquantiles(source: PassSource, directions: np.ndarray, shares: Any) -> n
 
 def _superquantiles(block: Block, directions: np.ndarray, shares: np.ndarray) -> np.ndarray:
     found = np.empty((len(shares), len(block.offsets) - 1, len(directions)))
-    for first in range(0, len(directions), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
-        found[:, :, some] = means_of_highest(
-            _scores(block, directions[some]), block.offsets, shares
-        )
+    for some in gen_batches(len(directions), _AT_ONCE):
+        scores = _scores(block, directions[some])
+        found[:, :, some] = means_of_highest(scores, block.offsets, shares)
     return found
 
 
@@ -171,8 +170,7 @@ def _step_of_block(
 ) -> tuple[np.ndarray, np.ndarray]:
     """sum_i c_i S_q(w; i) and sum_i c_i T_i(w) of the bags of a block, for each w, q and c."""
     values, sums = np.empty(len(directions)), np.empty(directions.shape)
-    for first in range(0, len(directions), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
+    for some in gen_batches(len(directions), _AT_ONCE):
         scores, own = _scores(block, directions[some]), pull[some, block.bags]
         weights = np.zeros(scores.shape)
         for bags, rows, inside in _of_similar_size(block.offsets):

@@ -58,28 +58,15 @@ class DPResult:
     # Reason of an early stop: "time_limit", "callback", "work", "size", "n_estimators",
     # "max_nodes", "rounding", or empty.
     stopped: str
-    # Objective and lower bound after each round.
-    history: list[tuple[float, float]]
+    # Objective and lower bound after each round, and the number of rounds.
+    objective_history: list[float]
+    lower_bound_history: list[float]
+    n_iter: int
     n_learners: int
     n_active_margins: int
     n_nodes: int = 1
     n_reductions: int = 0
     n_active_reductions: int = 0
-
-    @property
-    def n_iter(self) -> int:
-        """Number of rounds."""
-        return len(self.history)
-
-    @property
-    def objective_history(self) -> list[float]:
-        """Objective after each round."""
-        return [objective for objective, _ in self.history]
-
-    @property
-    def lower_bound_history(self) -> list[float]:
-        """Lower bound after each round."""
-        return [bound for _, bound in self.history]
 
     @property
     def converged(self) -> bool:
@@ -136,7 +123,8 @@ class _Solver:
         self.options = replace(options, tol=max(options.tol, _LEAST_TOL))
         self.tol = min(_SOLVED, self.options.tol)
         self.best, self.lower = Incumbent(problem), 0.0
-        self.history: list[tuple[float, float]] = []
+        self.objectives: list[float] = []
+        self.bounds: list[float] = []
 
     def solve(self) -> DPResult:
         """Upper bounds by witnesses, then the relaxation with reductions, then branching."""
@@ -161,7 +149,9 @@ class _Solver:
             lower_bound=min(self.lower, self.best.objective),
             relaxation_value=relaxation_value,
             stopped=self.budget.cut or stopped,
-            history=self.history,
+            objective_history=self.objectives,
+            lower_bound_history=self.bounds,
+            n_iter=len(self.bounds),
             n_learners=len(search.result().learners),
             n_active_margins=int(active[relaxation.margin_rows].sum()),
             n_nodes=n_nodes,
@@ -211,8 +201,9 @@ class _Solver:
     def _note(self, lower: float, **facts: float) -> None:
         """Store and report the bounds."""
         self.lower = lower
-        self.history.append((self.best.objective, min(lower, self.best.objective)))
-        self.budget.report(self.best.objective, lower_bound=self.history[-1][1], **facts)
+        self.objectives.append(self.best.objective)
+        self.bounds.append(min(lower, self.best.objective))
+        self.budget.report(self.best.objective, lower_bound=self.bounds[-1], **facts)
 
     def _note_search(self, search: InteriorSearch) -> None:
         lower, n_reductions = max(self.lower, search.bound), search.relaxation.n_reductions

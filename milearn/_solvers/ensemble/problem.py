@@ -48,10 +48,6 @@ class DisjunctiveProblem:
         """Values of learners in constraints with a sign, shape (n_learners, n_constraints)."""
         return np.asarray(self.signs[constraints] * columns[:, self.points[constraints]])
 
-    def linear_prices(self, y: np.ndarray) -> np.ndarray:
-        """Signed multipliers of all constraints with a sign, summed over their points."""
-        return np.bincount(self.points, weights=self.signs * y, minlength=self.n_points)
-
     def margins(self, scores: np.ndarray) -> np.ndarray:
         """Margin of each constraint with a sign, then of each bag, for the scores of all points."""
         return np.concatenate([self.signs * scores[self.points], self.highest(scores)])
@@ -236,11 +232,6 @@ class DualPrices:
         ]
         whole = replace(self.whole, u=_on_grid(self.whole.u, unit))
         return replace(self, linear=_on_grid(self.linear, unit), bags=bags, whole=whole)
-
-    def every_bag(self) -> Iterator[BagPrices]:
-        """The prices of all bags, one by one."""
-        yield from self.bags
-        yield from self.whole.each()
 
 
 def _on_grid(values: np.ndarray, unit: float) -> np.ndarray:

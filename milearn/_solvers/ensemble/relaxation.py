@@ -173,7 +173,8 @@ class Relaxation:
             members = [self.disjuncts[d].members for d in own]
             bags.append(BagPrices(members, y[self.margins[own]], problem.points[used], weights))
         whole = WholeBags(*problem.flat_members, u)
-        return DualPrices(problem.linear_prices(y[:r]), whole, bags, scores)
+        linear = np.bincount(problem.points, problem.signs * y[:r], problem.n_points)
+        return DualPrices(linear, whole, bags, scores)
 
     def _disjuncts_of_bags(self) -> Iterator[tuple[int, np.ndarray]]:
         """Each bag of several disjuncts, and the numbers of its disjuncts."""

@@ -296,7 +296,7 @@ def stump_scores(
         spread = np.repeat(-2.0 * u, tops.shape[1])
         jumps += np.bincount(tops.ravel(), weights=spread, minlength=bins.n_bins)
         base += float(u.sum())
-    for bag in prices.every_bag() if bins.sparse else prices.bags:
+    for bag in [*prices.bags, *prices.whole.each()] if bins.sparse else prices.bags:
         base += _bag_jumps(bins, bag, sign, jumps)
     # Points in the bin of a cut are above it, so jumps count from the next bin on. After the last
     # bin of a feature the sum is exactly zero again.

@@ -195,10 +195,6 @@ class LinkedStep:
         best, linear, alpha = self._slopes(at)
         return np.asarray(at.rows * best[self.terms.owner] + self.linear_adjoint @ linear + alpha)
 
-    def slope(self, at: _Smoothed, change: np.ndarray) -> float:
-        """Slope of the smoothed sums along a change of the scores."""
-        return float(self.coefficients(at.proportions) @ change)
-
     # -- the dual --------------------------------------------------------------------------------
 
     def balanced(self, at: Proportions) -> Proportions:

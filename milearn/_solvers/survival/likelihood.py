@@ -16,7 +16,6 @@ sum to the weight of all events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -93,10 +92,13 @@ class PartialLikelihood:
         new = np.flatnonzero(np.r_[True, times[at][1:] != times[at][:-1]][: len(at)])
         self._begin = at[new]
         self._end = at[np.r_[new[1:], len(at)] - 1] + 1 if len(at) else self._begin
+        self._starts_of_tied = np.cumsum(self._end - self._begin) - (self._end - self._begin)
         #: Distinct times of events, latest first, and the weight of their events.
         self.event_times = times[self._begin]
         by_time = np.add.reduceat(self.event_weights[self.subjects[at]], new) if len(at) else at
         self.tied_weights = np.asarray(by_time, dtype=np.float64)
+        #: Weight of all events, the sum of the slopes of G.
+        self.n_events = float(self.tied_weights.sum())
         self._terms = _Terms.of(self.tied_weights, ties)
         # Number of the latest event time at which a subject is at risk.
         self._entry = np.searchsorted(-self.event_times, -times, side="left")
@@ -112,11 +114,6 @@ class PartialLikelihood:
         """A lower bound of L: that of subjects which leave by events before all others."""
         m, terms = self.tied_weights, self._terms
         return float(m @ np.log(m) + terms.weights @ np.log(terms.coefs))
-
-    @property
-    def n_events(self) -> float:
-        """Weight of all events, the sum of the slopes of G."""
-        return float(self.tied_weights.sum())
 
     def value(self, f: np.ndarray) -> float:
         """L of scores of shape (n,)."""
@@ -166,11 +163,6 @@ class PartialLikelihood:
         terms = self._terms
         return np.asarray(np.logaddexp(before[terms.time], np.log(terms.coefs) + tied[terms.time]))
 
-    @cached_property
-    def _starts_of_tied(self) -> np.ndarray:
-        sizes = self._end - self._begin
-        return np.asarray(np.cumsum(sizes) - sizes)
-
     def _log_hazards(self, sums: np.ndarray) -> np.ndarray:
         """Logarithm of the hazard that each subject was exposed to."""
         terms = self._terms
@@ -183,10 +175,6 @@ class PartialLikelihood:
         own = np.logaddexp.reduceat(logs + np.log(terms.coefs), terms.starts)
         of_tied = np.logaddexp(total[1:], own)
         return np.where(self._tied, of_tied[self._entry], total[self._entry])
-
-
-def _chunks(n: int, step: int) -> Iterator[tuple[int, int]]:
-    return ((first, min(first + step, n)) for first in range(0, n, step))
 
 
 @dataclass(frozen=True)
@@ -232,26 +220,28 @@ class Curvature:
         # Sums up to the first and to the last of tied events.
         bounds = [(given._begin, np.zeros((len(given._begin), width)))] if self._efron else []
         bounds.append((given._end, np.empty((len(given._end), width))))
-        for first, last in _chunks(len(given.subjects), step):
-            rows = values[given.subjects[first:last]] - centre
-            found += rows.T @ (self.slopes[first:last, None] * rows)
-            rows *= self.weights[first:last, None]
+        for first in range(0, len(given.subjects), step):
+            part = slice(first, first + step)
+            rows = values[given.subjects[part]] - centre
+            found += rows.T @ (self.slopes[part, None] * rows)
+            rows *= self.weights[part, None]
             rows[0] += total
             np.cumsum(rows, axis=0, out=rows)
             for places, sums in bounds:
-                mine = slice(*np.searchsorted(places, [first, last], side="right"))
+                mine = slice(*np.searchsorted(places, [first, first + step], side="right"))
                 sums[mine] = rows[places[mine] - 1 - first]
             total = rows[-1].copy()
         # What is left of a difference may be rounding: its bound keeps the result semidefinite.
         found[np.diag_indices(width)] *= 1.0 + 10.0 * width * np.finfo(np.float64).eps
         upto = bounds[-1][1]
-        for first, last in _chunks(len(terms.time), step):
-            time = terms.time[first:last]
+        for first in range(0, len(terms.time), step):
+            part = slice(first, first + step)
+            time = terms.time[part]
             means = upto[time]
             if self._efron:
                 before = bounds[0][1][time]
-                means = before + terms.coefs[first:last, None] * (means - before)
-            means *= (np.sqrt(terms.weights) * self.inverse)[first:last, None]
+                means = before + terms.coefs[part, None] * (means - before)
+            means *= (np.sqrt(terms.weights) * self.inverse)[part, None]
             found -= means.T @ means
         return np.asarray(self.factor * found)
 

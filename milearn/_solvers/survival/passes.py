@@ -81,7 +81,7 @@ class _Witnesses:
 
 @dataclass(frozen=True)
 class _RiskView:
-    """A pass over a block or over all instances.
+    """A pass over all instances.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class _RiskView:
         The highest instances of bags with events.
     working : WorkingSet
     objective, value : float
-        Value of the problem and of the convex step, if this is a view of all instances.
+        Value of the problem and of the convex step.
     v : ndarray of shape (0,)
         There are no variables without a norm.
     """
@@ -98,8 +98,8 @@ class _RiskView:
     top: np.ndarray
     highest: _Witnesses
     working: WorkingSet
-    objective: float = np.nan
-    value: float = np.nan
+    objective: float
+    value: float
     v: ClassVar[np.ndarray] = _NOTHING
 
 
@@ -239,17 +239,14 @@ class _Maximum:
         # Where all instances tie, another direction decides between them.
         guide = self.falling if norm <= _FLAT * self.at_zero else w
         parts = source.map(_look, w, guide, self.weights, self.limits, source.n_instances)
-        top = np.concatenate([part.top for part in parts])
-        highest = _Witnesses(
-            np.concatenate([part.highest.rows for part in parts]),
-            np.sum([part.highest.total for part in parts], axis=0),
-        )
+        tops, rows, totals, working = zip(*parts, strict=True)
+        top = np.concatenate(tops)
         fixed = 0.5 * norm + self.C * (given.log_sums(top) - given.lowest)
         by_events = float(given.event_weights @ top)
         return _RiskView(
             top=top,
-            highest=highest,
-            working=WorkingSet.together([part.working for part in parts]),
+            highest=_Witnesses(np.concatenate(rows), np.sum(totals, axis=0)),
+            working=WorkingSet.together(working),
             objective=fixed - self.C * by_events,
             value=np.nan if witnesses is None else fixed - self.C * float(witnesses.total @ w),
         )
@@ -344,8 +341,11 @@ def _look(
     weights: np.ndarray,
     limits: RowLimits,
     n_instances: int,
-) -> _RiskView:
-    """What a pass sees in a block; ``weights`` are those of events, NaN for bags never at risk."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, WorkingSet]:
+    """What a pass sees in a block: highest scores, rows and sum of the witnesses, working set.
+
+    ``weights`` are those of events, NaN for bags never at risk.
+    """
     n_bags, exact = len(weights), n_instances * block.width <= _DIGITS
     scores = block.scores(w, precise=exact)
     leading = scores if guide is w else block.scores(guide, precise=exact)
@@ -362,10 +362,6 @@ def _look(
         near[highest] = True
     events = weights[used] > 0
     witnesses = rows[highest[events]]
-    return _RiskView(
-        top=top,
-        highest=_Witnesses(
-            witnesses + block.first_row, block.weighted_sum(witnesses, weights[used][events])
-        ),
-        working=WorkingSet.of_block(block, rows[near], np.float64 if exact else block.dtype),
-    )
+    total = block.weighted_sum(witnesses, weights[used][events])
+    working = WorkingSet.of_block(block, rows[near], np.float64 if exact else block.dtype)
+    return top, witnesses + block.first_row, total, working

@@ -132,10 +132,6 @@ class RiskProblem:
         value = self._losses(at.proportions.scores, at.values)
         return value, self.losses(at.values) - value
 
-    def slope(self, at: _Smoothed, change: np.ndarray) -> float:
-        """Slope of the smoothed losses along a change."""
-        return float(self.coefficients(at.proportions) @ change)
-
     def coefficients(self, proportions: _Dual) -> np.ndarray:
         """Slope of the smoothed losses in each row."""
         slopes = self.likelihood.slopes(proportions.scores)

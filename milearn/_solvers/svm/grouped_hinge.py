@@ -202,10 +202,10 @@ def solve_grouped_svm(
     if working is None or len(np.unique(sign[working.status >= 0])) < 2:
         seeds = _seeds(gram, patterns, sign)
         working = WorkingSet.from_patterns(seeds, sign, len(patterns.signs))
-    products = _InnerProducts(gram, patterns)
-    scale = rounding_scale(patterns.weights)
+    scale, dual = rounding_scale(patterns.weights), None
     for n_solves in range(1, _MAX_ROUNDS + 1):
-        dual = _GroupedDual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
+        chosen = np.flatnonzero(working.status >= 0)
+        dual = _GroupedDual(gram, patterns, sign, group, chosen, dual)
         values, intercept = dual.solve(working)
         solution = _certify(gram, patterns, dual, values, working)
         # The intercept is that of the working set. The best intercept for all patterns would move
@@ -225,50 +225,36 @@ def solve_grouped_svm(
     return solution
 
 
-class _InnerProducts:
-    """Inner products within a working set; those of the previous working set are reused."""
-
-    def __init__(self, gram: Gram, patterns: Patterns) -> None:
-        self.gram = gram
-        self.patterns = patterns
-        self.chosen = np.zeros(0, dtype=np.intp)
-        self.matrix = np.zeros((0, 0))
-
-    def among(self, chosen: np.ndarray) -> np.ndarray:
-        """The matrix for ``chosen`` (ascending), which must not be modified."""
-        known = np.isin(chosen, self.chosen, assume_unique=True)
-        kept, fresh = np.flatnonzero(known), np.flatnonzero(~known)
-        before = np.searchsorted(self.chosen, chosen[kept])
-        matrix = np.empty((len(chosen), len(chosen)))
-        matrix[kept[:, None], kept] = self.matrix[before[:, None], before]
-        if len(fresh):
-            expand = self.patterns.expand
-            cross = self.gram.inner(expand(chosen[fresh]), expand(chosen))
-            matrix[fresh] = cross
-            matrix[:, fresh] = cross.T
-        self.chosen, self.matrix = chosen, matrix
-        return matrix
-
-
 class _GroupedDual:
     """The dual problem over the working set, in units of the largest weight."""
 
     def __init__(
         self,
-        products: _InnerProducts,
+        gram: Gram,
         patterns: Patterns,
         sign: np.ndarray,
         group: np.ndarray,
         chosen: np.ndarray,
+        before: _GroupedDual | None,
     ) -> None:
         self.chosen = chosen
         self.sign = sign[chosen]
-        gram = products.among(chosen)
+        # Inner products of the working set before this one are used again.
+        known = np.isin(chosen, [] if before is None else before.chosen, assume_unique=True)
+        kept, fresh = np.flatnonzero(known), np.flatnonzero(~known)
+        self.products = np.empty((len(chosen), len(chosen)))
+        if before is not None:
+            place = np.searchsorted(before.chosen, chosen[kept])
+            self.products[kept[:, None], kept] = before.products[place[:, None], place]
+        if len(fresh):
+            cross = gram.inner(patterns.expand(chosen[fresh]), patterns.expand(chosen))
+            self.products[fresh] = cross
+            self.products[:, fresh] = cross.T
         # The equality constraint makes the origin of the feature space arbitrary. With the mean of
         # the patterns as the origin there is no cancellation if they are far from zero.
-        middle = gram.mean(axis=0)
+        middle = self.products.mean(axis=0)
         self.scale = float(patterns.weights.max())
-        scaled = gram - middle
+        scaled = self.products - middle
         scaled -= (middle - middle.mean())[:, None]
         scaled *= self.sign
         scaled *= (self.sign * self.scale)[:, None]
@@ -294,7 +280,7 @@ class _GroupedDual:
             b=np.zeros(1),
             lb=np.zeros(len(chosen)),
             ub=self.upper,
-            rank=products.gram.rank,
+            rank=gram.rank,
         )
 
     def solve(self, working: WorkingSet) -> tuple[np.ndarray, float]:
@@ -346,15 +332,11 @@ class _GroupedDual:
             return None
         values = np.zeros(len(self.sign))
         values[svm.support_] = np.abs(svm.dual_coef_[0])
-        rough = self.qp.with_residuals(
-            values, svm.intercept_, None, self._bound_multipliers(values, svm), "libsvm"
-        )
-        return polish(self.qp, rough)
-
-    def _bound_multipliers(self, values: np.ndarray, svm: LimitedSVC) -> np.ndarray:
         gradient = self.qp.P @ values + self.qp.q + self.sign * svm.intercept_[0]
-        at_upper = values >= self.upper * (1 - 1e-12)
-        return np.where(values <= 0, -gradient, np.where(at_upper, -gradient, 0.0))
+        at_bound = (values <= 0) | (values >= self.upper * (1 - 1e-12))
+        z_box = np.where(at_bound, -gradient, 0.0)
+        rough = self.qp.with_residuals(values, svm.intercept_, None, z_box, "libsvm")
+        return polish(self.qp, rough)
 
 
 def _libsvm_steps(n: int) -> int:

@@ -27,11 +27,6 @@ class Coupling:
     # Difference without a cost, for "epsilon_insensitive".
     epsilon: float = 0.0
 
-    @classmethod
-    def none(cls, n_bags: int) -> Coupling:
-        """No coupling."""
-        return cls("l1", np.zeros(n_bags))
-
     @property
     def hard(self) -> bool:
         """Whether a bag's score is the highest score of its instances."""

@@ -40,6 +40,8 @@ _MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])
 _N_SUMS = 2 * (len(_MARGINS) + 1)
 # Gap of the function of the first labels.
 _START_TOL = 0.05
+# Passes of a run.
+_MOST_PASSES = 500
 
 
 def solve_instance_labels(
@@ -193,7 +195,6 @@ def solve_instance_labels_rows(
     start: str | np.ndarray,
     options: SolverOptions,
     *,
-    max_passes: int = 500,
     limits: RowLimits = LABEL_LIMITS,
 ) -> PassSolution:
     """mi-SVM over rows.
@@ -223,13 +224,13 @@ def solve_instance_labels_rows(
         few = SolverOptions(max(1e-3, 20.0 * options.tol), 2)
         found = solve_mi_svm_rows(source, loss, "instance", first, few, limits=limits)
         model.n_passes += found.n_passes
-        at, most = model.widened(found.w, found.intercept), model.n_passes + max_passes
+        at, most = model.widened(found.w, found.intercept), model.n_passes + _MOST_PASSES
         return descend(model, *at, options, rough=rough, objective_scale=scale, max_passes=most)
 
     if not isinstance(start, str):
         labels = np.asarray(start, dtype=np.int8)
-        given, most = (model.first_function(labels), labels), max_passes
-        best = descend(model, *given, options, objective_scale=scale, max_passes=most)
+        given = model.first_function(labels), labels
+        best = descend(model, *given, options, objective_scale=scale, max_passes=_MOST_PASSES)
     elif start == "auto" and not SCREENED.holds_all(source.n_instances, source.n_features):
         best = run("auto", options, rough=True)
     else:
@@ -303,7 +304,7 @@ class _Labels:
             v=best,
             step_v=v,
             labels=labels,
-            working=WorkingSet.together(list(workings)),
+            working=WorkingSet.together(workings),
             of_fixed=np.sum(of_fixed, axis=0),
             of_best=np.sum(of_best, axis=0),
         )

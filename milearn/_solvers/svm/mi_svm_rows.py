@@ -251,7 +251,7 @@ def solve_from(
 
 @dataclass(frozen=True)
 class _View:
-    """A pass over a block or over all instances.
+    """A pass over all instances.
 
     Attributes
     ----------
@@ -267,7 +267,7 @@ class _View:
     negative_losses : float
         Losses of instances with slacks.
     objective, value : float
-        Value of the problem and of the convex step, if this is a view of all instances.
+        Value of the problem and of the convex step.
     w, v : ndarray
         The point; of several intercepts, the best ones, which are in order.
     """
@@ -345,17 +345,20 @@ class _Model:
             rule=rule,
             precise=self.precise,
         )
-        parts = source.map(_view_of_block, at)
-        tops, working = (
-            np.concatenate([part.tops for part in parts]),
-            [part.working for part in parts],
+        parts = zip(*source.map(_view_of_block, at), strict=True)
+        tops, highest, working, furthest, beyond, losses = parts
+        witnesses = Witnesses.together(highest)
+        del parts, highest  # the witnesses of each block, before the rows are copied
+        return _View(
+            tops=np.concatenate(tops),
+            highest=witnesses,
+            working=WorkingSet.together(working),
+            furthest=np.concatenate(furthest),
+            beyond=np.sum(beyond, axis=0),
+            negative_losses=sum(losses),
+            w=w,
+            v=v,
         )
-        highest = Witnesses.together([part.highest for part in parts])
-        furthest = np.concatenate([part.furthest for part in parts])
-        beyond = np.sum([part.beyond for part in parts], axis=0)
-        losses = sum(part.negative_losses for part in parts)
-        del parts  # and the witnesses of each block, before the rows are copied
-        return _View(tops, highest, WorkingSet.together(working), furthest, beyond, losses, w, v)
 
     def with_rows_of(self, before: _View, view: _View, witnesses: Witnesses) -> _View:
         """The view with the working set of the previous one.
@@ -435,8 +438,8 @@ class _Pass:
     precise: bool
 
 
-def _view_of_block(block: Block, at: _Pass) -> _View:
-    """What a pass sees in a block."""
+def _view_of_block(block: Block, at: _Pass) -> tuple[Any, ...]:
+    """What a pass sees in a block: the fields of a view up to its losses."""
     v, limits, offsets, sizes = at.v, at.limits, block.offsets, np.diff(block.offsets)
     everything = limits.hold_all(at.n_instances, max(block.width, _LEAST_WIDTH))
     scores = block.scores(at.w, precise=everything or at.precise or at.rule is not None)
@@ -467,15 +470,13 @@ def _view_of_block(block: Block, at: _Pass) -> _View:
         witnesses, _ = at.rule.highest(block, scores, upper)
     # Gathered rows in the type of dense ones, because they are many.
     kept_type: Any = np.float64 if sparse.issparse(block.stored) else block.dtype
-    return _View(
-        tops=scores[highest],
-        highest=Witnesses(witnesses + block.first_row, block.take(witnesses, kept_type)),
-        working=WorkingSet.of_block(block, np.flatnonzero(near), kept_type),
-        furthest=np.full(len(sizes), furthest),
-        beyond=np.append(block.weighted_sum(beyond, each[beyond]), each[beyond].sum()),
-        negative_losses=losses,
-        w=at.w,
-        v=v,
+    return (
+        scores[highest],
+        Witnesses(witnesses + block.first_row, block.take(witnesses, kept_type)),
+        WorkingSet.of_block(block, np.flatnonzero(near), kept_type),
+        np.full(len(sizes), furthest),
+        np.append(block.weighted_sum(beyond, each[beyond]), each[beyond].sum()),
+        losses,
     )
 
 

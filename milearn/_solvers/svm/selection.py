@@ -209,7 +209,10 @@ def _polished(
     others: np.ndarray | None,
 ) -> SelectionResult:
     """The lowest minimum of MI-SVM from the selection and the other starts."""
-    watched = options.watched_by(_from_second_step(options))
+    watch, watched = options.on_iteration, options
+    if watch is not None:
+        # The first step solves the SVM of the selection again, which has already been reported.
+        watched = options.watched_by(lambda n, value: n > 1 and watch(n, value))
     run = solve(rounded.selected, watched)
     if run.objective <= rounded.objective:
         run.history[0] = rounded.objective
@@ -223,13 +226,3 @@ def _polished(
     if hasattr(run, "n_passes"):
         run.n_passes += rounded.svm.n_passes
     return replace(rounded.with_svm(run, run.witnesses), witnesses=run.witnesses)
-
-
-def _from_second_step(options: SolverOptions) -> Callable[[int, float], bool]:
-    def report(iteration: int, objective: float) -> bool:
-        # The first step solves the SVM of the selection again, which has already been reported.
-        if iteration == 1 or options.on_iteration is None:
-            return False
-        return options.on_iteration(iteration, objective)
-
-    return report

@@ -101,7 +101,7 @@ def solve_margins(gram: Gram, patterns: Patterns, *, tol: float) -> MarginSoluti
     rows, coef = gram.expansion(found.rows, found.coef)
     return MarginSolution(
         beta=np.bincount(rows, coef, minlength=gram.n),
-        w=gram.weights(found.rows, found.coef),
+        w=None if points is None else np.asarray(points[found.rows].T @ found.coef),
         scores=found.scores,
         intercept=found.intercept,
         objective=found.objective,

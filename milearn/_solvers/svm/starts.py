@@ -19,8 +19,8 @@ from ..common.screen import ScreenLimits, highest_rows, screened, targets_of
 from .losses import Hinge
 from .mi_svm_rows import MISVMProblem, Start, solve_from
 
-# The bags that are screened where there are many.
-SCREENED = SampleLimits.of_whole_bags()
+# The bags that are screened where there are many: of a bag few instances decide.
+SCREENED = SampleLimits(instances=5_000, numbers=2**26, bags=100)
 # Numbers in all instances up to which the means are followed on all of them.
 _MEANS = 2**24
 # The steps by which screened starts are compared. On a sample, whose best end is followed, one
@@ -136,15 +136,14 @@ def screened_rows(
     source: PassSource,
     targets: np.ndarray,
     weights: np.ndarray,
-    limits: SampleLimits = SCREENED,
 ) -> np.ndarray:
     """Highest instance of each bag under the best direction of a screen on a sample of the bags.
 
     ``targets`` are numbers, with which the highest score should grow.
     """
-    if limits.holds_all(source.n_instances, source.n_features):
+    if SCREENED.holds_all(source.n_instances, source.n_features):
         return np.asarray(screened(source, targets_of(targets, weights), weights).rows[0])
-    sample, bags = sampled_source(source, np.ones(source.n_bags), limits)
+    sample, bags = sampled_source(source, np.ones(source.n_bags), SCREENED)
     own = targets_of(targets[bags], weights[bags])
     found = screened(sample, own, weights[bags])
     return np.asarray(highest_rows(source, found.directions[:1])[0])

@@ -88,14 +88,16 @@ class Part:
 
         if isinstance(self.Q, np.ndarray):
             root = np.sqrt(self.Q)
-            _add_squares(system, self.A.indptr, lambda i, j: _times(root[i:j], block(i, j)))
+            _add_squares(system, self.A.indptr, lambda i, j: root[i:j, None] * block(i, j))
             return
         V = block(0, self.A.shape[0])
         system += V.T @ (self.Q @ V) if sparse.issparse(self.Q) else self.Q.gram(V)
 
     def bent(self, values: np.ndarray) -> np.ndarray:
         """A'QA times values."""
-        return np.asarray(self.adjoint @ _times(self.Q, self.A @ values))
+        moved = self.A @ values
+        moved = (self.Q * moved.T).T if isinstance(self.Q, np.ndarray) else self.Q @ moved
+        return np.asarray(self.adjoint @ moved)
 
     def diagonal(self, n: int) -> np.ndarray:
         """An upper bound of the diagonal of A'QA for n rows, without the off-diagonal of Q."""
@@ -136,7 +138,8 @@ class GroupPart:
 
     def bent(self, values: np.ndarray) -> np.ndarray:
         """M'WM times values."""
-        moved = _times(self.weights, _without_sums(values[self.rows], self.starts, self.share))
+        moved = _without_sums(values[self.rows], self.starts, self.share)
+        moved = (self.weights * moved.T).T
         found = np.zeros_like(values)
         found[self.rows] = _without_sums(moved, self.starts, self.share)
         return found
@@ -177,7 +180,7 @@ def _without_sums(values: np.ndarray, starts: np.ndarray, share: np.ndarray) -> 
     if not share.any():
         return values
     sums = np.add.reduceat(values, starts, axis=0)
-    lost = _times(share, sums)
+    lost = (share * sums.T).T
     return np.asarray(values - np.repeat(lost, np.diff(np.append(starts, len(values))), axis=0))
 
 
@@ -243,12 +246,6 @@ def solve_positive(system: np.ndarray, target: np.ndarray) -> np.ndarray:
         else:
             raise SolverError("A Newton system is not positive definite: scale the features.")
     return np.asarray(cho_solve((factor, True), target, check_finite=False))
-
-
-def _times(Q: Any, values: np.ndarray) -> np.ndarray:
-    if not isinstance(Q, np.ndarray):
-        return np.asarray(Q @ values)
-    return np.asarray(Q * values if values.ndim == 1 else Q[:, None] * values)
 
 
 def _bent(parts: list[Any], values: np.ndarray) -> np.ndarray:

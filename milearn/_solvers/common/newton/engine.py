@@ -93,9 +93,6 @@ class Problem(Protocol):
     def smoothed_losses(self, at: Any) -> tuple[float, float]:
         """The smoothed L, and its difference to L at the maximisers."""
 
-    def slope(self, at: Any, change: Any) -> float:
-        """Slope of the smoothed L along a change."""
-
     def coefficients(self, proportions: Any) -> np.ndarray:
         """Slope of the smoothed L in each row."""
 
@@ -286,7 +283,8 @@ def _minimised(
         def slope_at(t: float, of: Any = (point, change, level, bent)) -> tuple[float, Any]:
             start, change, level, bent = of
             there = problem.smoothed(start.values + t * change, h, centre)
-            return level + t * bent + problem.slope(there, change), there
+            slopes = problem.coefficients(there.proportions)
+            return level + t * bent + float(slopes @ change), there
 
         def is_lower(there: Any, w: np.ndarray = w, most: float = most) -> bool:
             return proximal.value(w) + problem.smoothed_losses(there)[0] < most

@@ -142,10 +142,6 @@ class GroupProblem:
         """Slope of the smoothed losses in each row."""
         return np.asarray(self.row_costs * proportions)
 
-    def slope(self, at: _Smoothed, change: np.ndarray) -> float:
-        """Slope of the smoothed losses along a change."""
-        return float((self.row_costs * at.proportions) @ change)
-
     def curvature(self, at: _Smoothed) -> list[GroupPart]:
         """Second derivative of the smoothed losses, as for projections onto the simplex.
 
@@ -170,7 +166,7 @@ class GroupProblem:
 
     def dual_value(self, proportions: np.ndarray) -> float:
         """The dual objective at alpha = C a, scaled to E'alpha = 0."""
-        alpha = self.balanced(self.row_costs * proportions)
+        alpha = self.balanced(self.coefficients(proportions))
         normal = weighted_sum(self.Z, alpha)
         value = float(np.sum(self.c * alpha)) - 0.5 * float(normal @ normal)
         if self.n_squared:

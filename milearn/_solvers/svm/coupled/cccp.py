@@ -10,7 +10,6 @@ h(B_i) = max_j h(x_ij), the same is done within g.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -72,32 +71,6 @@ def top_subgradient(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.asarray(tied / np.repeat(segment_sum(tied.astype(np.float64), offsets), sizes))
 
 
-def highest_of_hard(bags: BagGram, loss: Tube) -> Callable[[np.ndarray, float], np.ndarray]:
-    """The subgradient of a hard maximum that selects one instance of each bag.
-
-    It is a function of the scores of all instances and of the value of their problem.
-
-    At w = 0 all instances tie, and the procedure would stop there with equal weights. Ties are
-    broken in favour of the instance that is highest along a descent direction of the loss of the
-    means.
-    """
-    descent, size = loss.descent(), loss.standardised()[2]
-    zeros = np.zeros(bags.n_bags)
-    at_zero = loss.value(zeros, loss.free(zeros)[0])
-
-    def along(rows: np.ndarray) -> np.ndarray:
-        return np.asarray((descent @ bags.cross)[rows])
-
-    rule = HighestInstances(bags.offsets, np.arange(bags.n_bags), along)
-
-    def subgradient(scores: np.ndarray, value: float) -> np.ndarray:
-        found = np.zeros(len(scores))
-        found[rule.of(scores / size, constant=is_constant(value, at_zero))] = 1.0
-        return found
-
-    return subgradient
-
-
 def coupled_objective(
     norm2: float,
     bag_scores: np.ndarray,
@@ -138,13 +111,21 @@ def solve_coupled(
     offsets, scale = bags.offsets, loss.objective_scale
     # The dual has products of targets and weights, which lose the digits of far targets.
     loss, middle = loss.centred()
-    linearise: Callable[[np.ndarray, float], np.ndarray]
-    if coupling.hard:
-        linearise = highest_of_hard(bags, cast(Tube, loss))
-    else:
+    size, zeros, everyone = loss.standardised()[2], np.zeros(bags.n_bags), np.arange(bags.n_bags)
+    at_zero = loss.value(zeros, loss.free(zeros)[0])
+    # At w = 0 all instances tie, and a hard maximum would stop there with equal weights. Ties are
+    # broken in favour of the instance that is highest along a descent direction of the loss of the
+    # means.
+    descent = cast(Tube, loss).descent() if coupling.hard else zeros
+    rule = HighestInstances(offsets, everyone, lambda rows: (descent @ bags.cross)[rows])
 
-        def linearise(scores: np.ndarray, value: float) -> np.ndarray:
+    def linearise(scores: np.ndarray, value: float) -> np.ndarray:
+        """The subgradient at scores of all instances with the value of their problem."""
+        if not coupling.hard:
             return top_subgradient(scores, offsets)
+        found = np.zeros(len(scores))
+        found[rule.of(scores / size, constant=is_constant(value, at_zero))] = 1.0
+        return found
 
     def step(subgradient: np.ndarray, previous: _DualPoint | None, inner_tol: float) -> _DualPoint:
         cuts = None if previous is None else previous.solution.cuts
@@ -166,8 +147,8 @@ def solve_coupled(
     if not isinstance(start, str):
         first = np.bincount(start, minlength=bags.n_instances).astype(np.float64)
     elif start == "auto":
-        free, tol = Coupling.none(bags.n_bags), 0.1 * options.tol
-        svm = solve_step(bags, loss, free, first, tol=tol)
+        free = Coupling("l1", zeros)
+        svm = solve_step(bags, loss, free, first, tol=0.1 * options.tol)
         first = linearise(svm.scores, svm.objective)
     run = cccp(step, first, options, 0.1 * options.tol, certified=True)
     point: _DualPoint = run.point

@@ -17,12 +17,6 @@ from scipy import sparse
 from ...common.gram import KERNEL_BLOCK_BYTES, Gram
 
 
-def exact_bytes(n_bags: int, n_instances: int) -> int:
-    """Memory for the inner products of all bags and their witnesses with all points."""
-    # Bags and mixtures with instances, active instances with instances, dual problems.
-    return 8 * 3 * n_bags * n_instances + 8 * 8 * n_bags**2
-
-
 class BagGram:
     """Inner products of bags and instances.
 

@@ -196,8 +196,8 @@ class _Model:
 
     def _pass(self, w: np.ndarray, bounds: np.ndarray, rule: TieRule | None) -> _View:
         self.n_passes += 1
-        at = _Pass(w, self.scales, self.n_instances, self.limits, rule)
-        parts = self.source.map(_view_of_block, at, bounds)
+        given = self.scales, self.n_instances, self.limits, rule
+        parts = self.source.map(_view_of_block, w, bounds, *given)
         found = WorkingSet.together(parts)
         return _View(
             found.rows,
@@ -342,45 +342,42 @@ class _View(WorkingSet):
     v: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
-class _Pass:
-    """A pass over all instances at w; ``rule`` is that of a hard maximum."""
-
-    w: np.ndarray
-    scales: np.ndarray | None
-    n_instances: int
-    limits: RowLimits
-    rule: TieRule | None
-
-    def of_block(self, block: Block, bounds: np.ndarray) -> _View:
-        """The view of a block; instances below ``bounds`` of their bags cost nothing."""
-        limits = self.limits
-        everything = limits.hold_all(self.n_instances, block.width)
-        scores = block.scores(self.w, precise=everything)
-        if self.scales is not None:
-            scores = scores * self.scales[block.rows]
-        near = np.ones(len(scores), dtype=bool)
-        if not everything:
-            few = limits.of_bag(len(bounds), block.width)
-            near = near_the_top(scores, block.offsets, bounds[block.bags], limits.band, few)
-        weights, tied = np.zeros(len(scores)), False
-        if self.rule is None:
-            weights = top_subgradient(scores, block.offsets)
-        else:
-            chosen, tied = self.rule.highest(block, scores, np.arange(block.offsets.size - 1))
-            weights[chosen] = 1.0
-        rows = np.flatnonzero(near | (weights > 0))
-        found = block.take(rows)
-        if self.scales is not None:
-            found = scaled_rows(found, self.scales[block.rows][rows])
-        return _View(
-            found,
-            rows + block.first_row,
-            segment_index(block.offsets)[rows] + block.first_bag,
-            top=segment_max(scores, block.offsets),
-            highest=_mixtures(block, weights[rows], rows, found),
-            tied=tied,
-        )
+def _view_of_block(
+    block: Block,
+    w: np.ndarray,
+    bounds: np.ndarray,
+    scales: np.ndarray | None,
+    n_instances: int,
+    limits: RowLimits,
+    rule: TieRule | None,
+) -> _View:
+    """What a pass at w sees in a block; instances below ``bounds`` of their bags cost nothing."""
+    everything = limits.hold_all(n_instances, block.width)
+    scores = block.scores(w, precise=everything)
+    if scales is not None:
+        scores = scores * scales[block.rows]
+    near = np.ones(len(scores), dtype=bool)
+    if not everything:
+        few = limits.of_bag(len(bounds), block.width)
+        near = near_the_top(scores, block.offsets, bounds[block.bags], limits.band, few)
+    weights, tied = np.zeros(len(scores)), False
+    if rule is None:
+        weights = top_subgradient(scores, block.offsets)
+    else:
+        chosen, tied = rule.highest(block, scores, np.arange(block.offsets.size - 1))
+        weights[chosen] = 1.0
+    rows = np.flatnonzero(near | (weights > 0))
+    found = block.take(rows)
+    if scales is not None:
+        found = scaled_rows(found, scales[block.rows][rows])
+    return _View(
+        found,
+        rows + block.first_row,
+        segment_index(block.offsets)[rows] + block.first_bag,
+        top=segment_max(scores, block.offsets),
+        highest=_mixtures(block, weights[rows], rows, found),
+        tied=tied,
+    )
 
 
 def _mixtures(block: Block, weights: np.ndarray, rows: np.ndarray, vectors: Matrix) -> Witnesses:
@@ -392,10 +389,6 @@ def _mixtures(block: Block, weights: np.ndarray, rows: np.ndarray, vectors: Matr
         return Witnesses(numbers, vectors[used])
     numbers[np.diff(starts) > 1] = MEAN
     return Witnesses(numbers, pooling_matrix(starts, weights[used]) @ vectors[used])
-
-
-def _view_of_block(block: Block, at: _Pass, bounds: np.ndarray) -> _View:
-    return at.of_block(block, bounds)
 
 
 def scaled_rows(rows: Matrix, scale: np.ndarray) -> Matrix:
