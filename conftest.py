@@ -10,6 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gc
+import sys
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -33,6 +34,13 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)  # after a test has put modules back
+def pytest_runtest_teardown() -> None:
+    """Close the figures of a test, an example or a page: matplotlib warns of the twentieth."""
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session", autouse=True)

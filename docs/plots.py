@@ -63,12 +63,12 @@ SHOWN_SHARES = {
     "mean, min, max, sd, ExtraTrees": ("trees on statistics", "v", ORANGE),
     "oracle: share": ("oracle: true share", "D", "black"),
 }
-NETS_OF_SHARES = ("gated attention", "DSMIL", "mean net", "top-2 % net", "AutoPool")
+NETS_OF_SHARES = ("gated attention", "top-2 % net", "AutoPool")
 
 
 def rare() -> Any:
     """AUC over the share of deciding instances, by number of training slides."""
-    draws = table("needles-witness", "by draw")
+    draws = table("needles", "by draw")
     shown = {
         "oracle": ("oracle", "black"),
         "MIClassifier": ("MIClassifier", BLUE),
@@ -107,7 +107,7 @@ def shares() -> Any:
         best = max(number(each[name]) for name in NETS_OF_SHARES)
         for value, style in zip(
             (*(number(each[name]) for name in SHOWN_SHARES), best),
-            (*SHOWN_SHARES.values(), ("best of five nets", "s", RED)),
+            (*SHOWN_SHARES.values(), ("best of three nets", "s", RED)),
             strict=True,
         ):
             label, marker, colour = style

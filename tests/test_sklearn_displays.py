@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.calibration import CalibrationDisplay
@@ -28,12 +27,6 @@ X, Y = two_level_bags(n_bags=60, seed=0, shift=1.5)
 MODEL = LeastSquaresBags().fit(X[:30], Y[:30])
 MEAN = make_pipeline(BagStatistics(("max",)), LogisticRegression()).fit(X[:30], Y[:30])
 TEST, TRUTH = X[30:], Y[30:]
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.mark.parametrize("display", [RocCurveDisplay, PrecisionRecallDisplay, DetCurveDisplay])

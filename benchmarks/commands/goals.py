@@ -110,10 +110,6 @@ def ratio_of_dask(page: Page) -> float:
     return workers / threads
 
 
-def ratio_to_sawmil(page: Page) -> float:
-    return 1 / figures(page, "compared with ours", "elephant.*linear", {"fit": "sawmil.NSK"})[0]
-
-
 def place_of_default(page: Page) -> float:
     """By mean rank; equal ranks share the better place."""
     (own,) = figures(page, "rank", "rank", {"method": "MIClassifier"})

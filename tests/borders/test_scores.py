@@ -6,7 +6,6 @@ import copy
 import pickle
 import warnings
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,7 +39,7 @@ from milearn.svm import OrdinalMISVC
 from milearn.utils import all_estimators
 from tests.common.common_checks import SMALLER
 from tests.common.few_trees import MIClassifier
-from tests.inspection.conftest import closed_figures  # noqa: F401
+from tests.inspection.conftest import no_screen  # noqa: F401
 from tests.toys import OFTEN_CONSTANT
 
 QUICK = {"time_limit": 1e-9, "random_state": 0}
@@ -197,7 +196,6 @@ def labels_of_displays(model, X, y, **options):
     many = WitnessDisplay.from_estimator(model, X, y, **options)
     thumbs = WitnessDisplay.from_estimator(model, X, instance_shape=(1, 3), max_bags=2, **options)
     titles = {each.ax_.get_title(loc="left").removeprefix("highest ") for each in (many, thumbs)}
-    plt.close("all")
     return {bars.ax_.get_ylabel(), heat.colorbar_.ax.get_ylabel()} | titles
 
 

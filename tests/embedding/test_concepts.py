@@ -58,7 +58,7 @@ def test_the_best_concept_of_the_positive_class_is_that_of_diverse_density():
 
 
 def solution(t, s, objective):
-    return ConceptSolution(np.array(t), np.array(s), objective, 1, 1, True)
+    return ConceptSolution(np.array(t), np.array(s), objective, 1, True)
 
 
 def test_the_better_half_is_kept_once():

@@ -1,4 +1,4 @@
-"""Figures without a screen, closed after each test."""
+"""Figures without a screen."""
 
 from __future__ import annotations
 
@@ -6,10 +6,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def closed_figures():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
+def no_screen():
+    pytest.importorskip("matplotlib").use("agg")
