@@ -10,7 +10,8 @@ import numpy as np
 from .annotations import bag_columns, canonical_bag_data, canonical_data, frame_data
 from .arrow import need_module
 from .canonical import check_columns, frame_names
-from .constructors import label_of_bags, with_extras
+from .constructors import label_of_bags
+from .merge import with_extras
 
 # The array of instance_data with the rows of the cells in AnnData.
 _ROWS = "row"
@@ -110,10 +111,9 @@ class AnnotatedBags:
             instance_data={**arrays, _ROWS: np.arange(len(keys))},
             bag_data=frame_data(adata.obs, columns),
         )
-        labels = None
-        if label_key is not None:
-            labels = label_of_bags(adata.obs[label_key].to_numpy(), keys)
-        return with_extras(bags, label_key is not None, labels, return_ids, ids)
+        values = None if label_key is None else adata.obs[label_key].to_numpy()
+        labels = None if values is None else label_of_bags(values, keys)
+        return with_extras(bags, labels, ids if return_ids else None)
 
     def to_anndata(
         self,

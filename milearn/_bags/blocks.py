@@ -227,19 +227,15 @@ class ArraySource:
                 yield first, last, row, min(row + self.limit, stop)
 
     def _block(self, first: int, last: int, start: int, stop: int) -> Block:
-        instances, whole = self._rows_of(start, stop), None
-        if last - first == 1:
-            size = int(self.offsets[last] - self.offsets[first])
-            whole = size if stop - start < size else None
-            offsets = np.array([0, stop - start], dtype=self.offsets.dtype)
-        else:
-            offsets = self.offsets[first : last + 1] - start
-        return Block(instances, offsets, first, start, whole)
+        offsets = np.clip(self.offsets[first : last + 1], start, stop) - start
+        size = int(self.offsets[last] - self.offsets[first])
+        whole = size if stop - start < size else None
+        return Block(self._rows_of(start, stop), offsets, first, start, whole)
 
     def _rows_of(self, start: int, stop: int) -> Matrix:
         rows, dtype = self.instances, self.block_dtype
         if isinstance(rows, np.ndarray) and rows.dtype != dtype:
-            rows = LazyRows.of_matrix(rows, dtype)
+            rows = LazyRows(rows, np.zeros(1, np.intp), np.array([0, len(rows)]), dtype=dtype)
         if isinstance(rows, LazyRows):
             return rows.within(start, stop, dtype)
         if isinstance(rows, np.ndarray):

@@ -44,7 +44,7 @@ from .canonical import (
     unlike,
 )
 from .columns import frame_without_index, warn_of_constants, without_index
-from .merge import ordered_categories
+from .merge import ordered_categories, with_extras
 from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import group_by_id, offsets_of
@@ -773,7 +773,7 @@ default=None
         if features is None:
             warn_of_constants(bags)
         labels = None if label is None else label_of_bags(_labels_in(df, label), keys)
-        return with_extras(bags, label is not None, labels, return_ids, ids)
+        return with_extras(bags, labels, ids if return_ids else None)
 
     @classmethod
     def from_arrow(
@@ -848,7 +848,7 @@ default=None
         """
         columns = None if bag_data is None else bag_columns(bag_data)
         parts, labels, ids = read_nested(data, bag, label, features, instance_data, columns, empty)
-        return with_extras(cls(**parts), label is not None, labels, return_ids, ids)
+        return with_extras(cls(**parts), labels, ids if return_ids else None)
 
     @classmethod
     def singletons(
@@ -960,9 +960,3 @@ def label_of_bags(labels: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys)
     return entry_of_groups(labels, codes, order[offsets[:-1]], names, "labels")
-
-
-def with_extras(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
-    """The bags, or a tuple with labels and identifiers if these are requested."""
-    out = (bags, *([labels] if with_labels else []), *([ids] if with_ids else []))
-    return bags if len(out) == 1 else out

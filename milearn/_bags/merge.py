@@ -133,14 +133,18 @@ class BagMerging:
             bag_data=columns,
             names=canonical_ids(names, len(names)),
         )
-        parts = [merged]
+        labels = weights = None
         if y is not None:
-            parts.append(group_labels(np.asarray(y), how, (names, codes, order, ends)))
+            labels = group_labels(np.asarray(y), how, (names, codes, order, ends))
         if sample_weight is not None:
-            parts.append(np.bincount(codes, weights=sample_weight, minlength=len(names)))
-        if return_groups:
-            parts.append(id_array(names))
-        return merged if len(parts) == 1 else tuple(parts)
+            weights = np.bincount(codes, weights=sample_weight, minlength=len(names))
+        return with_extras(merged, labels, weights, id_array(names) if return_groups else None)
+
+
+def with_extras(bags: Any, *extras: Any) -> Any:
+    """The bags, or a tuple with those of the labels, weights and identifiers that are not None."""
+    out = (bags, *(each for each in extras if each is not None))
+    return bags if len(out) == 1 else out
 
 
 def grouped(groups: Any, n_bags: int, bags: Any = None) -> Groups:

@@ -203,11 +203,6 @@ class LazyRows:
         return LazyRows, (self.matrix if matrix is None else matrix, *given)
 
     @classmethod
-    def of_matrix(cls, matrix: np.ndarray, dtype: Any) -> LazyRows:
-        """All rows of a matrix in another type."""
-        return cls(matrix, np.zeros(1, np.intp), np.array([0, len(matrix)]), dtype=dtype)
-
-    @classmethod
     def of_groups(cls, matrix: np.ndarray, codes: np.ndarray) -> LazyRows:
         """All rows by the number of their bag, the bags in ascending order."""
         starts = np.flatnonzero(np.diff(codes, prepend=-1))

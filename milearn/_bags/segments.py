@@ -96,8 +96,7 @@ def segment_argmax(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 def gather_rows(offsets: np.ndarray, bags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the given bags in their order, and the offsets of the gathered bags."""
     sizes = np.diff(offsets)[bags]
-    gathered = np.zeros(len(bags) + 1, dtype=np.intp)
-    np.cumsum(sizes, out=gathered[1:])
+    gathered = offsets_of(sizes)
     rows = np.arange(gathered[-1], dtype=np.intp)
     rows += np.repeat(offsets[:-1][bags] - gathered[:-1], sizes)
     return rows, gathered
@@ -165,6 +164,4 @@ def group_by_id(ids: Iterable[Hashable]) -> tuple[list[Any], np.ndarray, np.ndar
     positions: dict[Hashable, int] = {}
     codes = np.fromiter((positions.setdefault(key, len(positions)) for key in ids), np.intp)
     order = np.argsort(codes, kind="stable")
-    offsets = np.zeros(len(positions) + 1, dtype=np.intp)
-    np.cumsum(np.bincount(codes, minlength=len(positions)), out=offsets[1:])
-    return list(positions), codes, order, offsets
+    return list(positions), codes, order, offsets_of(np.bincount(codes, minlength=len(positions)))

@@ -90,10 +90,6 @@ class Parallel(joblib.Parallel):
         return super().__call__((partial(_in_config, f, config), *given) for f, *given in iterable)
 
 
-def _begin_work() -> None:
-    _is_worker.set(True)
-
-
 @contextmanager
 def working_threads(n_jobs: int) -> Iterator[None]:
     """Context in which :func:`in_threads` has this number of threads.
@@ -103,7 +99,7 @@ def working_threads(n_jobs: int) -> Iterator[None]:
     if n_jobs == 1 or _pool.get() is not None or _is_worker.get():
         yield
         return
-    with ThreadPoolExecutor(n_jobs, initializer=_begin_work) as pool:
+    with ThreadPoolExecutor(n_jobs, initializer=_is_worker.set, initargs=(True,)) as pool:
         token = _pool.set(pool)
         try:
             yield

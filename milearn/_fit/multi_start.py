@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice, starmap
 from typing import Any
 
@@ -85,7 +85,7 @@ class MultiStart:
         task = self.estimator._start_task(len(runs), parallel=parallel, **data)
         # In sequence, the part of a run begins after the run before it.
         given = (
-            (solve, run, self._report(task, number, len(runs), parallel), n_threads)
+            (solve, run, *self._begun(task, number, len(runs), parallel), n_threads)
             for number, run in enumerate(runs)
         )
         if parallel:
@@ -107,37 +107,33 @@ class MultiStart:
         self.start_objectives = objectives[0] if len(problems) == 1 else np.array(objectives)
         return best, task
 
-    def _report(self, task: FitTask, number: int, n_runs: int, parallel: bool) -> _Report:
-        """Begin the part of the task for a run."""
+    def _begun(
+        self, task: FitTask, number: int, n_runs: int, parallel: bool
+    ) -> tuple[FitTask, str]:
+        """The part of the task for a run, which begins, and its title for ``verbose``."""
         task_id = number if parallel else None
         part = task.part("run", max_steps=self.max_iter, task_id=task_id)
         shown = bool(self.estimator.verbose)
-        return _Report(part, f"[{self.name}] run {number + 1}/{n_runs}" if shown else "")
-
-
-@dataclass(frozen=True)
-class _Report:
-    """Steps of a run, for callbacks and, with a ``title``, as lines of ``verbose``."""
-
-    task: FitTask
-    title: str
-
-    def __call__(self, iteration: int, objective: float, **facts: float) -> bool:
-        if self.title:
-            more = "".join(f", {name} {value:.6g}" for name, value in facts.items())
-            # Write the line with its newline, so that lines of several threads do not mix.
-            line = f"{self.title}, iteration {iteration}: objective {objective:.6g}{more}\n"
-            print(line, end="", flush=True)
-        return self.task.step()
+        return part, f"[{self.name}] run {number + 1}/{n_runs}" if shown else ""
 
 
 def _run(
-    solve: Callable[..., Any], arguments: tuple[Any, ...], report: _Report, n_threads: int
+    solve: Callable[..., Any], arguments: tuple[Any, ...], task: FitTask, title: str, n_threads: int
 ) -> Any:
     with working_threads(n_threads):
-        result = solve(*arguments, report)
-    report.task.end()
+        result = solve(*arguments, partial(_report, task, title))
+    task.end()
     return result
+
+
+def _report(task: FitTask, title: str, iteration: int, objective: float, **facts: float) -> bool:
+    """A step of a run, for callbacks and, with a ``title``, as a line of ``verbose``."""
+    if title:
+        more = "".join(f", {name} {value:.6g}" for name, value in facts.items())
+        # Write the line with its newline, so that lines of several threads do not mix.
+        line = f"{title}, iteration {iteration}: objective {objective:.6g}{more}\n"
+        print(line, end="", flush=True)
+    return task.step()
 
 
 def drawn_rows(

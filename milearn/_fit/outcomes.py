@@ -122,18 +122,16 @@ def validate_outcomes(estimator: Any, y: Any, bags: Bags) -> tuple[np.ndarray, n
         For other targets, another number of them than bags, or times that are not finite.
     """
     y = y if y is None else np.asanyarray(y)
-    if y is not None and outcome_fields(y) is None:
-        raise _not_outcomes()
+    if y is not None:
+        _known_fields(y)
     return events_and_times(validate_labels(estimator, y, bags))
 
 
 def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Events and times of structured outcomes; times have to be finite."""
     y = np.asarray(y)
-    names = outcome_fields(y)
-    if names is None:
-        raise _not_outcomes()
-    return y[names[0]].astype(bool), _times(y[names[1]], "y")
+    event, time = _known_fields(y)
+    return y[event].astype(bool), _times(y[time], "y")
 
 
 def _times(values: Any, name: str) -> np.ndarray:
@@ -146,8 +144,12 @@ def _times(values: Any, name: str) -> np.ndarray:
     return times
 
 
-def _not_outcomes() -> ValueError:
-    return ValueError(
-        "y must be a structured array with a field of bool (whether the event was observed) and a "
-        "field of numbers (the time): make it with milearn.survival.survival_outcomes(event, time)."
-    )
+def _known_fields(y: np.ndarray) -> tuple[str, str]:
+    """The names of the fields, or an error for other targets."""
+    if (names := outcome_fields(y)) is None:
+        raise ValueError(
+            "y must be a structured array with a field of bool (whether the event was observed) "
+            "and a field of numbers (the time): make it with "
+            "milearn.survival.survival_outcomes(event, time)."
+        )
+    return names
