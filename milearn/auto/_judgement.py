@@ -26,6 +26,8 @@ _FEWEST_TEST_BAGS = 20
 # Out-of-fold scores with a smaller slope are considered uninformative.
 _SMALLEST_SLOPE = 1e-6
 _LARGEST_C = 1e6
+# Scores whose range is a smaller part of their size are equal up to rounding.
+_SAME = 1e-12
 
 
 # -- calibration -----------------------------------------------------------------------------------
@@ -104,6 +106,9 @@ def calibrate(
 
 def _platt(scores: np.ndarray, target: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     unit = float(np.sqrt(np.average(scores**2, weights=weights))) or 1.0
+    without = _SMALLEST_SLOPE / unit, float(logit(np.average(target, weights=weights)))
+    if np.ptp(scores) <= _SAME * unit:
+        return without
     # A bag with a target between 0 and 1 occurs in both classes, weighted by its target.
     model = LogisticRegression(C=_LARGEST_C, tol=1e-8, max_iter=1000, solver="newton-cholesky")
     model.fit(
@@ -112,9 +117,7 @@ def _platt(scores: np.ndarray, target: np.ndarray, weights: np.ndarray) -> tuple
         sample_weight=np.concatenate([weights * target, weights * (1 - target)]),
     )
     slope = float(model.coef_[0, 0]) / unit
-    if slope < _SMALLEST_SLOPE / unit:
-        return _SMALLEST_SLOPE / unit, float(logit(np.average(target, weights=weights)))
-    return slope, float(model.intercept_[0])
+    return without if slope < without[0] else (slope, float(model.intercept_[0]))
 
 
 def probabilities(log_odds: np.ndarray) -> np.ndarray:

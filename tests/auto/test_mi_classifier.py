@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sklearn
+from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.metrics import balanced_accuracy_score, brier_score_loss, roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
@@ -381,3 +382,13 @@ def test_a_callback_may_stop_the_search():
     model = MIClassifier(random_state=0).set_callbacks(Stop()).fit(bags, y)
     assert list(model.scores_) == ["linear"]
     assert any("a callback asked to stop" in each for each in model.skipped_)
+
+
+def test_scores_that_are_equal_up_to_rounding_are_calibrated_without_a_warning():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(40, 3))
+    X[X < 0.6] = 0.0
+    y = (3 * rng.uniform(size=40)).astype(int)
+    for seed in (82, 122, 222):  # a class has scores of -1, up to rounding
+        model = MIClassifier(time_limit=1e-9, random_state=seed).fit(sparse.csr_array(X), y)
+        assert np.isfinite(model.predict_proba(X)).all()
