@@ -19,9 +19,10 @@ Folds = list[tuple[np.ndarray, np.ndarray]]
 
 N_FOLDS = 5
 _FEW_BAGS, _FOLDS_OF_FEW = 40, 3
-# Parts of the bags: their number times that of the bags, or of all values, and most. With few bags
-# a single part in many finds the direction. In a few dimensions, most parts find the same one.
-_PARTS_BY_BAGS, _PARTS_BY_VALUES, _MOST_PARTS = 2_000, 2**28, 20
+# Parts of the bags: their number times that of the bags squared, or of all values, and most. With
+# few bags a single part in many finds the direction, of many bags nearly every one. In a few
+# dimensions, most parts find the same one.
+_PARTS_BY_BAGS, _PARTS_BY_VALUES, _MOST_PARTS = 400_000, 2**28, 80
 
 
 def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
@@ -135,7 +136,7 @@ def parts_of(
     if n_parts == "auto":
         n_features = bags.shape[1]
         of_values = _PARTS_BY_VALUES // (bags.n_instances * n_features)
-        n_parts = min(_PARTS_BY_BAGS // len(bags), of_values, n_features, _MOST_PARTS)
+        n_parts = min(_PARTS_BY_BAGS // len(bags) ** 2, of_values, n_features, _MOST_PARTS)
         n_parts -= n_parts % N_FOLDS
     n_parts = int(n_parts)
     while folds and len(parts) < n_parts:
