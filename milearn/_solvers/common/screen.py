@@ -31,7 +31,7 @@ direction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -298,8 +298,12 @@ def contrasts_of(
     bags: tuple[np.ndarray, np.ndarray],
     metric: Metric,
     limits: ScreenLimits,
+    signs: Sequence[int] = (1,),
 ) -> np.ndarray:
-    """Eigenvectors of the difference of covariances, largest eigenvalue first, (n, n_features)."""
+    """Eigenvectors of the difference of covariances, largest eigenvalue first, (n, n_features).
+
+    Those of each sign of the difference are together.
+    """
     (targets, weights), mean, lower = bags, metric.mean, metric.factor
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     rows, pull = np.arange(source.n_instances), (weights * targets)[owner]
@@ -315,12 +319,14 @@ def contrasts_of(
     difference = source.fold(_with_moments, difference, mean.astype(dtype), rows, proportions)
     half = linalg.solve_triangular(lower, difference, lower=True)
     whitened = linalg.solve_triangular(lower, half.T, lower=True)
-    first = max(0, len(mean) - limits.contrasts)
-    values, vectors = linalg.eigh(
-        0.5 * (whitened + whitened.T), subset_by_index=(first, len(mean) - 1)
-    )
-    found = linalg.solve_triangular(lower, vectors, lower=True, trans="T").T
-    return np.asarray(found[values > _ZERO][::-1])
+    symmetric, last = 0.5 * (whitened + whitened.T), len(mean) - 1
+    found = []
+    for sign in signs:
+        subset = max(0, len(mean) - limits.contrasts), last
+        values, vectors = linalg.eigh(sign * symmetric, subset_by_index=subset)
+        directions = linalg.solve_triangular(lower, vectors, lower=True, trans="T").T
+        found.append(directions[values > _ZERO][::-1])
+    return np.concatenate(found)
 
 
 def _with_moments(

@@ -184,9 +184,7 @@ class ShareSearch:
         targets, weights = targets[used], weights[used]
         centred = targets_of(targets, weights)
         tried = [self.metric.solved(inherited_difference(source, centred * weights)[None])]
-        for sign in _SIGNS:
-            bags = sign * centred, weights
-            tried.append(contrasts_of(source, along, bags, self.metric, _LIMITS))
+        tried.append(contrasts_of(source, along, (centred, weights), self.metric, _LIMITS, _SIGNS))
         more = self.metric.normalised(np.concatenate(tried))
         more = np.concatenate([more, -more])
         of_more = superquantiles(source, more, self.shares)
