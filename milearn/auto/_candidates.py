@@ -417,13 +417,21 @@ class FittedShares:
 class ShareCandidate:
     """Means of the highest scores of a share of the instances, one-vs-rest.
 
-    All inner folds and parts are fitted at once, for every share, pooling and orientation.
+    All inner folds, and the parts for which ``in_time`` has time, are fitted at once, for every
+    share, pooling and orientation.
     """
 
     def __init__(
-        self, scale: Scaling, bags: Bags, data: FitData, folds: Folds, parts: Folds
+        self,
+        scale: Scaling,
+        bags: Bags,
+        data: FitData,
+        folds: Folds,
+        parts: Folds,
+        in_time: Callable[[Folds], Iterable[tuple[np.ndarray, np.ndarray]]] = iter,
     ) -> None:
         self.scale, self.data, self.folds, self.parts = scale, data, folds, parts
+        self.in_time = in_time
         targets = np.array([data.column(number) for number in range(data.n_columns)])
         self.search = ShareSearch(bags.source(), targets, data.weights)
 
@@ -431,7 +439,10 @@ class ShareCandidate:
     def _validated(self) -> list[tuple[ShareSolution, np.ndarray, np.ndarray]]:
         """For each column, the solution, and out-of-fold scores: its own, and of each share."""
         columns = range(self.data.n_columns)
-        return [self.search.validated(number, self.folds, self.parts) for number in columns]
+        return [
+            self.search.validated(number, self.folds, self.in_time(self.parts))
+            for number in columns
+        ]
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, list[Any]]:
         """Scores of the bags ``test``, shape (n_test, n_columns)."""

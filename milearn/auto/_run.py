@@ -6,7 +6,7 @@ Inner folds depend on the bags, but not on their order.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -391,6 +391,21 @@ class Search:
         kind = ExtraTreesRegressor if self.data.regression else ExtraTreesClassifier
         return self._statistics(kind(**settings), _STATISTICS)
 
+    def share_candidate(self, _: CandidateName) -> ShareCandidate:
+        """The model of a share, of as many parts as half of the time is sufficient for."""
+        in_time = self._in_time if self._one_by_one else iter
+        return ShareCandidate(*self._scaled, self.data, self.folds, self.parts, in_time)
+
+    def _in_time(self, parts: Folds) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        took = 0.0
+        for number, part in enumerate(parts):
+            if not self._allows(took + self._elapsed):
+                self._skip(f"parts {number + 1} to {len(parts)} of {SHARE!r}")
+                return
+            begun = self._elapsed
+            yield part
+            took = self._elapsed - begun
+
     def _statistics(self, model: Any, names: tuple[str, ...]) -> RowCandidate:
         scale, bags = self._scaled
         if self.size.text:
@@ -414,7 +429,7 @@ class Search:
                 TREES: self.trees_candidate,
                 RIDGE: lambda _: self._statistics(RidgeCV(_PENALTIES), ("mean",)),
                 LOGISTIC: lambda _: self._statistics(_LOGISTIC, ("mean",)),
-                SHARE: lambda _: ShareCandidate(*self._scaled, self.data, self.folds, self.parts),
+                SHARE: self.share_candidate,
             }
             self._prepared[name] = makers.get(name.name, self.bag_candidate)(name)
         return self._prepared[name]

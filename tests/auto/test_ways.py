@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.metrics import roc_auc_score
 from milearn import MISVC, Bags, auto
 from milearn._bags.distinct import merge_bags
 from milearn._bags.segments import segment_argmax, segment_max, segment_min
+from milearn._solvers.discriminant.search import ShareSearch
 from milearn.auto._candidates import CandidateName, FitData
 from milearn.auto._judgement import (
     COMBINED,
@@ -282,6 +284,28 @@ def test_the_time_of_a_model_is_measured_on_samples(monkeypatch):
     numbers = [("trees", 65), *((name, n) for name in ("share", "average") for n in (65, 260))]
     assert measured[: len(numbers)] == [(*each, 2) for each in numbers]
     assert {each[:2] for each in measured[len(numbers) :]} == {("instance", 65)}
+
+
+def test_a_share_has_as_many_parts_as_half_of_the_time_allows(monkeypatch):
+    now, found = [0.0], ShareSearch._found
+
+    def slow(search, *args):
+        now[0] += 10.0
+        return found(search, *args)
+
+    clock = SimpleNamespace(perf_counter=lambda: now[0])
+    for module in ("_run", "_classifier"):
+        monkeypatch.setattr(f"milearn.auto.{module}.time", clock)
+    monkeypatch.setattr(ShareSearch, "_found", slow)
+    model = AllFolds(time_limit=120.0, random_state=0)
+    monkeypatch.setattr(AllFolds, "_size_limits", SizeLimits(trees=10, n_parts=20))
+    bags, y = make_bags(n_bags=40, random_state=0)
+    model.fit(bags, y)
+    # Five folds take 50 s. The second part would end at 70 s.
+    assert now == [60.0]
+    assert "parts 2 to 20 of 'share' (time_limit=120.0 s)" in model.skipped_
+    model.set_params(time_limit=None).fit(bags, y)
+    assert now == [60.0 + 250.0]
 
 
 def test_a_sample_without_a_rare_class_is_not_fitted():

@@ -14,7 +14,7 @@ which the scores of new bags are averaged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -254,7 +254,7 @@ class ShareSearch:
         self,
         number: int,
         folds: Sequence[tuple[np.ndarray, np.ndarray]],
-        parts: Sequence[tuple[np.ndarray, np.ndarray]],
+        parts: Iterable[tuple[np.ndarray, np.ndarray]],
     ) -> tuple[ShareSolution, np.ndarray, np.ndarray]:
         """The model of a target, from what parts of the bags have found.
 
@@ -267,7 +267,7 @@ class ShareSearch:
         number : int
         folds : sequence of (train, test)
             If there are none, nothing is held out.
-        parts : sequence of (train, test)
+        parts : iterable of (train, test)
             If there are none, folds are the parts.
 
         Returns
@@ -288,9 +288,10 @@ class ShareSearch:
         values = worth(held_out[:, tested], *given)
         place = self.best(values)
         of_folds = self._nested(number, found, tested), held_out[self.best_of_shares(values)]
-        if not parts:
+        further = [self._found(number, *each) for each in parts]
+        if not further:
             return self._of_parts(number, found, place), *of_folds
-        found += [self._found(number, *each) for each in parts]
+        found += further
         of_parts = self._held_out_of_parts(number, found)
         # It does not depend on rounding.
         if worth(of_parts[0][None, tested], *given)[0] > values[place] + 1e-9:
