@@ -194,7 +194,7 @@ def ranks() -> Any:
     for ax, name, words in zip(
         panels,
         ("classical", "stored-folds"),
-        ("5 classical sets, 34 classifiers, accuracy", "10 sets, 5 classifiers, AUC"),
+        ("4 classical sets, 34 classifiers, accuracy", "10 sets, 5 classifiers, AUC"),
         strict=True,
     ):
         found = table(name, "rank", "rank")
