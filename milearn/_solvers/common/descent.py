@@ -135,7 +135,7 @@ class RowLimits:
 
     # Distance from the margin or from the highest row of a bag, in units of the margin.
     band: float = 0.3
-    # Rows of each bag.
+    # Rows of each bag; more if the band is wider, so that a step which is repeated ends.
     per_bag: int = 4
     # Numbers in all rows.
     numbers: int = 2**25
@@ -152,7 +152,8 @@ class RowLimits:
 
     def of_bag(self, n_bags: int, width: float) -> int:
         """The largest number of rows of a bag in it."""
-        return max(1, min(self.per_bag, int(self.numbers / (n_bags * width))))
+        most = int(self.per_bag * (self.band / RowLimits.band) ** 2)
+        return max(1, min(most, int(self.numbers / (n_bags * width))))
 
 
 def near_the_top(

@@ -80,9 +80,14 @@ def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[St
         return [None, *(rows for rows, _ in screened_start(problem))]
     sample, bags = sampled_source(source, problem.ranks, limits)
     part = problem.part(sample, bags)
+    many = source.n_instances * source.n_features > _MEANS
+    if many and source.n_features >= sample.n_bags and _have_choice(sample, part.upper):
+        # A function separates any labels of the sample: its ends follow noise, directions do not.
+        targets = targets_of(part.ranks, part.costs)
+        direction = _unit(screened(sample, targets, part.costs).directions[:1])
+        return [problem.along(direction[0], bag_maxima(source, direction)[:, 0])]
     starts: list[Start] = [(end.w, end.v) for _, end in screened_start(part, _SHORT_TRIAL)]
     # Where the means are followed on all instances, their end on the sample is not needed.
-    many = source.n_instances * source.n_features > _MEANS
     if many or not starts:
         starts = [None, *starts]
     options = SolverOptions(limits.tol, 100)
@@ -102,12 +107,15 @@ def screened_start(
     if not _have_choice(source, problem.upper):
         return []
     found = screened(source, targets, problem.costs)
-    lengths = np.maximum(np.linalg.norm(found.directions, axis=1), 1e-300)
-    directions = found.directions / lengths[:, None]
+    directions = _unit(found.directions)
     points = map(problem.along, directions, bag_maxima(source, directions).T)
     ends = [solve_from(problem, each, trial) for each in points]
     best = int(np.argmin([end.objective for end in ends]))
     return [(found.rows[best, problem.upper], ends[best])]
+
+
+def _unit(directions: np.ndarray) -> np.ndarray:
+    return np.asarray(directions / np.maximum(np.linalg.norm(directions, axis=1), 1e-300)[:, None])
 
 
 def _have_choice(source: PassSource, bags: np.ndarray) -> bool:

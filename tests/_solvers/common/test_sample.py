@@ -13,6 +13,7 @@ from milearn._solvers.common.descent import RowLimits
 from milearn._solvers.common.passes import SampleLimits, sampled_source
 from milearn._solvers.svm import starts
 from milearn._solvers.svm.losses import Hinge
+from milearn._solvers.svm.mi_svm_rows import MISVMProblem, solve_from
 from milearn._solvers.svm.starts import solve_mi_svm_rows
 from milearn.datasets import make_bags
 
@@ -76,3 +77,32 @@ def test_fits_of_many_instances_do_not_depend_on_the_order(slack, means, monkeyp
         assert end.history[0] == pytest.approx(ends[0].history[0], rel=1e-8)
         assert end.objective == pytest.approx(ends[0].objective, rel=1e-8)
         np.testing.assert_allclose(end.w, ends[0].w, atol=1e-5)
+
+
+def test_a_sample_of_fewer_bags_than_features_gives_a_direction(monkeypatch):
+    # Its ends on the sample separate bags by noise: from them, J of all bags ended at 0.945.
+    monkeypatch.setattr(starts, "_MEANS", 0.0)
+    rng, n_bags, size, n_features = np.random.default_rng(0), 400, 60, 200
+    signs = np.where(np.arange(n_bags) % 2, 1.0, -1.0)
+    concept = rng.standard_normal(n_features)
+    concept *= 4.0 / np.linalg.norm(concept)
+    tissues = rng.standard_normal((12, n_features))
+    instances = rng.standard_normal((n_bags * size, n_features))
+    instances += tissues[rng.integers(12, size=len(instances))]
+    instances[np.flatnonzero(signs > 0) * size] += concept
+    signs = np.where(rng.random(n_bags) < 0.1, -signs, signs)
+    source = ArraySource(instances, np.arange(n_bags + 1) * size)
+    options, limits = SolverOptions(1e-3, 100), RowLimits(all_rows=0)
+    loss = Hinge(signs, np.full(n_bags, 3e-3))
+    sample = SampleLimits(instances=6_000, per_feature=1, numbers=2**23, bags=50)
+    end = solve_mi_svm_rows(source, loss, "bag", "auto", options, limits=limits, sample=sample)
+    problem = MISVMProblem(source, (signs > 0).astype(np.intp), loss.weights)
+    direction = concept / 4.0
+    highest = (instances @ direction).reshape(n_bags, size).max(axis=1)
+    true = solve_from(problem, problem.along(direction, highest), options, limits=limits)
+    assert end.objective <= 1.01 * true.objective
+
+
+def test_a_wider_band_has_more_rows_of_each_bag():
+    assert [RowLimits(band=band).of_bag(100, 10) for band in (0.3, 0.45, 0.675)] == [4, 9, 20]
+    assert RowLimits(band=0.675, numbers=3_000).of_bag(100, 10) == 3
