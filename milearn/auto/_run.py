@@ -397,6 +397,7 @@ class Search:
         return ShareCandidate(*self._scaled, self.data, self.folds, self.parts, in_time)
 
     def _in_time(self, parts: Folds) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The parts until half of the time is over."""
         took = 0.0
         for number, part in enumerate(parts):
             if not self._allows(took + self._elapsed):
