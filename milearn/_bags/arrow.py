@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import as_floats, check_choice, check_columns, check_length, listed, to_list
+from .canonical import as_floats, check_choice, check_columns, check_length, to_list
+from .kinds import listed
 from .names import check_index
 from .segments import offsets_of
 
@@ -279,15 +280,15 @@ class BagExports:
             names = [f"x{column}" for column in range(bags.shape[1])]
         ids = bags.names if ids is None else ids
         keys = _per_bag(bags, np.arange(len(bags)) if ids is None else ids, "ids")
-        frames = [_frame(pandas, bag, keys[index])]
+        parts = [pandas.DataFrame({bag: keys[index]})]
         if y is not None:
-            frames.append(_frame(pandas, "label", _per_bag(bags, y, "y")[index]))
-        frames.append(pandas.DataFrame(instances, columns=list(names)))
-        frames += [_frame(pandas, name, values) for name, values in bags.instance_data.items()]
-        frames += [_frame(pandas, name, each[index]) for name, each in bags.bag_data.items()]
-        frame = pandas.concat(frames, axis=1)
+            parts.append(pandas.DataFrame({"label": _per_bag(bags, y, "y")[index]}))
+        parts += [pandas.DataFrame(instances, columns=list(names)), bags.instance_data]
+        parts.append(bags.bag_data.iloc[index])
+        frame = pandas.concat([part.reset_index(drop=True) for part in parts], axis=1)
         _check_names(frame.columns)
-        return frame
+        own = bags.instance_data.index
+        return frame if own.dtype.kind in "iuf" else frame.set_axis(own)
 
     def to_arrow(self, y: Any = None, *, ids: Any = None) -> Any:
         """A pyarrow table with one row per bag, the input of :meth:`from_arrow`.

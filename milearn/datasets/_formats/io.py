@@ -18,7 +18,7 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
 from ..._bags.canonical import MISSING, check_choice
-from ..._bags.merge import ordered_categories
+from ..._bags.kinds import ordered_categories
 from ..._bags.rows_on_disk import LazyRows, converted, holds_text
 from ..._fit.outcomes import has_outcomes
 from ..._fit.validation import check_order

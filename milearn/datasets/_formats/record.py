@@ -15,8 +15,9 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.canonical import check_length, is_missing, number
+from ..._bags.canonical import check_length, number
 from ..._bags.constructors import bags_of_texts, label_of_bags
+from ..._bags.kinds import is_missing
 from ..._bags.names import bag_text, canonical_ids
 from ..._bags.rows_on_disk import holds_text
 from ..._bags.segments import offsets_of

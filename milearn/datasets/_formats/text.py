@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._bags.canonical import is_missing
+from ..._bags.kinds import is_missing
 from .._errors import ContentError
 
 
