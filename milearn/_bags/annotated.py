@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from .annotations import bag_columns, canonical_bag_data, canonical_data, frame_data
-from .arrow import need_module
 from .canonical import check_columns, frame_names
 from .constructors import label_of_bags
 from .merge import with_extras
@@ -180,9 +180,7 @@ class AnnotatedBags:
             kind = values.dtype if values.dtype.kind in "Ubf" else np.float64
             columns[name] = np.full((n_cells, *values.shape[1:]), absent, dtype=kind)
             columns[name][at] = values
-        table = need_module("pandas", "Bags.to_anndata").DataFrame(
-            {name: values for name, values in per_bag.items() if values.ndim == 1}
-        )
+        table = pd.DataFrame({name: values for name, values in per_bag.items() if values.ndim == 1})
         table.index = (table.index if bags.names is None else bags.names).astype(str)
         adata.uns[key] = table
         for name, values in columns.items():
