@@ -24,22 +24,23 @@ from .rows_on_disk import is_mapped
 from .segments import offsets_of
 
 CATEGORY_ADVICE = "for example by pandas.get_dummies or sklearn's OneHotEncoder"
+_RECIPES = "the page Recipes of the user guide"
 TEXT_ADVICE = (
-    "Texts become bags by Bags.from_documents(documents), and numbers in the pipeline by "
-    "InstanceTransformer(TfidfVectorizer())."
+    "Texts become bags by Bags.from_list(documents), where each document is a list of strings "
+    "without gaps, and numbers in the pipeline by InstanceTransformer(TfidfVectorizer())."
 )
 # By the dimensions of a block.
 _DIMENSION_ADVICE = {
     0: "",
     1: (
-        " Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
+        f" Time series are cut into windows as on {_RECIPES}; a bag with one feature is "
         "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
     ),
-    3: " Cut images into patches by Bags.from_images(images, patch_size).",
+    3: f" Images are cut into patches as on {_RECIPES}.",
 }
 _BATCH_OF_ONE = (
     " Take out the first axis of every block: [block[0] for block in blocks]. (An image of one row "
-    "is cut into patches by Bags.from_images.)"
+    f"is cut into patches as on {_RECIPES}.)"
 )
 _PATHS = (
     "Read the files first: milearn.datasets.load_bag_folder reads a folder with one file per bag, "
@@ -52,6 +53,9 @@ def canonical_matrix(instances: Any) -> Any:
         return canonical_csr(instances)
     if frame_like(instances):
         return frame_matrix(instances, list(instances.columns))
+    texts = text_column(instances)
+    if texts is not None:
+        return texts
     matrix = as_array(instances, "instances")
     if matrix.ndim != 2:
         raise ValueError(
@@ -75,6 +79,22 @@ def frame_matrix(df: Any, names: Sequence[Any]) -> np.ndarray:
 
 def _is_polars_number(kind: Any) -> bool:
     return hasattr(kind, "is_float") and bool(kind.is_float() or kind.is_integer())
+
+
+def text_column(texts: Any) -> np.ndarray | None:
+    """Strings in one dimension, or in a column of Python objects, as such a column; or None."""
+    kind = None if np.ma.is_masked(texts) else getattr(getattr(texts, "dtype", None), "kind", None)
+    is_list = isinstance(texts, (list, tuple)) and all(isinstance(text, str) for text in texts)
+    # Python strings: strings of NumPy would have the memory of the longest one.
+    array = np.asarray(texts, dtype=object) if is_list or kind in ("O", "T", "U") else None
+    if array is None or (array.ndim > 1 and (kind != "O" or array.shape[1:] != (1,))):
+        return None
+    cells = array.ravel().tolist()
+    if not cells or not all(isinstance(cell, str) for cell in cells):
+        return None
+    column = np.empty((len(cells), 1), dtype=object)
+    column[:, 0] = [str(cell) for cell in cells]
+    return column
 
 
 def as_floats(values: np.ndarray, what: str) -> np.ndarray:
@@ -176,6 +196,9 @@ def canonical_block(block: Any, position: Any) -> Any:
     if is_file or hasattr(block, "__fspath__"):
         kind = ValueError if is_file else TypeError
         raise kind(f"{what} is a path ({str(block)[:80]!r}). {_PATHS}")
+    texts = text_column(block)
+    if texts is not None:
+        return texts
     try:
         array = block if sparse.issparse(block) else as_array(block, what)
     except ValueError:
@@ -223,10 +246,9 @@ def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
 
 
 def check_positive(**values: Any) -> None:
-    """Refuse what is no positive integer, or no pair of them."""
+    """Refuse what is no positive integer."""
     for name, value in values.items():
-        for number in to_list(value):
-            check_scalar(number, name, Integral, min_val=1)
+        check_scalar(value, name, Integral, min_val=1)
 
 
 def first_text(values: Any) -> str | None:
@@ -350,6 +372,8 @@ def stack_blocks(
                 "columns in the same order."
             )
         arrays[position] = canonical_block(block, position)
+    if len({array.dtype == object for array in arrays.values()}) > 1:
+        raise ValueError("Bags of text and bags of numbers cannot be joined: encode the text.")
     matrices, width = [*arrays.values()], arrays[first].shape[1]
     for position, array in arrays.items():
         if array.shape[1] != width:
@@ -380,7 +404,7 @@ def _series_advice(blocks: Sequence[Any]) -> str:
         return ""
     return (
         f" All blocks have {rows.pop()} row(s): if they are time series of shape (channels, time), "
-        "cut them into windows by Bags.from_series(X, length)."
+        f"cut them into windows as on {_RECIPES}."
     )
 
 

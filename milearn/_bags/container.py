@@ -11,7 +11,6 @@ from scipy import sparse
 from .advice import no_array
 from .annotated import AnnotatedBags
 from .annotations import NO_ANNOTATIONS, data_frame, selected
-from .arrow import BagExports, bags_html
 from .blocks import BLOCK_BYTES, ArraySource
 from .canonical import (
     bag_positions,
@@ -30,6 +29,7 @@ from .canonical import (
 )
 from .choice import InstanceChoice
 from .constructors import BagConstructors
+from .exports import BagExports
 from .merge import BagMerging
 from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
@@ -55,7 +55,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
 
     Parameters
     ----------
-    instances : array-like or sparse matrix of shape (n_instances, n_features)
+    instances : array-like, sparse matrix or list of str of shape (n_instances, n_features)
         The instances of all bags, with each bag in consecutive rows. float64 and float32 are kept,
         and float16 for dense input; other numbers become float64; sparse input becomes CSR.
     offsets : array-like of shape (n_bags + 1,)
@@ -155,6 +155,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
     ) -> None:
         matrix = canonical_matrix(instances)
         n_instances, n_features = matrix.shape
+        if feature_names is None and matrix.dtype == object:
+            feature_names = ["text"]
         firsts = canonical_offsets(offsets, n_instances)
         n_bags = len(firsts) - 1
         ids = canonical_ids(names, n_bags)
@@ -433,9 +435,6 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             )
             + ")"
         )
-
-    def _repr_html_(self) -> str:
-        return bags_html(self)
 
     # -- selection ------------------------------------------------------------------------
 

@@ -249,7 +249,7 @@ def validate_bags(
     min_bags : int, default=1
         Minimum number of bags.
     accept_text : bool, default=False
-        Whether instances may be strings, see :meth:`milearn.Bags.from_documents`. They are not
+        Whether instances may be strings, see :meth:`milearn.Bags.from_list`. They are not
         converted.
 
     Returns

@@ -14,11 +14,11 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_consistent_length, gen_batches
 
 from .._bags import Bags
-from .._bags.arrow import need_module
 from .._bags.canonical import check_choice
 from .._bags.kinds import ids as ids_of
 from .._bags.names import bag_text
 from .._bags.segments import without_rounding
+from .._compat import need_module
 from .._fit.validation import check_order, validate_labels
 from ._scores import (
     COLORS,

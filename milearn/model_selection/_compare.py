@@ -21,10 +21,10 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory, has_fit_parameter
 
-from .._bags.arrow import need_module
 from .._bags.canonical import check_choice
 from .._bags.kinds import columns_of, ids, targets
 from .._bags.names import bag_text
+from .._compat import need_module
 from .._fit.validation import as_bags, check_order
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 

@@ -12,13 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.annotations import bag_columns
-from .._bags.arrow import need_module
 from .._bags.canonical import check_columns
 from .._bags.kinds import column, conversion, kind_of, numbers
 from .._bags.names import bag_text
 from .._bags.rows_on_disk import row_blocks
 from .._bags.threads import inner_matrices
-from .._compat import output_container
+from .._compat import need_module, output_container
 from .._fit.validation import STORED_FLOATS, as_bags, in_order, validate_bags
 from .._version import VersionedEstimator
 

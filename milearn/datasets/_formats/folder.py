@@ -19,11 +19,11 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import PATCH_SIZE, bag_columns
-from ..._bags.arrow import need_module
 from ..._bags.canonical import check_choice, number
 from ..._bags.kinds import listed, ordered_categories
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
+from ..._compat import need_module
 from ..._fit.outcomes import survival_outcomes
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors

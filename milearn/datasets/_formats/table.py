@@ -8,11 +8,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..._bags.arrow import need_module
 from ..._bags.canonical import MISSING, frame_column, number_advice, read_words
 from ..._bags.columns import warn_of_constants, without_index
 from ..._bags.constructors import bags_of_texts
 from ..._bags.kinds import ordered_categories
+from ..._compat import need_module
 from .._errors import ContentError
 from .record import BagRecord, column_of, declared_classes, group_rows, make_bags_of
 from .text import (

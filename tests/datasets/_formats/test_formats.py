@@ -25,7 +25,9 @@ DENSE = Bags(VALUES, OFFSETS)
 NAMED = Bags(VALUES, OFFSETS, feature_names=["a", "b c", "d"])
 SPARSE = Bags(random_array((6, 40), density=0.1, random_state=1, format="csr"), OFFSETS)
 WORDS = [f"word {column}" for column in range(40)]
-TEXT = Bags.from_documents(["Sätze. 好。 The end.", "One sentence", "First. Another\none."])
+TEXT = Bags.from_list(
+    [["Sätze.", "好。", "The end."], ["One sentence"], ["First.", "Another\none."]]
+)
 COLUMNS = {"age": [5, 6, 7], "site": ["x", "y", "x"], "dose": [0.5, np.nan, -1 / 3]}
 FIELDS = {
     "bag_names": ["m 1", "m-2", "ç"],
@@ -116,7 +118,7 @@ def test_texts_have_no_type_and_no_zeros(tmp_path, options):
 
 
 def test_a_parquet_table_with_one_column_of_text(tmp_path):
-    X = Bags.from_documents([["A b.", "C"], ["D", ""]], split=None)
+    X = Bags.from_list([["A b.", "C"], ["D"]])
     save_bags(tmp_path / "y.parquet", X, [1, 0])
     assert load_bags(tmp_path / "y.parquet").data.instances.tolist() == X.instances.tolist()
     rows = [("d2", "x"), ("d1", "y"), ("d2", "z")]
