@@ -564,7 +564,9 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
         refuse_outcomes(y)
         y = numbers(y if np.ndim(given) > 1 else given, "y", place=partial(bag_text, bags))
         assert_all_finite(y, input_name="y")
-    elif hasattr(given, "dtype") and not isinstance(given, np.ndarray) and y.ndim == 1:
+    elif (
+        not isinstance(getattr(given, "dtype", np.dtype(object)), np.dtype) and np.ndim(given) == 1
+    ):
         y = as_labels(column(given, "y"))
     if (name := bag_ids_in(bags, y)) is not None:
         warn_user(
