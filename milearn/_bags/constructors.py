@@ -43,7 +43,7 @@ from .canonical import (
     to_list,
     unlike,
 )
-from .columns import frame_without_index, warn_of_constants, without_index
+from .columns import without_index
 from .merge import ordered_categories, with_extras
 from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
@@ -595,11 +595,8 @@ class BagConstructors(RawConstructors):
                 )
         matrix, offsets, columns = stack_blocks(items)
         if columns is not None and feature_names is None:
-            kept = without_index(columns, lambda name: matrix[:, columns.index(name)])
-            if len(kept) < len(columns):
-                matrix = matrix[:, [columns.index(name) for name in kept]]
-            feature_names = kept
-        bags = cls(
+            feature_names = columns
+        return cls(
             matrix,
             offsets,
             bag_graph=bag_graph,
@@ -609,7 +606,6 @@ class BagConstructors(RawConstructors):
             bag_data=bag_data,
             names=keys_of(blocks),
         )
-        return bags if columns is None else warn_of_constants(bags)
 
     @classmethod
     def from_ids(
@@ -652,9 +648,7 @@ default=None
             a column of ``bag_data`` that changes within a bag, or instances that are not a 2-D
             matrix of real numbers.
         """
-        framed = feature_names is None and hasattr(instances, "columns")
-        if framed:
-            instances = frame_without_index(instances)
+        if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
         names, codes, order, offsets = group_by_id(bag_ids)
@@ -680,8 +674,6 @@ default=None
         )
         if stays_on_disk:
             bags = bags._changed(instances=LazyRows.of_groups(matrix, codes))
-        if framed:
-            warn_of_constants(bags)
         return (bags, id_array(names)) if return_ids else bags
 
     @classmethod
@@ -770,8 +762,6 @@ default=None
             instance_data=data,
             bag_data=frame_data(df, columns),
         )
-        if features is None:
-            warn_of_constants(bags)
         labels = None if label is None else label_of_bags(_labels_in(df, label), keys)
         return with_extras(bags, labels, ids if return_ids else None)
 
@@ -882,7 +872,6 @@ default=None
             For an ``X`` that is not a 2-D matrix of real numbers.
         """
         if feature_names is None:
-            X = frame_without_index(X)
             feature_names = frame_names(X)
         matrix = canonical_matrix(X)
         return cls(
