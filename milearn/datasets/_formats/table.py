@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._bags.canonical import MISSING, frame_column, number_advice, read_words
-from ..._bags.columns import warn_of_constants, without_index
+from ..._bags.columns import without_index
 from ..._bags.constructors import bags_of_texts
 from ..._bags.kinds import ordered_categories
 from ..._compat import need_module
@@ -185,7 +185,6 @@ def read_table(
     if is_text:
         rows = record.bags.instances[:, 0].astype(np.intp)
         record.bags = bags_of_texts(record.bags, [documents[row] for row in rows])
-    warn_of_constants(record.bags)
     return record
 
 
