@@ -21,6 +21,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, keys_of
+from .._bags.constructors import warn_of_zeros
 from .._bags.kinds import (
     are_missing,
     as_labels,
@@ -105,7 +106,9 @@ def as_bags(X: Any) -> Any:
     if isinstance(X, np.ndarray) and X.ndim == 3:
         # Also with dtype=object: NumPy creates such arrays from lists of blocks of equal size.
         n_bags, size, width = X.shape
-        return Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
+        bags = Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
+        warn_of_zeros(bags)
+        return bags
     if isinstance(X, np.ndarray) and X.ndim > 3:
         return Bags.from_list(X)  # its error has advice for pictures
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
@@ -386,19 +389,20 @@ def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
     names = bags.feature_names
     fitted_names = None if reset else getattr(estimator, "feature_names_in_", None)
     if names is not None and fitted_names is not None:
-        if len(names) != len(fitted_names) or list(names) != list(fitted_names):
+        if list(names) != list(fitted_names):
+            lacking = listed([name for name in fitted_names.tolist() if name not in names], 3)
+            new = listed([name for name in names.tolist() if name not in fitted_names], 3)
             raise ValueError(
-                "The feature names should match those that were passed during fit: got "
-                f"{_short(names)}, fitted with {_short(fitted_names)}."
+                "The feature names should match those that were passed during fit: "
+                + (f"{lacking} missing" if lacking else "the order differs")
+                + (f", {new} new" if new else "")
+                + ". Pass X[:, model.feature_names_in_]"
+                + (", with these features." if lacking else ".")
             )
         return
     validate_data(estimator, bags, reset=reset, skip_check_array=True)
     if names is not None and reset:
         estimator.feature_names_in_ = names
-
-
-def _short(names: np.ndarray) -> str:
-    return f"{len(names)} names ({listed(names.tolist(), 3)})"
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:

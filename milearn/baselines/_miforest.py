@@ -200,8 +200,10 @@ class MIForest(BaselineClassifier):
             )
         merged = training.merged()
         temperatures = np.geomspace(self.max_temperature, self.min_temperature, self.n_epochs)
-        # Trees have single precision.
-        instances = training.bags.instances[merged.kept[merged.point_of]].astype(np.float32)
+        instances = training.bags.instances[merged.kept[merged.point_of]]
+        low, high = instances.min(axis=0), instances.max(axis=0)
+        units = low, np.where(high > low, high - low, 1.0)
+        instances = _in_units(instances, units)
         seeds = check_random_state(self.random_state).randint(
             2**31 - 1, size=(len(training.labels.classes), self.n_estimators)
         )
@@ -229,6 +231,7 @@ class MIForest(BaselineClassifier):
                 **training.fitted(),
                 "estimators_": forests if len(forests) > 1 else forests[0],
                 "temperatures_": temperatures,
+                "_units": units,
                 "feature_importances_": np.mean(importances, axis=0),
             }
         )
@@ -248,7 +251,7 @@ class MIForest(BaselineClassifier):
     def _probabilities(self, bags: Bags) -> list[np.ndarray]:
         """p of each instance, for each problem."""
         forests = [self.estimators_] if len(self.classes_) == 2 else self.estimators_
-        instances = bags.instances.astype(np.float32)
+        instances = _in_units(bags.instances, self._units)
         return [
             np.mean([positive_votes(tree, instances) for tree in trees], axis=0)
             for trees in forests
@@ -280,6 +283,16 @@ class MIForest(BaselineClassifier):
         votes = np.column_stack(tops)
         total = votes.sum(axis=1, keepdims=True)
         return np.where(total > 0, votes / np.where(total > 0, total, 1.0), 1.0 / len(tops))
+
+
+def _in_units(instances: np.ndarray, units: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Features from 0 to 1 in single precision, which trees have.
+
+    Their values would be rounded, and scikit-learn's trees do not divide values that differ by less
+    than 1e-7.
+    """
+    low, width = units
+    return ((instances - low) / width).astype(np.float32)
 
 
 def _tree(seed: int, **parameters: Any) -> DecisionTreeClassifier:
