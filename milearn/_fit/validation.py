@@ -460,10 +460,10 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     check_n_labels(y, bags)
     if numeric:
         refuse_outcomes(y)
-        y = numbers(y if np.ndim(given) > 1 else given, "y", place=partial(bag_text, bags))
+        y = numbers(y if getattr(given, "ndim", 1) > 1 else given, "y", place=partial(bag_text, bags))
         assert_all_finite(y, input_name="y")
     elif (
-        not isinstance(getattr(given, "dtype", np.dtype(object)), np.dtype) and np.ndim(given) == 1
+        not isinstance(getattr(given, "dtype", np.dtype(object)), np.dtype) and getattr(given, "ndim", 1) == 1
     ):
         y = as_labels(column(given, "y"))
     return y
@@ -528,7 +528,7 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     array([1., 1.])
     """
     check_order(bags, sample_weight=sample_weight)
-    if not (sample_weight is None or np.ndim(sample_weight) == 0):
+    if not (sample_weight is None or isinstance(sample_weight, Real)):
         sample_weight = numbers(sample_weight, "sample_weight", place=partial(bag_text, bags))
     weights: np.ndarray = check_sample_weight(sample_weight, bags, dtype=np.float64)
     if (weights < 0).any():
