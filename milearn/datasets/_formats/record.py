@@ -4,41 +4,39 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import compress, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.canonical import check_length, is_missing, number
-from ..._bags.constructors import bags_of_texts, label_of_bags
+from ..._bags.canonical import check_length, is_missing
+from ..._bags.constructors import bags_of_texts
+from ..._bags.merge import ordered_categories
 from ..._bags.names import bag_text, canonical_ids
 from ..._bags.rows_on_disk import holds_text
-from ..._bags.segments import offsets_of
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from ..._fit.warn import warn_user
 from .._errors import ContentError
-from .text import is_gap, number_text, quoted_names
+from .columns import arrays_of_frame, frame_of_arrays, with_objects, without_objects
+from .text import quoted_names
 
-# The optional contents of a data set, by their names in a Bunch.
+# The optional contents of a data set, by their names in a Bunch and in files.
 BAG_FIELDS = ("bag_names", "split", "groups", "sample_weight")
 INSTANCE_FIELDS = ("instance_names", "instance_labels")
 FIELDS = (*BAG_FIELDS, *INSTANCE_FIELDS, "classes")
-# Names of fields in the file that differ from the Bunch.
-_KEYS = {"classes": "class_names", "groups": "group"}
 GRAPHS = ("bag_graph", "instance_graph")
 # Events and times of outcomes of survival analysis, which are the target.
 _OUTCOMES = ("y_event", "y_time")
-# Keys of the names of further arrays of instances and bags, and of their numbered arrays.
+# Keys of the names of the columns of instances and bags, and of their numbered arrays.
 _DATA = ("instance_data", "bag_data")
 _CSR = ("data", "indices", "indptr", "shape")
-# Bags of text: all texts in UTF-8, one after the other, and the first byte of each.
-_TEXT = ("text", "text_offsets")
 _REMEDY = "write bag files with milearn.datasets.save_bags."
 
 
@@ -68,38 +66,11 @@ class BagRecord:
         text = f"{path.name}: {n_bags} bags, {n_instances} instances, {n_features} features"
         return text + (", no labels." if self.target is None else ".")
 
-    # -- texts for text formats
-
-    def bag_names(self) -> list[str]:
-        """The names of the bags, or their numbers from 0."""
-        return [str(name) for name in self.fields.get("bag_names", range(len(self.bags)))]
-
-    def feature_names(self) -> list[str]:
-        names = self.bags.feature_names
-        if names is None:
-            return [f"f{column + 1}" for column in range(self.bags.shape[1])]
-        return [str(name) for name in names]
-
-    def label_texts(self) -> list[str]:
-        """The text of each label; ``?`` is missing."""
-        labels = [] if self.target is None else self.target.tolist()
-        return ["?" if is_missing(label) else label_text(label) for label in labels]
-
-    # -- labels and lengths
-
-    def set_labels(self, labels: Sequence[Any], *options: Any) -> None:
+    def set_labels(self, labels: Any, classes: np.ndarray | None = None, *place: Any) -> None:
         """Store the labels of the bags, see :func:`as_labels`."""
-        self.target, classes = as_labels(labels, *options)
+        self.target, classes = as_labels(labels, classes, *place)
         if classes is not None:
             self.fields["classes"] = classes
-
-    def codes(self) -> Any:
-        """The labels as positions in ``classes``, as files hold them; others as they are."""
-        target: Any = self.target
-        if "classes" not in self.fields or target.ndim != 1:
-            return target
-        code_of = {label: code for code, label in enumerate(self.fields["classes"].tolist())}
-        return np.array([np.nan if is_missing(y) else code_of[y] for y in target.tolist()])
 
     def check_lengths(self) -> None:
         """Raise an error for labels or a field that do not fit the bags or instances."""
@@ -107,8 +78,7 @@ class BagRecord:
         lengths |= dict.fromkeys(INSTANCE_FIELDS, self.bags.n_instances)
         parts = self.fields | {"y": self.target}
         for name, n in lengths.items():
-            values = parts.get(name)
-            if values is not None:
+            if (values := parts.get(name)) is not None:
                 check_length(name, values, n, "instance" if name in INSTANCE_FIELDS else "bag")
 
 
@@ -125,17 +95,6 @@ def make_bags_of(make: Callable[..., Any], /, *parts: Any, **options: Any) -> An
         return make(*parts, **options)
     except (TypeError, ValueError) as error:
         raise ContentError(str(error)) from error
-
-
-def check_indices(matrix: Any) -> None:
-    """Raise an error for a compressed matrix with indices out of range.
-
-    Conversions in SciPy do not check indices and write outside of the arrays. SciPy's check does
-    not find decreasing pointers if the last pointer is zero, or if their difference overflows.
-    """
-    matrix.check_format(full_check=True)
-    if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
-        raise ValueError("the row pointers of a sparse matrix decrease")
 
 
 def warn_of_zeros(bags: Bags) -> None:
@@ -156,101 +115,53 @@ def warn_of_zeros(bags: Bags) -> None:
         )
 
 
-def group_rows(
-    instances: Any,
-    bag_ids: Sequence[Any],
-    labels: Any = None,
-    *,
-    row_fields: dict[str, np.ndarray] | None = None,
-    feature_names: Sequence[str] | None = None,
-    bag_data: dict[str, Any] | None = None,
-    classes: np.ndarray | None = None,
-    label_column: str = "label",
-) -> BagRecord:
-    """Bags from a table with one row per instance, its rows in any order.
-
-    Bags come in the order in which their identifiers appear first; instances keep their order.
-
-    Parameters
-    ----------
-    instances : array or CSR of shape (n_instances, n_features)
-    bag_ids : sequence of n_instances hashable values
-    labels : array-like of shape (n_instances,) or None
-        The label of the instance's bag, equal within a bag.
-    row_fields : dict of arrays of length n_instances, default=None
-        Fields of the instances, which are sorted like these.
-    feature_names : sequence of str, default=None
-    bag_data : dict of arrays of length n_instances, default=None
-        Columns of ``bag_data``, which are constant within each bag.
-    classes : ndarray, default=None
-        See :func:`as_labels`.
-    label_column : str, default="label"
-        For messages.
-    """
-    bags, ids = make_bags_of(
-        Bags.from_ids,
-        instances,
-        bag_ids,
-        return_ids=True,
-        feature_names=feature_names,
-        instance_data=row_fields,
-        bag_data=bag_data,
-    )
-    fields = {"bag_names": np.array([str(name) for name in ids]), **bags.instance_data}
-    record = BagRecord(bags._changed(instance_data={}), fields=fields)
-    if labels is not None:
-        cells = np.asarray(labels, dtype=object)
-        record.set_labels(
-            make_bags_of(label_of_bags, cells, bag_ids),
-            classes,
-            lambda bag: f"bag {str(ids[bag])!r}, column {label_column!r}",
-        )
-    return record
+# -- labels and other values of bags ---------------------------------------------------------------
 
 
-# What a message calls a position of a column.
-Place = Callable[[int], str]
-
-
-def column_of(cells: Sequence[Any], place: Place) -> np.ndarray:
-    """A column of bag_data: whole numbers, numbers, in which gaps are NaN, or texts."""
-    known = np.array([not is_gap(cell) for cell in cells], dtype=bool)
-    some = [*compress(cells, known)]
-    numbers = _numbers(some, np.flatnonzero(known), place)
-    if numbers is not None and some and not any(isinstance(cell, str) for cell in some):
-        return _with_gaps(numbers, known)
-    column = np.full(len(cells), "", dtype=object)
-    column[known] = [*map(str, some)]
-    return column.astype(str)
+def plain_array(values: Any) -> np.ndarray:
+    """An array of numbers, of texts, or of objects where there are gaps or several types."""
+    array = np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
+    if array.dtype == object:
+        array = pd.Series(array.tolist()).to_numpy() if array.ndim == 1 else np.asarray(values)
+    if array.dtype == object and all(isinstance(cell, str) for cell in array.tolist()):
+        # NumPy cuts null characters off.
+        texts = array.astype(str)
+        return texts if texts.tolist() == array.tolist() else array
+    return array
 
 
 def as_labels(
-    labels: Sequence[Any], classes: np.ndarray | None = None, place: Place | None = None
+    labels: Any,
+    classes: np.ndarray | None = None,
+    place: Callable[[int], str] = lambda at: f"label {at + 1}",
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Labels as they are written, and all classes in their order.
+    """Labels as numbers or texts, with NaN for missing ones, and all classes in their order.
 
-    Whole numbers become int64 and other numbers float64, also if a table has them as texts;
-    anything else is text. A missing label (None, NaN, an empty cell or ``?``) becomes NaN. The
-    classes are the declared ones, the sorted texts, or None for numbers. If texts are declared, all
-    labels are texts.
+    The classes are the declared ones, those of ordered categories, the sorted texts, or None for
+    numbers. If texts are declared, all labels are texts.
     """
-    place = place or (lambda at: f"label {at + 1}")
-    known = np.array([not is_gap(label) for label in labels], dtype=bool)
-    rows, some = np.flatnonzero(known), [*compress(labels, known)]
-    values: Any = None
-    if classes is None or classes.dtype.kind != "U":
-        remedy = ", or declare all labels as texts by classes=" if classes is None else ""
-        values = _numbers(some, rows, place, remedy)
-    if values is None:
-        values = np.array([label_text(label) for label in some], dtype=str)
-        classes = np.unique(values) if classes is None else classes
+    classes = declared_classes(ordered_categories(labels)) if classes is None else classes
+    target = plain_array(labels)
+    known = np.array([not is_missing(label) for label in target.tolist()], dtype=bool)
+    some = target[known]
+    if classes is not None and classes.dtype.kind == "U":
+        whole = some.dtype.kind == "f" and (some == np.rint(some)).all()
+        some = np.array([str(int(y) if whole else y) for y in some.tolist()], dtype=str)
+    some = plain_array(some)
+    if some.dtype.kind in "OU" and classes is None:
+        classes = plain_array(sorted({*some.tolist()}))
     if classes is not None:
-        for at in np.flatnonzero(~np.isin(values, classes))[:1]:
-            listed = quoted_names(classes.tolist())
+        for at in np.flatnonzero(~np.isin(some, classes))[:1]:
+            row = np.flatnonzero(known)[at]
             raise ContentError(
-                f"{place(rows[at])}: {values[at].item()!r} is not among the classes {listed}."
+                f"{place(row)}: {some[at].item()!r} is not among the classes "
+                f"{quoted_names(classes.tolist())}."
             )
-    return _with_gaps(values, known), classes
+    if known.all():
+        return some, classes
+    filled = np.full(len(known), np.nan, dtype=object if some.dtype.kind in "OU" else float)
+    filled[known] = some
+    return filled, classes
 
 
 def declared_classes(classes: Any) -> np.ndarray | None:
@@ -264,76 +175,61 @@ def declared_classes(classes: Any) -> np.ndarray | None:
     return array
 
 
-def _numbers(
-    cells: list[Any], rows: np.ndarray, place: Place, remedy: str = ""
-) -> np.ndarray | None:
-    """The cells as numbers, None for texts, or an error if all but one word are numbers."""
-    numbers = as_numbers(cells)
-    if numbers is None:
-        texts = [str(cell) for cell in cells]
-        distinct = dict.fromkeys(texts)
-        words = [text for text in distinct if as_numbers([text]) is None]
-        truth = [text for text in words if text.lower() in ("true", "false")]
-        if truth == words and len(truth) < len(distinct):
-            other = next(text for text in distinct if text not in words)
-            raise ContentError(
-                f"{place(rows[texts.index(truth[0])])}: {truth[0]!r} is in a column with "
-                f"{other!r}; write each value in one way, such as 0 and 1 for False and True."
-            )
-        if len(words) == 1 < len(distinct):
-            raise ContentError(
-                f"{place(rows[texts.index(words[0])])}: {words[0]!r} is the only word in a column "
-                f"of numbers; correct it, or leave the cell empty if the value is missing{remedy}."
-            )
-    return numbers
-
-
-def _with_gaps(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The known values at their places, and NaN at the others."""
-    if known.all():
-        return values
-    filled = np.full(len(known), np.nan, dtype=object if values.dtype.kind == "U" else float)
-    filled[known] = values
-    return filled
-
-
-def label_text(label: Any) -> str:
-    if isinstance(label, bytes):
-        return label.decode()
-    return number_text(label) if isinstance(label, float) else str(label)
-
-
-def as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
-    try:
-        values = np.array([number(label) for label in labels], dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-    if not np.isfinite(values).all():
-        return None
-    whole = (np.abs(values) < 2**53).all() and (values == np.rint(values)).all()
-    return values.astype(np.int64) if whole else values
-
-
 # -- arrays --------------------------------------------------------------------------------------
+
+
+def arrays_of(record: BagRecord) -> dict[str, Any]:
+    """All parts of a data set as arrays without objects, by key.
+
+    ``instances`` can be read in blocks and may be in a file.
+    """
+    bags = record.bags
+    arrays: dict[str, Any] = {"bag_offsets": bags.offsets.astype(np.int64)}
+    if bags.is_sparse:
+        arrays |= _csr_parts(bags.instances, "")
+    elif holds_text(bags):
+        arrays["texts"] = bags.instances[:, 0]
+    if record.target is not None and has_outcomes(record.target):
+        names = outcome_fields(record.target) or ()
+        arrays |= {key: record.target[name] for key, name in zip(_OUTCOMES, names, strict=True)}
+    elif record.target is not None:
+        arrays["y"] = record.target
+    if bags.feature_names is not None:
+        arrays["feature_names"] = bags.feature_names
+    for name in GRAPHS:
+        if getattr(bags, name) is not None:
+            arrays |= _csr_parts(getattr(bags, name), f"{name}_")
+    for key in _DATA:
+        data = getattr(bags, key)
+        if isinstance(data, pd.DataFrame):
+            arrays |= arrays_of_frame(data, key)
+        elif data:
+            arrays[key] = np.array(list(data), dtype=str)
+            arrays |= {f"{key}_{number}": values for number, values in enumerate(data.values())}
+    arrays |= {name: record.fields[name] for name in FIELDS if name in record.fields}
+    if record.descr:
+        arrays["DESCR"] = np.array(record.descr)
+    arrays = without_objects(arrays)
+    if not bags.is_sparse and not holds_text(bags):
+        arrays["instances"] = bags.instance_rows
+    return arrays
 
 
 def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     """The data set of the arrays of :func:`arrays_of`; unknown keys are ignored."""
-    texts = None
     for name, values in arrays.items():
         # Python ends in an internal error for characters that do not exist.
         if values.dtype.kind == "U" and values.size:
             codes = np.frombuffer(values.astype(values.dtype.newbyteorder("=")).tobytes(), "u4")
             if codes.max(initial=0) > sys.maxunicode:
                 raise ContentError(f"the texts of {name!r} are damaged; fetch the file again.")
+    arrays = _of_version_0_4(with_objects(arrays))
     if "instances" in arrays:
         instances: Any = arrays["instances"]
     elif all(key in arrays for key in _CSR):
         instances = _csr(arrays, "")
-    elif all(key in arrays for key in _TEXT):
-        content, offsets = arrays["text"].tobytes(), arrays["text_offsets"].tolist()
-        texts = [content[i:j].decode() for i, j in pairwise(offsets)]
-        instances = np.zeros((len(texts), 1))
+    elif "texts" in arrays:
+        instances = np.zeros((len(arrays["texts"]), 1))
     else:
         raise ContentError(f"{', '.join(arrays) or 'no array'} is not a set of bags; {_REMEDY}")
     if instances.dtype.kind in "iub" and instances.dtype.itemsize <= 2:
@@ -344,92 +240,58 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
         instances,
         arrays["bag_offsets"],
         feature_names=arrays.get("feature_names"),
-        **{
-            key: {str(name): arrays[f"{key}_{at}"] for at, name in enumerate(arrays.get(key, ()))}
-            for key in _DATA
-        },
+        **{key: _data(arrays, key) for key in _DATA if key in arrays},
         **{name: _csr(arrays, f"{name}_") for name in GRAPHS if f"{name}_data" in arrays},
     )
-    if texts is not None:
-        bags = bags_of_texts(bags, texts)
-    fields = {name: arrays[key] for name in FIELDS if (key := _KEYS.get(name, name)) in arrays}
-    target = _decoded("y", arrays.get("y"), fields.get("classes"))
-    if "group_names" in arrays:  # of files of before version 0.4
-        fields["groups"] = _decoded("group", fields.get("groups"), arrays["group_names"])
+    if "texts" in arrays:
+        bags = bags_of_texts(bags, arrays["texts"].tolist())
+    target = arrays.get("y")
     if all(key in arrays for key in _OUTCOMES):
         target = make_bags_of(survival_outcomes, *(arrays[key] for key in _OUTCOMES))
+    fields = {name: arrays[name] for name in FIELDS if name in arrays}
     record = BagRecord(bags, target, fields, str(arrays.get("DESCR", "")))
     make_bags_of(record.check_lengths)
     return record
 
 
-def _decoded(key: str, codes: Any, names: np.ndarray | None) -> Any:
-    """The values that a file holds as positions in ``names``; NaN is a missing value."""
-    if codes is None or names is None or codes.ndim != 1:
-        return codes
-    known = np.array([not is_missing(code) for code in codes.tolist()], dtype=bool)
-    places = codes[known]
-    if not np.isin(places, np.arange(len(names))).all():
-        raise ContentError(f"{key!r} holds other values than the positions of {len(names)} names.")
-    return _with_gaps(names[places.astype(np.intp)], known)
+def _data(arrays: dict[str, np.ndarray], key: str) -> Any:
+    if f"{key}_kinds" in arrays:
+        return frame_of_arrays(arrays, key)
+    return {str(name): arrays[f"{key}_{at}"] for at, name in enumerate(arrays[key])}
+
+
+def _of_version_0_4(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a file of an older version under the keys of this one."""
+    arrays = dict(arrays)
+    if "text" in arrays and "text_offsets" in arrays:
+        content, offsets = arrays["text"].tobytes(), arrays["text_offsets"].tolist()
+        texts = [content[i:j].decode() for i, j in pairwise(offsets)]
+        arrays["texts"] = np.array(texts, dtype=object)
+    for old, name in (("class_names", "classes"), ("group", "groups")):
+        if old in arrays:
+            arrays[name] = arrays[old]
+    # Labels and groups as positions in a list of names; NaN is a missing value.
+    for key, names in (("y", "class_names"), ("groups", "group_names")):
+        if names in arrays and key in arrays and arrays[key].ndim == 1:
+            places = pd.Series(arrays[key]).astype("Int64")
+            if not places.dropna().isin(range(len(arrays[names]))).all():
+                n_names = len(arrays[names])
+                raise ContentError(f"{key!r} holds other values than positions of {n_names} names.")
+            arrays[key] = plain_array(
+                [np.nan if at is pd.NA else arrays[names][at].item() for at in places]
+            )
+    return arrays
 
 
 def _csr(arrays: dict[str, np.ndarray], prefix: str) -> sparse.csr_array:
     *content, shape = (arrays[prefix + key] for key in _CSR)
     matrix = sparse.csr_array(tuple(content), shape=tuple(int(n) for n in shape))
-    check_indices(matrix)
+    # Conversions in SciPy do not check indices and write outside of the arrays. SciPy's check does
+    # not find decreasing pointers if the last pointer is zero, or if their difference overflows.
+    matrix.check_format(full_check=True)
+    if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
+        raise ValueError("the row pointers of a sparse matrix decrease")
     return matrix
-
-
-def _text_parts(bags: Bags) -> dict[str, np.ndarray]:
-    try:
-        parts = [str(text).encode() for text in bags.instances[:, 0]]
-    except UnicodeEncodeError as error:
-        raise ContentError(f"a text holds half a character ({error}); correct it.") from error
-    content = np.frombuffer(b"".join(parts), dtype=np.uint8)
-    return dict(zip(_TEXT, (content, offsets_of([len(part) for part in parts])), strict=True))
-
-
-def arrays_of(record: BagRecord) -> dict[str, Any]:
-    """All parts of a data set as arrays, by key.
-
-    ``instances`` can be read in blocks and may be in a file.
-    """
-    bags = record.bags
-    arrays: dict[str, Any] = {"bag_offsets": bags.offsets.astype(np.int64)}
-    if bags.is_sparse:
-        arrays |= _csr_parts(bags.instances, "")
-    elif holds_text(bags):
-        arrays |= _text_parts(bags)
-    else:
-        arrays["instances"] = bags.instance_rows
-    if record.target is not None and has_outcomes(record.target):
-        names = outcome_fields(record.target) or ()
-        arrays |= {key: record.target[name] for key, name in zip(_OUTCOMES, names, strict=True)}
-    elif record.target is not None:
-        arrays["y"] = record.codes()
-    if bags.feature_names is not None:
-        arrays["feature_names"] = np.asarray(bags.feature_names, dtype=str)
-    for name in GRAPHS:
-        if getattr(bags, name) is not None:
-            arrays |= _csr_parts(getattr(bags, name), f"{name}_")
-    for key in _DATA:
-        further = getattr(bags, key)
-        if further:
-            arrays[key] = np.array(list(further), dtype=str)
-            arrays |= {f"{key}_{number}": data for number, data in enumerate(further.values())}
-    arrays |= {
-        _KEYS.get(name, name): record.fields[name] for name in FIELDS if name in record.fields
-    }
-    if record.descr:
-        arrays["DESCR"] = np.array(record.descr)
-    for key, values in arrays.items():
-        if values.dtype.hasobject:
-            raise ContentError(
-                f"{key!r} holds Python objects, which would need a pickle; convert it to numbers "
-                "or strings."
-            )
-    return arrays
 
 
 def _csr_parts(matrix: Any, prefix: str) -> dict[str, np.ndarray]:
@@ -477,7 +339,7 @@ def check_size(name: str, n_values: int, dtype: np.dtype, n_bytes: int) -> None:
         raise ContentError(f"the array {name!r} is truncated; fetch or save the file again.")
 
 
-def write_npz(path: Path, record: BagRecord, file: BinaryIO) -> None:
+def write_npz(record: BagRecord, file: BinaryIO) -> None:
     """Write every part of a record as a compressed array."""
     arrays = arrays_of(record)
     if "instances" in arrays:
