@@ -29,7 +29,7 @@ def arrays_of_frame(frame: pd.DataFrame, key: str) -> dict[str, np.ndarray]:
     columns = [(name, "", frame.iloc[:, at]) for at, name in enumerate(frame.columns)]
     index = frame.index
     if not (isinstance(index, pd.RangeIndex) and index.equals(pd.RangeIndex(len(index)))):
-        columns.insert(0, (index.name, _INDEX, index.to_series()))
+        columns.insert(0, (index.name, _INDEX, _series(index)))
     arrays: dict[str, np.ndarray] = {}
     kinds = [
         start + _add_column(arrays, f"{key}_{at}", f"{key}[{name!r}]", column)
@@ -49,13 +49,19 @@ def frame_of_arrays(arrays: Mapping[str, np.ndarray], key: str) -> pd.DataFrame:
     for at, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         column = _column(arrays, f"{key}_{at}", kind.removeprefix(_INDEX))
         if kind.startswith(_INDEX):
-            index = pd.Index(column, name=name)
+            index = pd.Index(column, dtype=column.dtype, name=name)
         else:
             columns.append(column)
     names = names[len(names) - len(columns) :]
-    frame = pd.concat(columns, axis=1, keys=range(len(names))) if names else pd.DataFrame()
-    frame.columns = names
-    return frame if index is None else frame.set_axis(index) if names else frame.reindex(index)
+    if not columns:
+        return pd.DataFrame(index=index)
+    frame = pd.concat(columns, axis=1).set_axis(names, axis=1)
+    return frame if index is None else frame.set_axis(index)
+
+
+def _series(index: pd.Index) -> pd.Series:
+    # Without the type, newer versions of pandas make texts of objects, and gaps NaN.
+    return pd.Series(index, dtype=index.dtype)
 
 
 def _add_column(arrays: dict[str, np.ndarray], key: str, what: str, column: Any) -> str:
@@ -63,7 +69,7 @@ def _add_column(arrays: dict[str, np.ndarray], key: str, what: str, column: Any)
     dtype, kind = column.dtype, str(column.dtype)
     if isinstance(dtype, pd.CategoricalDtype):
         arrays[key] = column.cat.codes.to_numpy()
-        inner = _add_column(arrays, key + _CATEGORIES, what, dtype.categories.to_series())
+        inner = _add_column(arrays, key + _CATEGORIES, what, _series(dtype.categories))
         return (_ORDERED if dtype.ordered else _UNORDERED) + inner
     if isinstance(dtype, pd.DatetimeTZDtype):
         arrays[key] = column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
@@ -84,7 +90,9 @@ def _column(arrays: Mapping[str, np.ndarray], key: str, kind: str) -> pd.Series:
     for start in (_UNORDERED, _ORDERED):
         if kind.startswith(start):
             categories = _column(arrays, key + _CATEGORIES, kind.removeprefix(start))
-            dtype = pd.CategoricalDtype(pd.Index(categories), ordered=start == _ORDERED)
+            dtype = pd.CategoricalDtype(
+                pd.Index(categories, dtype=categories.dtype), ordered=start == _ORDERED
+            )
             return pd.Series(pd.Categorical.from_codes(values, dtype=dtype))
     column = pd.Series(values, dtype=values.dtype)
     if values.dtype.hasobject and kind == "str":
