@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import frame_names, listed
+from .canonical import frame_names
+from .kinds import listed
 from .warn import warn_user
 
 # Names that readers and reset_index give to a column without a name. R's read.csv gives "X".

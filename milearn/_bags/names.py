@@ -6,24 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import as_array, id_array, is_missing, listed
+from .kinds import as_ids, id_text, is_missing, listed
 from .warn import warn_user
 
 
 def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
-    """One name per bag, Python strings where they are texts, or an error."""
+    """One name per bag, see :func:`milearn._bags.kinds.as_ids`, or an error."""
     if names is None:
         return None
-    listed = list(names) if isinstance(names, list) else as_array(names, "names").tolist()
-    if isinstance(names, (str, bytes)) or not isinstance(listed, list) or len(listed) != n_bags:
+    given = [] if isinstance(names, (str, bytes)) or np.ndim(names) == 0 else list(names)
+    if len(given) != n_bags or isinstance(names, (str, bytes)):
         raise ValueError(f"names must hold one name per bag, for {n_bags} bags.")
-    missing = next((bag for bag, name in enumerate(listed) if is_missing(name)), None)
+    missing = next((bag for bag, name in enumerate(given) if is_missing(name)), None)
     if missing is not None:
         raise ValueError(f"names is missing for bag {missing}: give every bag a name.")
-    listed = [name.decode() if isinstance(name, bytes) else name for name in listed]
-    ids = id_array(listed)
-    # Python strings, which messages show as they are.
-    return ids.astype(object) if ids.dtype.kind == "U" else ids
+    return as_ids(given)
 
 
 def bag_text(bags: Any, bag: Any) -> str:
@@ -37,7 +34,7 @@ def position_of(bags: Any, bag: Any) -> int:
     """The position of a bag, given by its position or, if names are texts, by its name."""
     if not isinstance(bag, str):
         return range(len(bags))[bag]
-    found: Any = [] if bags.names is None else np.flatnonzero(bags.names == bag)
+    found: Any = [] if bags.names is None else np.flatnonzero(bags.names == id_text(bag))
     if len(found) != 1:
         raise ValueError(f"bag={bag!r} is the name of {len(found)} bags: see X.names.")
     return int(found[0])

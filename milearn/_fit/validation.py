@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from numbers import Real
 from typing import Any
@@ -25,18 +25,17 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.canonical import (
-    CATEGORY_ADVICE,
-    TEXT_ADVICE,
-    are_missing,
-    check_array_like,
-    first_text,
-    frame_names,
-    is_missing,
-    keys_of,
-    listed,
-)
+from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, keys_of
 from .._bags.columns import bag_ids_in, frame_without_index
+from .._bags.kinds import (
+    are_missing,
+    as_labels,
+    check_array_like,
+    column,
+    is_missing,
+    listed,
+    numbers,
+)
 from .._bags.names import bag_text, check_index
 from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
@@ -250,7 +249,7 @@ def validate_bags(
     min_bags : int, default=1
         Minimum number of bags.
     accept_text : bool, default=False
-        Whether instances may be strings, see :meth:`milearn.Bags.from_documents`. They are not
+        Whether instances may be strings, see :meth:`milearn.Bags.from_list`. They are not
         converted.
 
     Returns
@@ -558,16 +557,15 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)
+    given = y
     y = column_or_1d(y, warn=True)
     check_n_labels(y, bags)
     if numeric:
         refuse_outcomes(y)
-        if (text := first_text(y)) is not None:
-            raise ValueError(
-                f"y holds text, such as {text!r}: {type(estimator).__name__} needs numbers. Of "
-                "ordered classes pass the ranks, [classes.index(name) for name in y]."
-            )
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        y = numbers(y if np.ndim(given) > 1 else given, "y", place=partial(bag_text, bags))
+        assert_all_finite(y, input_name="y")
+    elif hasattr(given, "dtype") and not isinstance(given, np.ndarray) and y.ndim == 1:
+        y = as_labels(column(given, "y"))
     if (name := bag_ids_in(bags, y)) is not None:
         warn_user(
             f"Each row of X is a bag, and {name!r} is a feature. y is the same in all rows with "
@@ -636,6 +634,8 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     array([1., 1.])
     """
     check_order(bags, sample_weight=sample_weight)
+    if not (sample_weight is None or np.ndim(sample_weight) == 0):
+        sample_weight = numbers(sample_weight, "sample_weight", place=partial(bag_text, bags))
     weights: np.ndarray = check_sample_weight(sample_weight, bags, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
@@ -778,6 +778,14 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
+    spelled: dict[str, str] = {}
+    for label in classes.tolist() if classes.dtype.kind in "UO" else ():
+        other = spelled.setdefault(str(label).strip().casefold(), label)
+        if other != label:
+            raise ValueError(
+                f"y holds {other!r} and {label!r}, which differ in blanks or upper case only: give "
+                "a class one name."
+            )
     if len(classes) < 2:
         held = ", ".join(repr(label) for label in classes.tolist())
         raise ValueError(

@@ -11,8 +11,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from .._bags import Bags
-from .._bags.arrow import need_module
 from .._bags.segments import segment_argmax
+from .._compat import need_module
 from .._fit.validation import as_bags, check_bags, refuse_outcomes
 
 

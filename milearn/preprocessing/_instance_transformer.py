@@ -34,12 +34,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._bags.arrow import need_module
 from .._bags.blocks import Block
 from .._bags.canonical import check_choice, column_key
 from .._bags.distinct import instance_ranks
 from .._bags.rows_on_disk import converted, holds_text, is_read_in_blocks
 from .._bags.threads import inner_matrices
+from .._compat import need_module
 from .._fit.validation import (
     STORED_FLOATS,
     as_bags,
@@ -286,7 +286,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     The columns of a :class:`~sklearn.compose.ColumnTransformer` may be lists of names of features
     of the bags.
 
-    The texts of :meth:`milearn.Bags.from_documents` are passed to vectorisers, and to pipelines and
+    Texts (see :meth:`milearn.Bags.from_list`) are passed to vectorisers, and to pipelines and
     feature unions that begin with one, as a list of strings, and to other transformers as a matrix
     of one column.
 
@@ -354,7 +354,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         if takes_texts(inner) and not holds_text(bags):
             raise ValueError(
                 f"{name} needs text, and the instances are numbers: create bags of text by "
-                "Bags.from_documents."
+                "Bags.from_list, with a list of strings for each bag."
             )
         if bags.is_remote and not _is_identity(inner):
             if not hasattr(inner, "partial_fit"):

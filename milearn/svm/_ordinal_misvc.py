@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from .._bags import Bags
-from .._bags.merge import ordered_categories
+from .._bags.kinds import ordered_categories
 from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, with_callbacks

@@ -139,14 +139,14 @@ def assert_canonical(bags):
 
 
 SENTENCES = (
-    "Texts become bags by Bags.from_documents(documents), and numbers in the pipeline by "
-    "InstanceTransformer(TfidfVectorizer())."
+    "Texts become bags by Bags.from_list(documents), where each document is a list of strings "
+    "without gaps, and numbers in the pipeline by InstanceTransformer(TfidfVectorizer())."
 )
 SERIES = (
-    "Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
-    "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
+    "Time series are cut into windows as on the page Recipes of the user guide; a bag with one "
+    "feature is bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
 )
-PICTURES = "Cut images into patches by Bags.from_images(images, patch_size)."
+PICTURES = "Images are cut into patches as on the page Recipes of the user guide."
 
 
 def refuses(call, message, kind=ValueError):

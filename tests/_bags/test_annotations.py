@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from milearn import Bags
 from milearn.preprocessing import InstanceTransformer
-from tests._bags.kinds import assert_same, refuses
+from tests._bags.kinds import refuses
 
 few = hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=8)
@@ -110,7 +110,7 @@ def test_operations_keep_them_aligned(tmp_path_factory, data):
 @pytest.mark.filterwarnings("ignore:Feature 'x1' has one value in every bag")
 @hypothesis.given(SIZES, st.randoms(use_true_random=False))
 @few
-def test_rows_frames_lists_and_arrow_keep_them_aligned(sizes, random):
+def test_rows_frames_and_lists_keep_them_aligned(sizes, random):
     bags = tagged(sizes)
     rows = list(range(bags.n_instances))
     random.shuffle(rows)
@@ -135,14 +135,6 @@ def test_rows_frames_lists_and_arrow_keep_them_aligned(sizes, random):
         list(bags), instance_data=blocks, bag_data=pd.DataFrame(dict(bags.bag_data))
     )
     assert_aligned(listed)
-    bags = Bags(bags.instances, bags.offsets, instance_data={"row": bags.instance_data["label"]},
-                bag_data=bags.bag_data)  # fmt: skip
-    nested = bags.to_arrow(ids=np.arange(len(bags)))
-    assert_same(Bags.from_arrow(nested, "bag"), bags)
-    picked = random.sample(range(len(bags)), k=min(2, len(bags)))
-    some = Bags.from_arrow(nested.take(picked), "bag", bag_data=["age", "site", "dose"],
-                           features=["instances"], instance_data={"row": "row"})  # fmt: skip
-    assert_same(some, bags[picked])
 
 
 @hypothesis.given(st.lists(st.integers(1, 4), min_size=4, max_size=10), st.integers(0, 99))
@@ -201,7 +193,6 @@ def test_they_are_read_only_and_shown(key):
     with pytest.raises(TypeError, match="does not support item assignment"):
         columns["more"] = np.zeros(3)
     assert f"{key}={list(columns)}" in repr(bags)
-    assert f"{key}[&#x27;{next(iter(columns))}&#x27;]" in bags._repr_html_()
     alone = bags._changed(**{key: {}})
     assert bags.nbytes - alone.nbytes == sum(data.nbytes for data in columns.values())
     assert np.shares_memory(alone.instances, bags.instances)

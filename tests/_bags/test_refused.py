@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 
@@ -16,7 +17,7 @@ from tests._bags.kinds import PICTURES, SENTENCES, SERIES, refuses
 EMPTY = "is empty: every bag needs at least one instance; remove it."
 TEXT = (
     "encode it as numbers first, for example by pandas.get_dummies or sklearn's OneHotEncoder. "
-    "Bags hold text only without numbers (Bags.from_documents)."
+    "Bags hold text only without numbers (Bags.from_list)."
 )
 ROWS = "dimension(s): pass a block with one row per instance."
 OFFSETS = (
@@ -79,8 +80,10 @@ BLOCKS = {
                f"Bag 1 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
     "paths": (["musk1.data", "musk2.data"], "Bag 0 is a path ('musk1.data'). Read the files first"),
     "categories": ([np.ones((1, 2)), [["a", "b"]]], f"Bag 1 holds text, such as 'a': {TEXT}"),
-    "sentences": ([["good film", "too long"], ["bad film"]],
-                  f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
+    "a gap among texts": ([["good film", None], ["bad film"]],
+                          f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
+    "texts and numbers": ([["good film", "too long"], np.ones((2, 1))],
+                          "Bags of text and bags of numbers cannot be joined: encode the text."),
     "series": ([np.ones(9), np.ones(7)], f"Bag 0 has 1 {ROWS} {SERIES}"),
     "pictures": ([SQUARES, SQUARES[:3]], f"Bag 0 has 3 {ROWS} {PICTURES}"),
     "array of pictures": (np.ones((2, 4, 5, 3)), f"Bag 0 has 3 {ROWS} {PICTURES}"),
@@ -95,9 +98,30 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_series_of_different_lengths(way):
+    series = [np.ones((2, time)) for time in (10, 12, 9)]
+    message = (
+        "Bag 1 has 12 features but bag 0 has 10: every bag must have the same features. All blocks "
+        "have 2 row(s): if they are time series of shape (channels, time), cut them into windows "
+        "as on the page Recipes of the user guide."
+    )
+    refuses(lambda: WAYS[way](series), message)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_frames_with_one_row_per_bag(library):
+    frame = library.DataFrame({"id": ["p", "q"], "u": [[1.0, 2.0], [3.0]]})
+    refuses(
+        lambda: Bags.from_frame(frame, "id"),
+        "Column 'u' holds lists: a frame with one row per bag is read as on the page Recipes of "
+        "the user guide.",
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_bags(name, way):
     X, message = BLOCKS[name]
     refuses(lambda: WAYS[way](X), message, (TypeError, ValueError))
-    if name in ("sentences", "series", "pictures"):
+    if name in ("a gap among texts", "texts and numbers", "series", "pictures"):
         refuses(lambda: WAYS[way](pd.Series(X)), message, (TypeError, ValueError))

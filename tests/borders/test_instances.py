@@ -77,7 +77,7 @@ def test_every_form_of_instances(slides, form, tmp_path):
     if form == "merged":
         bags = slides.with_bag_data(None).merge(["p", "q", "p", "q", "r"], source="slide")
     if form == "texts":
-        bags = Bags.from_documents([["a", "b", "c"], ["d"], ["e", "f"]], split=None)
+        bags = Bags.from_list([["a", "b", "c"], ["d"], ["e", "f"]])
     keep = np.random.default_rng(1).random(bags.n_instances) < 0.5
     keep[bags.offsets[:-1]] = True
     left = bags.select_instances(keep)

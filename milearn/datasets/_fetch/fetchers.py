@@ -307,19 +307,20 @@ def _read_andrews(path: Path, as_sparse: bool) -> Bunch:
             ids.toarray().ravel(),
             labels.toarray().ravel(),
         )
-        # Identifiers only count the bags; the published names of the images are not available.
-        del record.fields["bag_names"]
     return record.to_bunch(path)
 
 
 def _grouped(values: Any, ids: np.ndarray, labels: np.ndarray, names: Any = None) -> BagRecord:
-    """Bags of rows in any order, with the label that the rows of a bag have in common."""
+    """Bags of rows in any order, with the label that the rows of a bag have in common.
+
+    Without names of the instances the ids only count the bags, and are no names.
+    """
     found = Bags.from_ids(values, ids.tolist(), instance_data={"row": np.arange(len(ids))})
     rows = np.asarray(found.instance_data["row"])
-    fields = {"bag_names": ids[rows[found.offsets[:-1]]]}
-    features = None
+    fields, features = {}, None
     if names is not None:
         fields["instance_names"] = names[rows]
         features = [f"f{column + 1}" for column in range(values.shape[1])]
-    bags = Bags(found.instances, found.offsets, feature_names=features)
+    bags_names = None if names is None else found.names
+    bags = Bags(found.instances, found.offsets, feature_names=features, names=bags_names)
     return BagRecord(bags, label_of_bags(labels, ids.tolist()), fields)

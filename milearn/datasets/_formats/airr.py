@@ -18,9 +18,10 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
-from ..._bags.arrow import need_module
-from ..._bags.canonical import MISSING, listed
+from ..._bags.canonical import MISSING
+from ..._bags.kinds import listed
 from ..._bags.segments import offsets_of
+from ..._compat import need_module
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
 from .folder import (

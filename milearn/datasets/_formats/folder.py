@@ -14,28 +14,26 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from joblib import delayed
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import PATCH_SIZE, bag_columns
-from ..._bags.arrow import need_module
-from ..._bags.canonical import check_choice, listed
+from ..._bags.canonical import check_choice
+from ..._bags.kinds import as_ids, as_labels, column, id_text, ids, is_missing, listed
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
+from ..._compat import need_module
 from ..._fit.outcomes import survival_outcomes
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
 from .npy_folder import new_folder, read_npy_folder, write_arrays
 from .record import (
     BagRecord,
-    as_labels,
     declared_classes,
     float_type,
     make_bags_of,
     npz_header,
-    plain_array,
     warn_of_zeros,
 )
 from .table import chosen_columns, frame_of_file
@@ -164,7 +162,7 @@ def rows_of_bags(
     dropped : dict of str
         What is missing, by the same names; empty unless ``missing="drop"``.
     """
-    check_choice("missing", missing, ("error", "drop"))
+    check_choice("missing", missing, ("error", "nan", "drop"))
     if table is None:
         if given := [f"{part}=" for part, column in asked.items() if column is not None]:
             raise ValueError(f"{', '.join(given)} without a table: pass the table with the column.")
@@ -173,13 +171,15 @@ def rows_of_bags(
     with file_name_in_errors(f"{folder}: the table" if is_frame else table):
         frame = as_frame(table) if is_frame else frame_of_file(Path(table), asked, classes)
         chosen = chosen_columns(frame, asked)
-        bags = _bag_of_each_row(frame[chosen["bag"]], names)
+        bags = _bag_of_each_row(frame[chosen["bag"]].tolist(), names, chosen["bag"])
     rows: dict[str, BagRow] = {}
     problems: list[tuple[str, str]] = []
     gaps: list[tuple[str, str]] = []
     needed = [chosen["group"], chosen["split"]]
-    if missing == "drop" or isinstance(chosen["label"], tuple):
-        needed += chosen["label"] if isinstance(chosen["label"], tuple) else [chosen["label"]]
+    if isinstance(chosen["label"], tuple):
+        needed += chosen["label"]
+    elif missing != "nan":
+        needed.append(chosen["label"])
     known = set(names)
     empty = {name: frame[name].isna().to_numpy() for name in needed if name is not None}
     for at, bag in enumerate(bags):
@@ -193,41 +193,37 @@ def rows_of_bags(
         elif not folder.is_file():
             gaps.append((bag, _NO_FILE))
     gaps += [(name, _NO_ROW) for name in names if name not in rows]
-    if missing == "error":
+    if missing != "drop":
         return rows, problems + gaps, {}
     dropped = dict(gaps)
     return {name: row for name, row in rows.items() if name not in dropped}, problems, dropped
 
 
-def as_frame(table: Any) -> pd.DataFrame:
+def as_frame(table: Any) -> Any:
     """A frame of pandas or polars as one of pandas, whose columns are its only names."""
-    if not isinstance(table, pd.DataFrame):
-        return pd.DataFrame({name: table[name].to_list() for name in table.columns})
+    if not hasattr(table, "iloc"):
+        import pandas
+
+        return pandas.DataFrame({n: column(table[n], f"column {n!r}") for n in table.columns})
     return table if table.index.names == [None] else table.reset_index()
 
 
-def _bag_of_each_row(column: pd.Series, names: Sequence[str]) -> list[str | None]:
+def _bag_of_each_row(cells: Sequence[Any], names: Sequence[str], name: Any) -> list[str | None]:
     """The bag of each row, by its name or by a path to its file."""
-    known = set(names)
+    files = {id_text(name): name for name in names}
     bags: list[str | None] = []
-    for value in column:
-        text = _id_text(value)
+    for cell in cells:
+        text = id_text(cell)
         # A path of Windows or of Linux. A compressed file has two suffixes.
         path = Path(text.replace("\\", "/"))
-        shorter = (text, path.name, path.stem, Path(path.stem).stem)
-        bags.append(None if pd.isna(value) else next((n for n in shorter if n in known), text))
-    if not known.intersection(bags):
+        shorter = (files.get(each) for each in (text, path.name, path.stem, Path(path.stem).stem))
+        bags.append(None if is_missing(cell) else next(filter(None, shorter), text))
+    if not {*names}.intersection(bags):
         raise ContentError(
-            f"no value of {column.name!r} ({listed(column.tolist(), 2)}) is the name of a file "
+            f"no value of {name!r} ({listed(cells, 2)}) is the name of a file "
             f"({listed(names, 2)}); name the column of the bags with bag=, or correct the names."
         )
     return bags
-
-
-def _id_text(value: Any) -> str:
-    # pandas reads a column of integers with a missing value as floats.
-    whole = isinstance(value, float) and value.is_integer()
-    return str(int(value) if whole else value).strip()
 
 
 class ArrayHeader(NamedTuple):
@@ -770,43 +766,41 @@ def _kept(dtype: np.dtype) -> np.dtype:
 
 def fields_of(bags: Sequence[FoundBag], classes: np.ndarray | None) -> dict[str, Any]:
     """Labels, names, groups and splits of the bags found by :func:`read_headers`, for a Bunch."""
-    fields: dict[str, Any] = {"target": None, "bag_names": plain_array([bag.name for bag in bags])}
-    table, chosen = _table_of(bags), bags[0].row.chosen
-    label, group, split = (chosen.get(part) for part in ("label", "group", "split"))
-    if isinstance(label, tuple):
-        fields["target"] = make_bags_of(survival_outcomes, *(table[n].to_numpy() for n in label))
-    elif label is not None or all(bag.label is not None for bag in bags):
-        labels = [bag.label for bag in bags] if label is None else table[label]
-        fields["target"], classes = as_labels(
-            labels, classes, lambda at: f"row of {bags[at].name!r}, column {label!r}"
-        )
-        if classes is not None:
-            fields["classes"] = classes
-    if group is not None:
-        fields["groups"] = np.array([_id_text(value) for value in table[group]])
-    if split is not None:
-        words = table[split].map(lambda word: _SPLITS.get(str(word).strip().lower()))
-        fields["split"] = plain_array(table[split] if words.isna().any() else words)
-    return fields
-
-
-def _table_of(bags: Sequence[FoundBag]) -> pd.DataFrame:
-    """The rows of the bags, in their order."""
-    table = bags[0].row.table
-    return pd.DataFrame() if table is None else table.iloc[[bag.row.at for bag in bags]]
+    record = BagRecord(Bags(np.zeros((len(bags), 1)), range(len(bags) + 1)))
+    add_table(record, bags, None, classes)
+    return {**record.fields, "target": record.target, "bag_names": record.bags.names}
 
 
 def add_table(
     record: BagRecord, bags: Sequence[FoundBag], bag_data: Any, classes: np.ndarray | None
 ) -> None:
-    """Add what the table says of the bags: labels, names, and columns of ``bag_data``."""
-    table, columns = _table_of(bags), bag_columns(bag_data)
+    """Add what the table says of the bags: names, labels, and columns of ``bag_data``."""
+    record.bags = record.bags._changed(names=as_ids([bag.name for bag in bags]))
+    table, chosen, columns = bags[0].row.table, bags[0].row.chosen, bag_columns(bag_data)
+    if table is None:
+        if columns:
+            raise ContentError("bag_data= without a table: pass the table that has the columns.")
+        if all(bag.label is not None for bag in bags):
+            record.set_labels([bag.label for bag in bags], classes)
+        return
     for name in columns.values():
         check_column(name, "bag_data", list(table.columns))
-    data = {name: table[column].reset_index(drop=True) for name, column in columns.items()}
-    record.bags = make_bags_of(record.bags.with_bag_data, data)
-    record.fields |= fields_of(bags, classes)
-    record.target = record.fields.pop("target")
+    table = table.iloc[[bag.row.at for bag in bags]].reset_index(drop=True)
+    data = {name: table[own] for name, own in columns.items()}
+    record.bags = make_bags_of(record.bags.with_bag_data, data or None)
+    label, group, split = (chosen[part] for part in ("label", "group", "split"))
+    if isinstance(label, tuple):
+        event, time = (table[name].set_axis(record.bags.names) for name in label)
+        record.target = make_bags_of(survival_outcomes, event, time)
+    elif label is not None or all(bag.label is not None for bag in bags):
+        labels = [bag.label for bag in bags] if label is None else table[label]
+        record.set_labels(labels, classes)
+    if group is not None:
+        record.fields["groups"] = make_bags_of(ids, table[group], f"column {group!r}")
+    if split is not None:
+        known = [_SPLITS.get(str(word).strip().lower()) for word in table[split]]
+        parts = table[split] if None in known else known
+        record.fields["split"] = as_labels(make_bags_of(column, parts, f"column {split!r}"))
 
 
 def for_each_bag(

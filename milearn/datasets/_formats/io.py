@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.canonical import check_choice
+from ..._bags.kinds import as_labels, column, ids, ordered_categories
+from ..._bags.names import canonical_ids
 from ..._bags.rows_on_disk import LazyRows, converted, holds_text
 from ..._fit.outcomes import has_outcomes
 from ..._fit.validation import check_order
@@ -28,7 +29,6 @@ from .record import (
     declared_classes,
     float_type,
     make_bags_of,
-    plain_array,
     read_npz,
     warn_of_zeros,
     write_npz,
@@ -164,7 +164,7 @@ def load_bags(
     >>> things.target, things.bag_names
     (array([1, 0]), array(['box', 'can'], dtype='<U3'))
     """
-    path, declared = Path(path), declared_classes(classes)
+    path, classes = Path(path), declared_classes(classes)
     if path.is_dir() and not is_npy_folder(path):
         raise FileNotFoundError(
             f"{path}: this is a folder without the head of saved bags; read a folder with one file "
@@ -190,14 +190,19 @@ def load_bags(
         elif form == "npy-folder":
             record = read_npy_folder(path, mmap=mmap)
         else:
-            frame = frame_of_file(path, columns, declared, **read_options)
-            record = _record_of_frame(frame, columns, options)
+            frame = frame_of_file(path, columns, classes, **read_options)
+            chosen = chosen_columns(frame, columns)
+            found = make_bags_of(Bags.from_frame, frame, **chosen, **options)
+            bags, *y = found if isinstance(found, tuple) else (found,)
+            record = BagRecord(bags, *y)
+            if y and classes is None:
+                classes = ordered_categories(frame[chosen["label"]])
         if len(record.bags) == 0:
             raise ContentError("there is not a single instance in it; check the file.")
-        if declared is not None and record.target is not None:
+        if record.target is not None and (classes is not None or form == "table"):
             if record.target.ndim > 1 or has_outcomes(record.target):
                 raise ContentError("classes= is for one label per bag; leave it out.")
-            record.set_labels(record.target, declared)
+            record.set_labels(record.target, classes)
     record.bags = _as_asked(record.bags, dtype, as_sparse, mmap)
     bunch = record.to_bunch(path)
     if not mmap:
@@ -221,20 +226,6 @@ def _format_of(path: Path) -> str:
         f"the suffix {path.suffix!r} is not one of .npz, .csv, .tsv and .parquet; for ARFF, MATLAB "
         "and svmlight files see the page of the guide on your data."
     )
-
-
-def _record_of_frame(
-    frame: pd.DataFrame, columns: dict[str, Any], options: dict[str, Any]
-) -> BagRecord:
-    """The bags of :meth:`milearn.Bags.from_frame`, and their labels."""
-    chosen = chosen_columns(frame, columns)
-    bags, *y, names = make_bags_of(
-        Bags.from_frame, frame, chosen["bag"], label=chosen["label"], return_ids=True, **options
-    )
-    record = BagRecord(bags, fields={"bag_names": plain_array(names)})
-    if y:
-        record.set_labels(*y)
-    return record
 
 
 def _as_asked(bags: Bags, dtype: Any, as_sparse: bool | None, mmap: bool) -> Bags:
@@ -339,7 +330,6 @@ def save_bags(
     path = Path(path)
     given = {
         "classes": classes,
-        "bag_names": bag_names,
         "instance_names": instance_names,
         "instance_labels": instance_labels,
         "split": split,
@@ -354,7 +344,7 @@ def save_bags(
                 "save_bags writes .npz, or a folder with format='npy-folder'; a table is written "
                 "by X.to_frame(y=y).to_csv(path, index=False)."
             )
-        record = _record_of(X, y, given, descr)
+        record = _record_of(X, y, bag_names, given, descr)
         check_parent(path)
         if format == "npy-folder":
             write_npy_folder(path, record)
@@ -363,7 +353,7 @@ def save_bags(
             write_npz(record, file)
 
 
-def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
+def _record_of(X: Any, y: Any, names: Any, given: dict[str, Any], descr: str) -> BagRecord:
     bags = X
     if isinstance(X, Bunch):
         for name in FIELDS:
@@ -373,13 +363,17 @@ def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
         bags = X["data"]
     if not isinstance(bags, Bags):
         bags = Bags.from_list(bags)
-    if given["bag_names"] is None:
-        given["bag_names"] = bags.names
-    check_order(bags, y=y, **{name: given[name] for name in BAG_FIELDS if name != "bag_names"})
+    if names is not None:
+        bags = bags._changed(names=canonical_ids(names, len(bags)))
+    check_order(bags, y=y, **{name: given[name] for name in BAG_FIELDS})
     if len(bags) == 0:
         raise ContentError("there are no bags to write; pass at least one.")
-    classes = declared_classes(given.pop("classes"))
-    fields = {name: plain_array(value) for name, value in given.items() if value is not None}
+    classes = given.pop("classes")
+    fields = {
+        name: ids(values, name) if name == "groups" else as_labels(column(values, name))
+        for name, values in given.items()
+        if values is not None
+    }
     record = BagRecord(bags, fields=fields, descr=descr)
     if y is not None:
         record.target = np.asarray(y)

@@ -11,24 +11,28 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.canonical import check_length, is_missing
-from ..._bags.constructors import bags_of_texts
-from ..._bags.merge import ordered_categories
-from ..._bags.names import bag_text, canonical_ids
+from ..._bags.canonical import check_length
+from ..._bags.frames import (
+    arrays_of_frame,
+    frame_of_arrays,
+    is_frame_of,
+    with_objects,
+    without_objects,
+)
+from ..._bags.kinds import are_missing, as_labels, column, ordered_categories
+from ..._bags.names import bag_text
 from ..._bags.rows_on_disk import holds_text
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from ..._fit.warn import warn_user
 from .._errors import ContentError
-from .columns import arrays_of_frame, frame_of_arrays, with_objects, without_objects
 from .text import quoted_names
 
 # The optional contents of a data set, by their names in a Bunch and in files.
-BAG_FIELDS = ("bag_names", "split", "groups", "sample_weight")
+BAG_FIELDS = ("split", "groups", "sample_weight")
 INSTANCE_FIELDS = ("instance_names", "instance_labels")
 FIELDS = (*BAG_FIELDS, *INSTANCE_FIELDS, "classes")
 GRAPHS = ("bag_graph", "instance_graph")
@@ -50,10 +54,13 @@ class BagRecord:
     descr: str = ""
 
     def to_bunch(self, path: Path) -> Bunch:
-        names = canonical_ids(self.fields.get("bag_names"), len(self.bags))
-        bunch = Bunch(data=self.bags._changed(names=names), target=self.target)
-        if self.bags.feature_names is not None:
-            bunch["feature_names"] = np.asarray(self.bags.feature_names, dtype=str)
+        bunch = Bunch(data=self.bags, target=self.target)
+        for key, names in (
+            ("feature_names", self.bags.feature_names),
+            ("bag_names", self.bags.names),
+        ):
+            if names is not None:
+                bunch[key] = names.copy()
         bunch.update({name: self.fields[name] for name in FIELDS if name in self.fields})
         bunch["DESCR"] = self.descr or self.describe(path)
         bunch["filename"] = str(path)
@@ -66,11 +73,27 @@ class BagRecord:
         text = f"{path.name}: {n_bags} bags, {n_instances} instances, {n_features} features"
         return text + (", no labels." if self.target is None else ".")
 
-    def set_labels(self, labels: Any, classes: np.ndarray | None = None, *place: Any) -> None:
-        """Store the labels of the bags, see :func:`as_labels`."""
-        self.target, classes = as_labels(labels, classes, *place)
-        if classes is not None:
-            self.fields["classes"] = classes
+    def set_labels(self, labels: Any, classes: Any = None) -> None:
+        """Store the labels of the bags, and all classes in their order.
+
+        The classes are the declared ones, those of ordered categories, or the sorted texts; numbers
+        have none.
+        """
+        found = make_bags_of(column, labels, "label")
+        target = as_labels(found)
+        known = declared_classes(ordered_categories(found) if classes is None else classes)
+        some = target[~are_missing(target)]
+        if known is None and some.dtype == object:
+            known = np.unique(some)
+        self.target = target
+        if known is None:
+            return
+        for bag in np.flatnonzero(~are_missing(target) & ~np.isin(target, known))[:1].tolist():
+            raise ContentError(
+                f"the label of {bag_text(self.bags, bag)} is {target.tolist()[bag]!r}, and not one "
+                f"of the classes {quoted_names(known.tolist())}."
+            )
+        self.fields["classes"] = known
 
     def check_lengths(self) -> None:
         """Raise an error for labels or a field that do not fit the bags or instances."""
@@ -80,6 +103,16 @@ class BagRecord:
         for name, n in lengths.items():
             if (values := parts.get(name)) is not None:
                 check_length(name, values, n, "instance" if name in INSTANCE_FIELDS else "bag")
+
+
+def declared_classes(classes: Any) -> np.ndarray | None:
+    """The classes that a user declares, as an array of texts or of numbers."""
+    if classes is None:
+        return None
+    known = as_labels(column(classes, "classes"))
+    if len({*known.tolist()}) < len(known):
+        raise ValueError(f"classes={classes!r} must be a list of different texts or numbers.")
+    return known
 
 
 def float_type(dtype: Any) -> np.dtype:
@@ -115,66 +148,6 @@ def warn_of_zeros(bags: Bags) -> None:
         )
 
 
-# -- labels and other values of bags ---------------------------------------------------------------
-
-
-def plain_array(values: Any) -> np.ndarray:
-    """An array of numbers, of texts, or of objects where there are gaps or several types."""
-    array = np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
-    if array.dtype == object:
-        array = pd.Series(array.tolist()).to_numpy() if array.ndim == 1 else np.asarray(values)
-    if array.dtype == object and all(isinstance(cell, str) for cell in array.tolist()):
-        # NumPy cuts null characters off.
-        texts = array.astype(str)
-        return texts if texts.tolist() == array.tolist() else array
-    return array
-
-
-def as_labels(
-    labels: Any,
-    classes: np.ndarray | None = None,
-    place: Callable[[int], str] = lambda at: f"label {at + 1}",
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Labels as numbers or texts, with NaN for missing ones, and all classes in their order.
-
-    The classes are the declared ones, those of ordered categories, the sorted texts, or None for
-    numbers. If texts are declared, all labels are texts.
-    """
-    classes = declared_classes(ordered_categories(labels)) if classes is None else classes
-    target = plain_array(labels)
-    known = np.array([not is_missing(label) for label in target.tolist()], dtype=bool)
-    some = target[known]
-    if classes is not None and classes.dtype.kind == "U":
-        whole = some.dtype.kind == "f" and (some == np.rint(some)).all()
-        some = np.array([str(int(y) if whole else y) for y in some.tolist()], dtype=str)
-    some = plain_array(some)
-    if some.dtype.kind in "OU" and classes is None:
-        classes = plain_array(sorted({*some.tolist()}))
-    if classes is not None:
-        for at in np.flatnonzero(~np.isin(some, classes))[:1]:
-            row = np.flatnonzero(known)[at]
-            raise ContentError(
-                f"{place(row)}: {some[at].item()!r} is not among the classes "
-                f"{quoted_names(classes.tolist())}."
-            )
-    if known.all():
-        return some, classes
-    filled = np.full(len(known), np.nan, dtype=object if some.dtype.kind in "OU" else float)
-    filled[known] = some
-    return filled, classes
-
-
-def declared_classes(classes: Any) -> np.ndarray | None:
-    """The classes that a user declares, as an array of texts or of numbers."""
-    if classes is None:
-        return None
-    array = np.asarray(classes)
-    array = array.astype(str) if array.dtype.kind in "OSU" else array
-    if array.ndim != 1 or array.dtype.kind not in "Uiufb" or len(np.unique(array)) < len(array):
-        raise ValueError(f"classes={classes!r} must be a list of different texts or numbers.")
-    return array
-
-
 # -- arrays --------------------------------------------------------------------------------------
 
 
@@ -194,22 +167,19 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
         arrays |= {key: record.target[name] for key, name in zip(_OUTCOMES, names, strict=True)}
     elif record.target is not None:
         arrays["y"] = record.target
-    if bags.feature_names is not None:
-        arrays["feature_names"] = bags.feature_names
+    for key, names in (("feature_names", bags.feature_names), ("bag_names", bags.names)):
+        if names is not None:
+            arrays[key] = names
     for name in GRAPHS:
         if getattr(bags, name) is not None:
             arrays |= _csr_parts(getattr(bags, name), f"{name}_")
-    for key in _DATA:
-        data = getattr(bags, key)
-        if isinstance(data, pd.DataFrame):
-            arrays |= arrays_of_frame(data, key)
-        elif data:
-            arrays[key] = np.array(list(data), dtype=str)
-            arrays |= {f"{key}_{number}": values for number, values in enumerate(data.values())}
+    data = {"instance_data": bags.instance_data, "bag_data": bags.bag_data.reset_index(drop=True)}
+    for key, frame in data.items():
+        arrays |= make_bags_of(arrays_of_frame, frame, key)
     arrays |= {name: record.fields[name] for name in FIELDS if name in record.fields}
     if record.descr:
         arrays["DESCR"] = np.array(record.descr)
-    arrays = without_objects(arrays)
+    arrays = make_bags_of(without_objects, arrays)
     if not bags.is_sparse and not holds_text(bags):
         arrays["instances"] = bags.instance_rows
     return arrays
@@ -229,7 +199,7 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     elif all(key in arrays for key in _CSR):
         instances = _csr(arrays, "")
     elif "texts" in arrays:
-        instances = np.zeros((len(arrays["texts"]), 1))
+        instances = arrays["texts"][:, np.newaxis]
     else:
         raise ContentError(f"{', '.join(arrays) or 'no array'} is not a set of bags; {_REMEDY}")
     if instances.dtype.kind in "iub" and instances.dtype.itemsize <= 2:
@@ -240,11 +210,10 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
         instances,
         arrays["bag_offsets"],
         feature_names=arrays.get("feature_names"),
+        names=arrays.get("bag_names"),
         **{key: _data(arrays, key) for key in _DATA if key in arrays},
         **{name: _csr(arrays, f"{name}_") for name in GRAPHS if f"{name}_data" in arrays},
     )
-    if "texts" in arrays:
-        bags = bags_of_texts(bags, arrays["texts"].tolist())
     target = arrays.get("y")
     if all(key in arrays for key in _OUTCOMES):
         target = make_bags_of(survival_outcomes, *(arrays[key] for key in _OUTCOMES))
@@ -255,7 +224,7 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
 
 
 def _data(arrays: dict[str, np.ndarray], key: str) -> Any:
-    if f"{key}_kinds" in arrays:
+    if is_frame_of(arrays, key):
         return frame_of_arrays(arrays, key)
     return {str(name): arrays[f"{key}_{at}"] for at, name in enumerate(arrays[key])}
 
@@ -273,13 +242,13 @@ def _of_version_0_4(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     # Labels and groups as positions in a list of names; NaN is a missing value.
     for key, names in (("y", "class_names"), ("groups", "group_names")):
         if names in arrays and key in arrays and arrays[key].ndim == 1:
-            places = pd.Series(arrays[key]).astype("Int64")
-            if not places.dropna().isin(range(len(arrays[names]))).all():
+            known = ~np.isnan(arrays[key])
+            places = arrays[key][known]
+            if not np.isin(places, np.arange(len(arrays[names]))).all():
                 n_names = len(arrays[names])
                 raise ContentError(f"{key!r} holds other values than positions of {n_names} names.")
-            arrays[key] = plain_array(
-                [np.nan if at is pd.NA else arrays[names][at].item() for at in places]
-            )
+            arrays[key] = np.full(len(known), np.nan, dtype=object)
+            arrays[key][known] = arrays[names][places.astype(np.intp)]
     return arrays
 
 

@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from ..._bags.arrow import need_module
+from ..._compat import need_module
 from .._errors import ContentError, file_name_in_errors
 from .text import check_column, known_column, quoted_names
 
@@ -29,14 +26,14 @@ def kind_of_table(path: Path) -> str | None:
     return found[-1].lower()[1:] if found else None
 
 
-def frame_of_file(
-    path: Path, asked: Mapping[str, Any], classes: np.ndarray | None, **options: Any
-) -> pd.DataFrame:
+def frame_of_file(path: Path, asked: Mapping[str, Any], classes: Any = None, **options: Any) -> Any:
     """The frame of ``pandas.read_csv`` or ``read_parquet``; any error is one of the file.
 
     Columns of CSV with the names of bags and groups are texts, and so are labels if the classes are
     texts: "007" is not the number 7. ``asked`` is that of :func:`chosen_columns`.
     """
+    import pandas
+
     kind = kind_of_table(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such table; check the path.")
@@ -45,21 +42,21 @@ def frame_of_file(
     with file_name_in_errors(path, f"{kind} by pandas"):
         if kind in ("parquet", "pq"):
             need_module("pyarrow", str(path))
-            return pd.read_parquet(path, **options)
+            return pandas.read_parquet(path, **options)
         if kind == "tsv" and not {"sep", "delimiter"} & {*options}:
             options = {"sep": "\t", **options}
-        chosen = chosen_columns(pd.read_csv(path, **{**options, "nrows": 0}), asked)
+        chosen = chosen_columns(pandas.read_csv(path, **{**options, "nrows": 0}), asked)
         parts = ["bag", "group"]
-        if classes is not None and classes.dtype.kind == "U":
+        if classes is not None and all(isinstance(name, str) for name in classes):
             parts.append("label")
         dtype = {chosen[part]: str for part in parts if chosen.get(part) is not None}
-        frame = pd.read_csv(path, **{"dtype": dtype, **options})
-        if "index_col" not in options and not isinstance(frame.index, pd.RangeIndex):
+        frame = pandas.read_csv(path, **{"dtype": dtype, **options})
+        if "index_col" not in options and not isinstance(frame.index, pandas.RangeIndex):
             raise ContentError("the rows have more columns than the header; check sep=.")
         return frame
 
 
-def chosen_columns(frame: pd.DataFrame, asked: Mapping[str, Any]) -> dict[str, Any]:
+def chosen_columns(frame: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a table that are asked for, or known by their names, None if there are none.
 
     Raises an error for a column that does not exist, and without one for the bag.

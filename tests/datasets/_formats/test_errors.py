@@ -187,7 +187,7 @@ def test_options_that_mean_nothing(tmp_path, options, error, sentence):
 
 
 DENSE = Bags(np.arange(12.0).reshape(6, 2), [0, 2, 3, 6])
-TEXT = Bags.from_documents([["A b.", "C"], ["D"], ["E"]], split=None)
+TEXT = Bags.from_list([["A b.", "C"], ["D"], ["E"]])
 OUTCOMES = survival_outcomes([True, False, True], [1.5, 2.0, 0.25])
 SAVED = [
     ("xyz", DENSE, {}, "the format cannot be determined by the suffix '.xyz'; pass format= as"),
@@ -201,7 +201,7 @@ SAVED = [
      "the format 'csv' cannot hold sparse instances; leave that out or save as .npz."),
     ("csv", DENSE.with_instances(DENSE.instances, feature_names=["bag", "f"]), {},
      "Two columns would be named 'bag': rename one."),
-    ("npz", Bags.from_documents([["\ud800"]], split=None), {"y": None},
+    ("npz", Bags.from_list([["\ud800"]]), {"y": None},
      "a text holds half a character ('utf-8' codec can't encode character '\\ud800' in position"),
     ("npz", DENSE, {"y": [1, 0]}, "y has shape (2,) for 3 bags: give one entry per bag."),
     ("npz", DENSE, {"y": [0, 1, 2], "classes": [0, 1]},
