@@ -455,16 +455,14 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)
-    given = y
+    given, flat = y, getattr(y, "ndim", 1) == 1
     y = column_or_1d(y, warn=True)
     check_n_labels(y, bags)
     if numeric:
         refuse_outcomes(y)
-        y = numbers(y if getattr(given, "ndim", 1) > 1 else given, "y", place=partial(bag_text, bags))
+        y = numbers(given if flat else y, "y", place=partial(bag_text, bags))
         assert_all_finite(y, input_name="y")
-    elif (
-        not isinstance(getattr(given, "dtype", np.dtype(object)), np.dtype) and getattr(given, "ndim", 1) == 1
-    ):
+    elif flat and not isinstance(getattr(given, "dtype", np.dtype(object)), np.dtype):
         y = as_labels(column(given, "y"))
     return y
 
