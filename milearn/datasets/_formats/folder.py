@@ -7,7 +7,7 @@ import errno
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -41,7 +41,7 @@ from .text import check_column, quoted_names
 
 # The folders of each part of the bags. A part in its own folder has a file for each bag.
 _TORCHMIL = {
-    "features": ("features", "features/*"),
+    "features": ("features", "features/*/"),
     "label": ("labels",),
     "coords": ("coords",),
     "instance_labels": ("inst_labels", "patch_labels", "instance_labels"),
@@ -80,23 +80,23 @@ def find_bags(path: Path, key: str, coords: str | None) -> BagFiles:
         found[part] = {folder: files for folder in folders if (files := files_of(folder, SUFFIXES))}
     names = sorted(set().union(*found["features"].values()))
     if not names or (layout is _TORCHMIL and len(found["features"]) > 1):
-        inside = [folder for folder in path.rglob("*") if files_of(folder, SUFFIXES)]
-        remedy = f"pass one of its folders: {quoted_names(sorted(map(str, inside)))}"
+        parts = found["features"] or [f for f in path.glob("*/") if files_of(f, SUFFIXES)]
+        inside = quoted_names(sorted(folder.name for folder in parts))
         raise BagFileError(
-            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}), or several folders of "
-            f"them; {remedy if inside else 'check it'}."
+            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; "
+            + (f"pass one of its folders: {inside}." if parts else "check it.")
         )
     bags: BagFiles = {name: {} for name in names}
     for part, folders in found.items():
         array = {"features": key, "coords": coords, "label": "labels"}.get(part, "")
         for name in names if folders and array is not None else ():
-            first = next(iter(folders))
+            some = next(iter(next(iter(folders.values())).values()))
             places = [files[name] for files in folders.values() if name in files]
             # A path that does not exist is in the message.
-            places = places or [first / f"{name}.*"]
+            places = places or [some.with_name(name + some.suffix)]
             own = part == "features" or layout is _TORCHMIL
             bags[name][part] = [
-                ArrayInFile(place, array or first.name, own and place == places[-1])
+                ArrayInFile(place, array or some.parent.name, own and place == places[-1])
                 for place in places
             ]
     return bags
@@ -246,13 +246,16 @@ def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader
     """
     path, name, required = place
     try:
-        with contextlib.ExitStack() as stack:
-            find, names = SUFFIXES[path.suffix.lower()](path, stack)
-            found = None if names is None and not required else find(name)
-            if found is None or found.shape is None:
+        with _arrays_in(path) as found:
+            names = [] if hasattr(found, "dtype") else list(found)
+            if names or not hasattr(found, "dtype"):
+                found = found.get(name)
+            elif not required:
+                return None
+            if not hasattr(found, "shape"):
                 if not required:
                     return None
-                raise ContentError(f"no array {name!r} among {quoted_names(names or ()) or 'none'}")
+                raise ContentError(f"no array {name!r} among {quoted_names(names) or 'none'}")
             if out is not None:
                 out[...] = np.asarray(found).reshape(out.shape)
             size = np.ravel(getattr(found, "attrs", {}).get(PATCH_SIZE, np.nan))
@@ -269,26 +272,24 @@ def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader
         raise ContentError(f"{path.parent.name}/{path.name}: {said}") from error
 
 
-# Each of the functions returns a function that finds the array of a name, or None, and the names
-# of all arrays, None for a format with one array without a name.
-
-
-def _open_hdf5(path: Path, stack: contextlib.ExitStack) -> Any:
-    h5py = need_module("h5py", str(path), "milearn[hdf5]")
-    file = stack.enter_context(h5py.File(path, "r"))
-
-    def find(name: str) -> Any:  # which may be a path, such as "20x/features"
-        found = file.get(name)
-        return found if isinstance(found, h5py.Dataset) else None
-
-    return find, list(file)
-
-
-def _open_npy(path: Path, stack: contextlib.ExitStack) -> Any:
-    # As a memory map: the length of the file is checked, and a file in Fortran order needs no extra
-    # copy.
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return (lambda _: array), None
+@contextlib.contextmanager
+def _arrays_in(path: Path) -> Iterator[Any]:
+    """The arrays of a file by name, or the array of a format with one array without a name."""
+    suffix = path.suffix.lower()
+    if suffix in (".h5", ".hdf5"):
+        # Names may be paths, such as "20x/features".
+        with need_module("h5py", str(path), "milearn[hdf5]").File(path, "r") as file:
+            yield file
+    elif suffix == ".npy":
+        # As a memory map: the length of the file is checked, and a file in Fortran order needs no
+        # extra copy.
+        yield np.load(path, mmap_mode="r", allow_pickle=False)
+    elif suffix == ".npz":
+        # NumPy does not close a file that it cannot read.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            yield {name: _Member(archive, name) for name in archive.files}
+    else:
+        yield _tensors_in(path)
 
 
 class _Member:
@@ -302,15 +303,7 @@ class _Member:
         return np.asarray(self._archive[self._name], dtype=dtype)
 
 
-def _open_npz(path: Path, stack: contextlib.ExitStack) -> Any:
-    # NumPy does not close a file that it cannot read.
-    file = stack.enter_context(path.open("rb"))
-    archive = stack.enter_context(np.load(file, allow_pickle=False))
-    names = archive.files
-    return (lambda name: _Member(archive, name) if name in names else None), names
-
-
-def _open_torch(path: Path, stack: contextlib.ExitStack) -> Any:
+def _tensors_in(path: Path) -> Any:
     # A pickle, which nothing but torch reads without running it.
     torch = need_module("torch", str(path), "torch")
     try:
@@ -324,20 +317,13 @@ def _open_torch(path: Path, stack: contextlib.ExitStack) -> Any:
         return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).detach().numpy()
 
     if isinstance(found, torch.Tensor):
-        return (lambda _: array(found)), None
+        return array(found)
     if not isinstance(found, dict):
         raise ContentError(f"it holds {type(found).__name__}, not a tensor")
-    tensors = {str(name): each for name, each in found.items() if isinstance(each, torch.Tensor)}
-    return (lambda name: array(tensors[name]) if name in tensors else None), list(tensors)
+    return {str(name): array(each) for name, each in found.items() if torch.is_tensor(each)}
 
 
-SUFFIXES: dict[str, Callable[[Path, contextlib.ExitStack], Any]] = {
-    ".h5": _open_hdf5,
-    ".hdf5": _open_hdf5,
-    ".npy": _open_npy,
-    ".npz": _open_npz,
-    ".pt": _open_torch,
-}
+SUFFIXES = (".h5", ".hdf5", ".npy", ".npz", ".pt")
 
 
 _SHOWN = 20  # maximum number of bags in an error message
@@ -398,7 +384,7 @@ def load_bag_folder(
         A pandas or polars frame with one row per bag, or a .csv, .tsv or .parquet file, which
         pandas reads: pass the frame of :func:`pandas.read_csv` for another separator, encoding or
         words for missing values. The bags are in the order of its rows, or in the order of their
-        names without a table. An empty label means that the bag has no label.
+        names without a table.
     bag, label, group, split : str, default=None
         Columns of the table: the bag, which is the name of its file with or without suffix; its
         label; the group that splitters keep together, such as a patient; the published part. None
@@ -423,10 +409,10 @@ def load_bag_folder(
         integers of up to two bytes become float32 and others float64.
     empty : {"raise", "drop"}, default="raise"
         Whether a file without instances is an error, or is ignored and listed in ``dropped``.
-    missing : {"error", "drop"}, default="error"
-        Whether rows without a file, files without a row, and rows without a group, a split, or an
-        event and a time, are errors, or are left out and listed in ``dropped``. "drop" also leaves
-        out bags without a label.
+    missing : {"error", "nan", "drop"}, default="error"
+        Whether bags without a file, a row, a label, a group or a split are an error, or are left
+        out and listed in ``dropped``. "nan" keeps bags without a label, which is NaN; all else that
+        is missing remains an error.
     mmap : path-like, default=False
         A new folder. The instances are written to a file in this folder and mapped into memory on
         demand; :func:`load_bags` opens the folder again with ``mmap=True``. False reads into
@@ -694,7 +680,10 @@ def check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collec
     if len(problems) > _SHOWN:
         lines.append(f"  and {len(problems) - _SHOWN} more")
     if any(what.startswith(_GAPS) or what.endswith("is empty") for _, what in problems):
-        lines.append("Pass missing='drop' to leave out what has no file, no row or an empty cell.")
+        lines.append(
+            "Pass missing='drop' to leave out what has no file, no row or an empty cell, or "
+            "missing='nan' to keep bags without a label."
+        )
     if any(": no array " in what for _, what in problems):
         lines.append("If the arrays have other names, pass them as key and coords.")
     raise BagFileError(
