@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .annotations import (
     bag_columns,
-    canonical_data,
+    data_frame,
     data_of_blocks,
     entries_of_groups,
     entry_of_groups,
@@ -20,31 +20,28 @@ from .annotations import (
     taken_rows,
 )
 from .canonical import (
-    MISSING,
-    as_array,
     canonical_csr,
     canonical_matrix,
+    check_choice,
     check_columns,
     check_length,
-    frame_column,
+    frame_matrix,
     frame_names,
-    id_array,
-    is_missing,
     keys_of,
     numbered,
-    read_words,
-    refuse_anndata,
     stack_blocks,
     stacked,
     text_column,
     to_list,
     unlike,
 )
-from .columns import frame_without_index, warn_of_constants, without_index
-from .merge import ordered_categories, with_extras
-from .names import canonical_ids, check_index
+from .columns import without_index
+from .kinds import are_missing, as_array, as_labels, column, group_by_id, refuse_anndata
+from .merge import with_extras
+from .names import bag_text, canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
-from .segments import group_by_id, offsets_of
+from .segments import offsets_of
+from .warn import warn_user
 
 _NO_BAGS = ", or Bags(np.empty((0, n_features)), [0]) for a container without bags"
 
@@ -222,22 +219,16 @@ class BagConstructors:
                     f"Bag {position} is itself Bags: join containers by Bags.concatenate."
                 )
         matrix, offsets, columns = stack_blocks(items)
-        if columns is not None and feature_names is None:
-            kept = without_index(columns, lambda name: matrix[:, columns.index(name)])
-            if len(kept) < len(columns):
-                matrix = matrix[:, [columns.index(name) for name in kept]]
-            feature_names = kept
-        bags = cls(
+        return cls(
             matrix,
             offsets,
             bag_graph=bag_graph,
             instance_graph=instance_graph,
-            feature_names=feature_names,
+            feature_names=columns if feature_names is None else feature_names,
             instance_data=data_of_blocks(instance_data, offsets),
             bag_data=bag_data,
             names=keys_of(blocks),
         )
-        return bags if columns is None else warn_of_constants(bags)
 
     @classmethod
     def from_ids(
@@ -280,37 +271,27 @@ default=None
             a column of ``bag_data`` that changes within a bag, or instances that are not a 2-D
             matrix of real numbers.
         """
-        framed = feature_names is None and hasattr(instances, "columns")
-        if framed:
-            instances = frame_without_index(instances)
+        if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
-        names, codes, order, offsets = group_by_id(bag_ids)
-        for position, key in enumerate(names):
-            if is_missing(key):
-                raise ValueError(
-                    f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
-                    "instance the identifier of its bag."
-                )
+        names, codes, order, offsets = group_by_id(bag_ids, "bag_ids")
         check_length("bag_ids", codes, matrix.shape[0], "instance")
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
-        columns = canonical_data(bag_data, len(codes), "bag_data", "instance")
+        columns = data_frame(bag_data, len(codes), "bag_data", "instance")
         stays_on_disk = rows is order and is_mapped(matrix)
         bags: Any = cls(
             matrix if stays_on_disk else matrix[rows],
             offsets,
             feature_names=feature_names,
-            instance_data=taken_rows(canonical_data(instance_data, len(codes)), rows),
+            instance_data=taken_rows(data_frame(instance_data, len(codes)), rows),
             bag_data=entries_of_groups(columns, codes, order[offsets[:-1]], names),
-            names=id_array(names),
+            names=names,
         )
         if stays_on_disk:
             bags = bags._changed(instances=LazyRows.of_groups(matrix, codes))
-        if framed:
-            warn_of_constants(bags)
-        return (bags, id_array(names)) if return_ids else bags
+        return (bags, names) if return_ids else bags
 
     @classmethod
     def from_frame(
@@ -320,8 +301,10 @@ default=None
         *,
         label: Any = None,
         features: Sequence[Any] | None = None,
-        instance_data: Mapping[str, Any] | None = None,
+        instance_data: Any = None,
         bag_data: Any = None,
+        missing: str = "nan",
+        classes: Any = None,
         return_ids: bool = False,
     ) -> Any:
         """Bags from a data frame (pandas or polars) with one row per instance.
@@ -334,16 +317,21 @@ default=None
             The column, or the level of the index, that names the bag of each row.
         label : column name, default=None
             A column that is constant within each bag; if given, the labels are also returned. A bag
-            without a label has a missing value in all its rows; of polars also a word such as "NA",
-            which :func:`pandas.read_csv` takes as missing.
+            without a label has a missing value in all its rows.
         features : sequence of column names, default=None
             The feature columns, which must contain numbers; by default, all other columns.
-        instance_data : mapping of str to column name or list of column names, default=None
-            Columns that become arrays of the instances instead of features, such as
-            ``{"coords": ["x", "y"]}``.
+        instance_data : list of column names, or mapping of str to column names, default=None
+            Columns that become columns of the instances instead of features, such as ``["x",
+            "y"]``. A mapping gives them other names; a list in it, as ``{"coords": ["x", "y"]}``,
+            gives ``coords_0`` and ``coords_1``.
         bag_data : list of column names, or mapping of str to column name, default=None
             Columns that are constant within each bag and become columns of the bags instead of
             features, such as ``["age", "site"]``.
+        missing : {"nan", "error", "drop"}, default="nan"
+            Whether bags without a label have a missing label, are an error, or are left out. A
+            missing value of a feature is NaN.
+        classes : array-like of labels, default=None
+            All classes. Another label is an error.
         return_ids : bool, default=False
             Also return the identifiers of the bags.
 
@@ -370,6 +358,7 @@ default=None
         >>> X.sizes, y
         (array([2, 1]), array([1, 0]))
         """
+        df = df.collect() if hasattr(df, "collect") else df  # a LazyFrame of polars
         if not hasattr(df, "columns"):
             refuse_anndata(df, "The data frame")
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
@@ -378,7 +367,6 @@ default=None
         levels = getattr(getattr(df, "index", None), "names", ())
         if levels := [n for n in (bag, label) if n is not None and n in levels and n not in df]:
             df = df.reset_index(level=levels)
-        data = frame_data(df, instance_data, "instance_data")
         named = list(df.columns)
         taken = map(to_list, [*bag_columns(instance_data).values(), *columns.values()])
         reserved = [bag, label, *chain.from_iterable(taken)]
@@ -388,19 +376,16 @@ default=None
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:
             raise ValueError("The frame has no feature columns: bags need at least one.")
-        keys = read_words(df[bag].to_list(), ())
         bags, ids = cls.from_ids(
-            np.column_stack([frame_column(df, name) for name in chosen]),
-            keys,
+            frame_matrix(df, chosen),
+            df[bag],
             return_ids=True,
             feature_names=chosen if all(isinstance(name, str) for name in chosen) else None,
-            instance_data=data,
-            bag_data=frame_data(df, columns),
+            instance_data=frame_data(df, instance_data, "instance_data") or None,
+            bag_data=frame_data(df, columns) or None,
         )
-        if features is None:
-            warn_of_constants(bags)
-        labels = None if label is None else label_of_bags(_labels_in(df, label), keys)
-        return with_extras(bags, labels, ids if return_ids else None)
+        labels = None if label is None else label_of_bags(df[label], df[bag], classes)
+        return labelled(bags, labels, missing, ids if return_ids else None)
 
     @classmethod
     def singletons(
@@ -434,7 +419,6 @@ default=None
             For an ``X`` that is not a 2-D matrix of real numbers.
         """
         if feature_names is None:
-            X = frame_without_index(X)
             feature_names = frame_names(X)
         matrix = canonical_matrix(X)
         return cls(
@@ -502,18 +486,53 @@ def bags_of_texts(bags: Any, texts: list[str]) -> Any:
     return bags._changed(instances=text_column(texts))
 
 
-def _labels_in(df: Any, name: Any) -> np.ndarray:
-    """A column of labels; pandas knows the words for missing values, but polars does not."""
-    values: np.ndarray = df[name].to_numpy()
-    if values.dtype.kind != "O" or ordered_categories(df[name]) is not None:
-        return values
-    cells = np.empty(len(values), dtype=object)
-    cells[:] = read_words(values.tolist(), () if hasattr(df, "iloc") else MISSING)
-    texts = [any(isinstance(cell, str) for cell in column) for column in (values, cells)]
-    return cells.astype(float) if texts == [True, False] else cells
-
-
-def label_of_bags(labels: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
+def label_of_bags(labels: Any, keys: Any, classes: Any = None) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
-    names, codes, order, offsets = group_by_id(keys)
-    return entry_of_groups(labels, codes, order[offsets[:-1]], names, "labels")
+    names, codes, order, offsets = group_by_id(keys, "The bag")
+    found = entry_of_groups(column(labels, "label"), codes, order[offsets[:-1]], names, "labels")
+    y = as_labels(found)
+    known = None if classes is None else {*list(classes)}
+    for bag in () if known is None else np.flatnonzero(~are_missing(y)).tolist():
+        if y[bag] not in known:
+            raise ValueError(
+                f"The label of bag {names[bag]!r} is {y[bag]!r}, which is not one of classes="
+                f"{list(classes)}."
+            )
+    return y
+
+
+def labelled(bags: Any, y: Any, missing: str, ids: Any) -> Any:
+    """Bags with labels, where ``missing`` says what happens to bags without a label."""
+    check_choice("missing", missing, ("nan", "error", "drop"))
+    gaps = np.zeros(len(bags), dtype=bool) if y is None else are_missing(y)
+    if gaps.any() and missing == "error":
+        raise ValueError(
+            f"label is missing for {gaps.sum()} bag(s), such as {bag_text(bags, gaps.argmax())}: "
+            "fill it in, or pass missing='drop'."
+        )
+    if gaps.any() and missing == "drop":
+        kept = ~gaps
+        bags, y, ids = (
+            bags[kept],
+            as_labels(column(y[kept], "label")),
+            ids if ids is None else ids[kept],
+        )
+    return with_extras(bags, y, ids)
+
+
+def warn_of_zeros(bags: Any) -> None:
+    """Warn if some instances, but not all of their bag, consist of zeros."""
+    if bags.is_sparse or holds_text(bags) or bags.shape[1] < 2:
+        return
+    rows = np.flatnonzero(bags.instances[:, 0] == 0)
+    rows = rows[~bags.instances[rows].any(axis=1)]
+    among_others = np.bincount(bags.bag_index[rows], minlength=len(bags)) < bags.sizes
+    rows = rows[among_others[bags.bag_index[rows]]]
+    if len(rows):
+        warn_user(
+            f"{len(rows)} of {bags.n_instances} instances consist of zeros, the first in "
+            f"{bag_text(bags, bags.bag_index[rows[0]])}. If they stand for failures, such as "
+            "conformers that were not found, or for padding, leave them out by "
+            "X.select_instances(X.instances.any(axis=1)).",
+            UserWarning,
+        )

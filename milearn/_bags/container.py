@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from .advice import no_array
 from .annotated import AnnotatedBags
-from .annotations import NO_ANNOTATIONS, canonical_bag_data, canonical_data, selected
+from .annotations import NO_ANNOTATIONS, data_frame, selected
 from .blocks import BLOCK_BYTES, ArraySource
 from .canonical import (
     bag_positions,
@@ -35,6 +33,12 @@ from .merge import BagMerging
 from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
+
+_NO_ARRAY = (
+    "Bags cannot be turned into one array: apply a transformer to their instances, as in "
+    "milearn.preprocessing.InstanceTransformer(StandardScaler()), take one row per bag by "
+    "milearn.preprocessing.BagStatistics(), or use bags.instances, the matrix of all instances."
+)
 
 
 class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExports):
@@ -170,8 +174,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             instance_graph=canonical_graph(
                 instance_graph, n_instances, "instance_graph", "instances"
             ),
-            instance_data=canonical_data(instance_data, n_instances),
-            bag_data=canonical_bag_data(bag_data, n_bags, ids),
+            instance_data=data_frame(instance_data, n_instances),
+            bag_data=data_frame(bag_data, n_bags, "bag_data", "bag", ids),
         )
 
     def _keep(
@@ -269,7 +273,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         --------
         milearn.preprocessing.BagData : The columns as rows for estimators.
         """
-        return self._changed(bag_data=canonical_bag_data(bag_data, len(self), self.names))
+        frame = data_frame(bag_data, len(self), "bag_data", "bag", self.names)
+        return self._changed(bag_data=frame)
 
     @property
     def _parts(self) -> dict[str, Any]:
@@ -355,14 +360,22 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         return self._feature_names
 
     @property
-    def instance_data(self) -> Mapping[str, np.ndarray]:
-        """Further arrays with one entry per instance, by name."""
-        return MappingProxyType(self._annotations["instance_data"])
+    def instance_data(self) -> Any:
+        """Further columns with one entry per instance, a copy as a data frame of pandas."""
+        return self._frame("instance_data", self.n_instances, None)
 
     @property
-    def bag_data(self) -> Mapping[str, np.ndarray]:
-        """Further columns with one entry per bag, by name."""
-        return MappingProxyType(self._annotations["bag_data"])
+    def bag_data(self) -> Any:
+        """Further columns with one entry per bag, a copy as a data frame of pandas."""
+        return self._frame("bag_data", len(self), self.names)
+
+    def _frame(self, kind: str, n: int, names: Any) -> Any:
+        import pandas
+
+        stored = self._annotations[kind]
+        if stored is None:
+            return pandas.DataFrame(index=range(n) if names is None else names)
+        return stored.copy(deep=None)
 
     @property
     def names(self) -> np.ndarray | None:
@@ -399,8 +412,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
     @property
     def nbytes(self) -> int:
         """Bytes of the instances, offsets, graphs and data."""
-        parts = [self.instance_rows, self.bag_graph, self.instance_graph]
-        parts.extend((*self.instance_data.values(), *self.bag_data.values()))
+        parts = [self.instance_rows, *self._annotations.values()]
         return self.offsets.nbytes + sum(nbytes(part) for part in parts if part is not None)
 
     def __len__(self) -> int:
@@ -421,8 +433,11 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             f"n_features={n_features}, sizes={span}, dtype={self.dtype}"
             + (", sparse" if self.is_sparse else "")
             + "".join(f", {name}" for name in graphs)
-            + (f", instance_data={list(self.instance_data)}" if self.instance_data else "")
-            + (f", bag_data={list(self.bag_data)}" if self.bag_data else "")
+            + "".join(
+                f", {kind}={list(self._annotations[kind].columns)}"
+                for kind in ("instance_data", "bag_data")
+                if self._annotations[kind] is not None
+            )
             + ")"
         )
 
@@ -480,7 +495,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         if len(positions) and (np.diff(positions) == 1).all():
             return self._take_range(int(positions[0]), int(positions[-1]) + 1)
         in_memory = self._rows is self._instances
-        if in_memory or self.instance_data or self.instance_graph is not None:
+        noted = (self._annotations[name] for name in ("instance_data", "instance_graph"))
+        if in_memory or any(each is not None for each in noted):
             rows, offsets = gather_rows(self.offsets, positions)
         else:
             rows, offsets = None, offsets_of(self.sizes[positions])
@@ -544,7 +560,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             raise AttributeError(problem, name=name, obj=self)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        raise no_array()
+        raise TypeError(_NO_ARRAY)
 
     def __array_function__(
         self, func: Callable, types: Any, args: tuple, kwargs: dict[str, Any]
@@ -561,7 +577,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             return self.shape
         if func is np.ndim:
             return self.ndim
-        raise no_array(func.__name__)
+        raise TypeError(_NO_ARRAY)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: packed(part) for name, part in self._parts.items()}

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from .canonical import check_length
 from .names import check_index
@@ -28,11 +27,6 @@ def _check_names(columns: Iterable[str]) -> None:
     name, times = Counter(columns).most_common(1)[0]
     if times > 1:
         raise ValueError(f"Two columns would be named {name!r}: rename one.")
-
-
-def _frame(name: str, values: np.ndarray) -> Any:
-    columns = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
-    return pd.DataFrame(values, columns=columns)
 
 
 class BagExports:
@@ -63,9 +57,9 @@ class BagExports:
         Returns
         -------
         pandas.DataFrame
-            Without feature names the features are ``x0, x1, ...``. Instance data of one dimension
-            is a column of its name; with two dimensions it is the columns ``name_0, name_1, ...``.
-            Columns of ``bag_data`` follow in the same form, repeated for the rows of each bag.
+            Without feature names the features are ``x0, x1, ...``. The columns of
+            ``instance_data`` follow, and those of ``bag_data``, repeated for the rows of each bag.
+            The index is that of ``instance_data``, such as the names of cells.
 
         Raises
         ------
@@ -87,6 +81,8 @@ class BagExports:
         1   a      1  2.0   8
         2   b      0  3.0   9
         """
+        import pandas
+
         bags: Any = self
         instances, index = _dense(bags, "A data frame"), bags.bag_index
         names = bags.feature_names
@@ -94,12 +90,12 @@ class BagExports:
             names = [f"x{column}" for column in range(bags.shape[1])]
         ids = bags.names if ids is None else ids
         keys = _per_bag(bags, np.arange(len(bags)) if ids is None else ids, "ids")
-        frames = [_frame(bag, keys[index])]
+        parts = [pandas.DataFrame({bag: keys[index]})]
         if y is not None:
-            frames.append(_frame("label", _per_bag(bags, y, "y")[index]))
-        frames.append(pd.DataFrame(instances, columns=list(names)))
-        frames += [_frame(name, values) for name, values in bags.instance_data.items()]
-        frames += [_frame(name, each[index]) for name, each in bags.bag_data.items()]
-        frame = pd.concat(frames, axis=1)
+            parts.append(pandas.DataFrame({"label": _per_bag(bags, y, "y")[index]}))
+        parts += [pandas.DataFrame(instances, columns=list(names)), bags.instance_data]
+        parts.append(bags.bag_data.iloc[index])
+        frame = pandas.concat([part.reset_index(drop=True) for part in parts], axis=1)
         _check_names(frame.columns)
-        return frame
+        own = bags.instance_data.index
+        return frame if own.dtype.kind in "iuf" else frame.set_axis(own)

@@ -18,7 +18,7 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import bag_columns
-from ..._bags.canonical import MISSING, listed
+from ..._bags.kinds import listed
 from ..._bags.segments import offsets_of
 from ..._compat import need_module
 from ..._fit.warn import warn_user
@@ -38,6 +38,8 @@ from .text import quoted_names
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"
 _PRODUCTIVE, _FALSE = "productive", ["F", "f", "False", "false", "FALSE"]
+# Words for a missing sequence or gene, those of pandas.
+_GAPS = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 _VALID = "[ACDEFGHIKLMNPQRSTVWY]+"
 # Whole numbers below are exact in double precision.
 _MOST_COPIES = 2**53
@@ -291,7 +293,7 @@ def _read(pandas: Any, file: Path, needed: list[str]) -> _Repertoire:
             index_col=False,
             dtype=str,
             keep_default_na=False,
-            na_values=dict.fromkeys((_SEQUENCE, *_GENES), sorted(MISSING)),
+            na_values=dict.fromkeys((_SEQUENCE, *_GENES), _GAPS),
             skip_blank_lines=False,
             chunksize=_ROWS_AT_ONCE,
             **table,
