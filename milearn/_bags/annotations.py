@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .canonical import canonical_csr, check_columns, check_length, to_list
-from .kinds import column, kind_of
+from .kinds import as_array, column, kind_of
 from .names import check_index
 from .warn import warn_user
 
@@ -84,7 +84,7 @@ def _flat(name: str, values: Any, kind: str) -> list[tuple[str, Any]]:
         nested = isinstance(values, list) and len(values) and np.ndim(values[0]) == 1
         if not nested or isinstance(values[0], str):
             return [(name, values)]
-    matrix = np.asarray(values)
+    matrix = as_array(values, f"{kind}[{name!r}]")
     if matrix.ndim != 2:
         raise ValueError(f"{kind}[{name!r}] has {matrix.ndim} dimensions: pass one or two.")
     return [(f"{name}_{at}", each) for at, each in enumerate(matrix.T)]
