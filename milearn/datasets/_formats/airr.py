@@ -6,7 +6,6 @@ import csv
 import mmap
 import os
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,10 +16,8 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.annotations import bag_columns
 from ..._bags.kinds import listed
 from ..._bags.segments import offsets_of
-from ..._compat import need_module
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
 from .folder import (
@@ -79,7 +76,7 @@ def load_airr(
     label: str | tuple[str, str] | None = None,
     group: str | None = None,
     split: str | None = None,
-    bag_data: Sequence[str] | None = None,
+    bag_data: Any = None,
     classes: Any = None,
     missing: str = "error",
     genes: bool = False,
@@ -111,7 +108,7 @@ def load_airr(
     bag, label, group, split : str, default=None
         Columns of the metadata, as in :func:`load_bag_folder`. ``bag`` has the file of a person,
         with or without suffix.
-    bag_data : sequence of str, default=None
+    bag_data : list of str, or mapping of str to str, default=None
         Further columns of the metadata, such as age or sequencing run, which become
         ``data.bag_data``.
     classes : array-like of str or of numbers, default=None
@@ -150,8 +147,6 @@ def load_airr(
     ValueError
         If ``receptors`` are not those of :func:`load_airr`, or have genes and ``genes`` is False,
         or the other way round.
-    ImportError
-        Without pandas (``pip install "milearn[frames]"``).
 
     Warns
     -----
@@ -200,10 +195,9 @@ def load_airr(
            [2, 0]], dtype=int32)
     """
     path = Path(path)
-    pandas = need_module("pandas", "load_airr")
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     needed = [_SEQUENCE, *(_GENES if genes else ())]
-    further, declared = list(bag_columns(bag_data)), declared_classes(classes)
+    declared = declared_classes(classes)
     files = _files(path, metadata)
     rows, problems, dropped = rows_of_bags(metadata, [*files], columns, path, missing, declared)
     check_readable(path, problems, {*rows, *(name for name, _ in problems)})
@@ -213,10 +207,9 @@ def load_airr(
     if receptors is not None:
         given = _known_receptors(np.asarray(receptors, dtype=bytes), genes)
 
-    def read(name: str) -> _Repertoire:
-        return _read(pandas, files[name], needed)
-
-    found, problems = for_each_bag(read, [*rows], "repertoires", 1, verbose)
+    found, problems = for_each_bag(
+        lambda name: _read(files[name], needed), [*rows], "repertoires", 1, verbose
+    )
     check_readable(path, problems, rows)
     without = [name for name, each in zip(rows, found, strict=True) if each.counts is None]
     if len(without) < len(rows):
@@ -228,15 +221,15 @@ def load_airr(
     with file_name_in_errors(path):
         bags, known = _one_hot_bags(found, given)
         record = BagRecord(bags)
-        add_table(record, people, further, declared)
+        add_table(record, people, bag_data, declared)
     record.descr = described(record, path, dropped)
     bunch = record.to_bunch(path)
     if given is not None:
         _warn_of_zeros(bags)
     elif metadata is not None and bunch["target"] is None:
         warn_user(
-            f"target is None: the metadata have no column of labels among "
-            f"{quoted_names(list(people[0].row.columns))}; name it as label=.",
+            "target is None: the metadata have no column of labels among "
+            f"{quoted_names(list(people[0].row.table.columns))}; name it as label=.",
             UserWarning,
         )
     bunch["receptors"], bunch["n_dropped"], bunch["dropped"] = known, n_dropped, dropped
@@ -274,7 +267,9 @@ def _files(path: Path, metadata: Any) -> dict[str, Path]:
 # -- repertoires ---------------------------------------------------------------------------------
 
 
-def _read(pandas: Any, file: Path, needed: list[str]) -> _Repertoire:
+def _read(file: Path, needed: list[str]) -> _Repertoire:
+    import pandas
+
     names: list[np.ndarray] = []
     counts: list[np.ndarray] = []
     lines: list[int] = []
