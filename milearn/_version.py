@@ -49,27 +49,11 @@ def _advice(what: str) -> str:
     )
 
 
-# Modules of 0.2 and 0.3 that hold classes of saved models.
-_GONE = {
-    "milearn.embedding._concepts",
-    "milearn.embedding._dissimilarity",
-    "milearn.embedding._miles",
-    "milearn.preprocessing._clipped",
-    "milearn.survival._functions",
-    "milearn.svm._bag_svc",
-    "milearn.svm._bag_svr",
-    "milearn.svm._coupled_misvc",
-    "milearn.svm._coupled_misvr",
-    "milearn.svm._instance_misvc",
-    "milearn.svm._misvr",
-}
-
-
 class _MissingModules(MetaPathFinder):
-    """Finds nothing: it explains why a module of the package is missing."""
+    """The last finder: it explains why a module of the package is missing."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name in _GONE:
+        if name.startswith("milearn."):
             raise ModuleNotFoundError(_advice(f"module {name}"), name=name)
 
 

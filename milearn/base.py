@@ -14,12 +14,8 @@ from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
 from ._fit.validation import (
     STORED_FLOATS,
-    check_callers,
-    encoded_classes,
     in_order,
     validate_bags,
-    warn_of_matrix,
-    warn_of_unnamed_positive,
 )
 from ._version import VersionedEstimator
 
@@ -71,21 +67,12 @@ class BagEstimator(VersionedEstimator):
     _dtypes: Any = np.float64
     # Named by the error of estimators that do not support remote bags.
     _remote_alternative = "MISVC(kernel='linear') or MIClassifier"
-    # Instances of a training bag, on average.
-    _mean_bag_size: float = 1.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
-
-    def __sklearn_clone__(self) -> BagEstimator:
-        check_callers()  # here, as workers do not see these frames
-        if hasattr(self, "pos_label"):
-            encoded_by, names = encoded_classes()
-            warn_of_unnamed_positive(self, names, encoded_by)
-        return super().__sklearn_clone__()
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(self._fitted_names)
@@ -114,7 +101,6 @@ class BagEstimator(VersionedEstimator):
         bags = validate_bags(stand_in, X, dtype=kinds, **options)
         names = ("n_features_in_", "feature_names_in_")
         noted = {name: vars(stand_in)[name] for name in names if name in vars(stand_in)}
-        noted["_mean_bag_size"] = bags.n_instances / len(bags)
         return bags, noted
 
     def _takes_remote_bags(self) -> bool:
@@ -128,17 +114,10 @@ class BagEstimator(VersionedEstimator):
         self.__dict__.update(fitted)
         self._fitted_names = tuple(fitted)
 
-    def _checked(self, X: Any, *, of_instances: bool = False) -> Bags:
-        """Validated bags for prediction.
-
-        A matrix gives a warning after a fit on larger bags, except for methods whose output is
-        ``of_instances``, where bags of one instance are equivalent.
-        """
+    def _checked(self, X: Any) -> Bags:
+        """Validated bags for prediction."""
         check_is_fitted(self)
-        bags = self._validated(X)
-        if not of_instances:
-            warn_of_matrix(self, X, bags, self._mean_bag_size)
-        return bags
+        return self._validated(X)
 
     def _validated(self, X: Any) -> Bags:
         return validate_bags(self, X, reset=False, dtype=self._dtypes)
@@ -262,7 +241,7 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
             Scores of the instances.
         """
-        return self._instance_scores(self._checked(X, of_instances=True))
+        return self._instance_scores(self._checked(X))
 
     @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
@@ -366,7 +345,7 @@ class BagValues(_TwoLevels):
         ndarray of shape (n_instances,)
             Values of the instances.
         """
-        return self._instance_scores(self._checked(X, of_instances=True))
+        return self._instance_scores(self._checked(X))
 
 
 class BagRegressor(RegressorMixin, BagValues):

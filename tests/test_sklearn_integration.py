@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import joblib
@@ -33,7 +32,6 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncod
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._bags.advice import _ADVICE
 from milearn.baselines import SingleInstance
 from milearn.preprocessing import AppendBagData, BagStatistics, InstanceTransformer
 from milearn.svm import MISVC, BagSVC, CoupledMISVC
@@ -290,7 +288,7 @@ def test_set_output_of_a_union_of_bags(bags, choice):
     expected = union.fit_transform(bags)
     with config_context(transform_output=choice):
         if choice == "pandas":
-            with pytest.raises(TypeError, match=r"^scikit-learn's FeatureUnion .* set_output"):
+            with pytest.raises(TypeError, match="Bags cannot be turned into one array"):
                 union.transform(bags)
         found = union.set_output(transform="default").transform(bags)
     np.testing.assert_array_equal(found.instances, expected.instances)
@@ -369,5 +367,5 @@ def test_groups(bags, y, classifier, routing):
 
 
 def test_refused_with_advice(bags, y):
-    with pytest.raises(TypeError, match=f"^{re.escape(_ADVICE)}$"):
+    with pytest.raises(TypeError, match=r"^Bags cannot be turned into one array"):
         SVC().fit(bags, y)

@@ -293,7 +293,7 @@ def entry_of_groups(
         cells = values.tolist() if hasattr(values, "iloc") else values
         # NumPy 1 and 2 print records in their own ways.
         two = [v.item() if isinstance(v, np.void) else v for v in (cells[start], cells[row])]
-        whose = who.format(name=names[codes[row]], first=start, row=row)
+        whose = who.format(name=np.asarray(names).tolist()[codes[row]], first=start, row=row)
         raise ValueError(f"{whose} two {what}, {two[0]!s} and {two[1]!s}: {advice}.")
     return values.iloc[first] if hasattr(values, "iloc") else values[first]
 

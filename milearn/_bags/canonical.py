@@ -444,10 +444,3 @@ def column_key(columns: Any, names: np.ndarray | None) -> Any:
                 raise IndexError(f"The bags have no feature named {str(name)!r}.")
         return np.array([known[name] for name in columns], dtype=np.intp)
     return columns.astype(np.intp) if columns.size == 0 else columns
-
-
-# Words for a missing value in a text of AIRR: those of pandas, and that of ARFF.
-MISSING = frozenset(
-    ("", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND")
-    + ("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
-)

@@ -40,6 +40,7 @@ from .merge import with_extras
 from .names import bag_text, canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import offsets_of
+from .warn import warn_user
 
 _NO_BAGS = ", or Bags(np.empty((0, n_features)), [0]) for a container without bags"
 
@@ -356,6 +357,7 @@ default=None
         >>> X.sizes, y
         (array([2, 1]), array([1, 0]))
         """
+        df = df.collect() if hasattr(df, "collect") else df  # a LazyFrame of polars
         if not hasattr(df, "columns"):
             refuse_anndata(df, "The data frame")
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
@@ -510,3 +512,21 @@ def labelled(bags: Any, y: Any, missing: str, ids: Any) -> Any:
             ids if ids is None else ids[kept],
         )
     return with_extras(bags, y, ids)
+
+
+def warn_of_zeros(bags: Any) -> None:
+    """Warn if some instances, but not all of their bag, consist of zeros."""
+    if bags.is_sparse or holds_text(bags) or bags.shape[1] < 2:
+        return
+    rows = np.flatnonzero(bags.instances[:, 0] == 0)
+    rows = rows[~bags.instances[rows].any(axis=1)]
+    among_others = np.bincount(bags.bag_index[rows], minlength=len(bags)) < bags.sizes
+    rows = rows[among_others[bags.bag_index[rows]]]
+    if len(rows):
+        warn_user(
+            f"{len(rows)} of {bags.n_instances} instances consist of zeros, the first in "
+            f"{bag_text(bags, bags.bag_index[rows[0]])}. If they stand for failures, such as "
+            "conformers that were not found, or for padding, leave them out by "
+            "X.select_instances(X.instances.any(axis=1)).",
+            UserWarning,
+        )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
-from .advice import no_array
 from .annotated import AnnotatedBags
 from .annotations import NO_ANNOTATIONS, data_frame, selected
 from .blocks import BLOCK_BYTES, ArraySource
@@ -34,6 +33,12 @@ from .merge import BagMerging
 from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
+
+_NO_ARRAY = (
+    "Bags cannot be turned into one array: apply a transformer to their instances, as in "
+    "milearn.preprocessing.InstanceTransformer(StandardScaler()), take one row per bag by "
+    "milearn.preprocessing.BagStatistics(), or use bags.instances, the matrix of all instances."
+)
 
 
 class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExports):
@@ -555,7 +560,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             raise AttributeError(problem, name=name, obj=self)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        raise no_array()
+        raise TypeError(_NO_ARRAY)
 
     def __array_function__(
         self, func: Callable, types: Any, args: tuple, kwargs: dict[str, Any]
@@ -572,7 +577,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             return self.shape
         if func is np.ndim:
             return self.ndim
-        raise no_array(func.__name__)
+        raise TypeError(_NO_ARRAY)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: packed(part) for name, part in self._parts.items()}

@@ -131,7 +131,8 @@ def without_objects(arrays: Mapping[str, Any]) -> dict[str, Any]:
         if values.dtype.hasobject:
             cells = [_cell(key, cell) for cell in values.tolist()]
             key, values = key + _CELLS, np.frombuffer(json.dumps(cells).encode(), dtype=np.uint8)
-        plain[key] = values
+        # joblib.hash of arrays with the same values differs by their strides.
+        plain[key] = np.ascontiguousarray(values)
     return plain
 
 

@@ -129,13 +129,18 @@ def _series(values: Any, what: str) -> Any:
         cells = values.to_list() if hasattr(values, "to_list") else values.to_pylist()
         found = pandas.Series(cells, dtype=None if len(cells) else float)
     else:
-        cells = values if isinstance(values, list | tuple) else as_array(values, what)
-        if np.ndim(cells) != 1 and not (isinstance(cells, list) and len(cells)):
-            raise ValueError(f"{what} has {np.ndim(cells)} dimensions: pass one.")
-        if getattr(cells, "dtype", np.dtype(object)).kind == "S":
+        flat = isinstance(values, list | tuple) and not any(np.ndim(each) for each in values[:1])
+        cells = list(values) if flat or _are_tuples(values) else as_array(values, what)
+        if isinstance(cells, np.ndarray) and cells.ndim != 1:
+            raise ValueError(f"{what} has {cells.ndim} dimensions: pass one.")
+        if isinstance(cells, np.ndarray) and cells.dtype.kind == "S":
             cells = np.char.decode(cells, "utf-8")
         found = pandas.Series(cells, dtype=None if len(cells) else float, copy=False)
     return found.infer_objects() if found.dtype == object else found
+
+
+def _are_tuples(values: Any) -> bool:
+    return isinstance(values, list | tuple) and any(isinstance(each, tuple) for each in values[:8])
 
 
 def column(values: Any, what: str) -> Any:

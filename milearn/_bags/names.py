@@ -1,4 +1,4 @@
-"""Names of bags: their form, the bag of a message, and what a Series says of its order."""
+"""Names of bags: their form, the bag of a message, and the index of a Series beside them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 
 from .kinds import as_ids, id_text, is_missing, listed
-from .warn import warn_user
 
 
 def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
     """One name per bag, see :func:`milearn._bags.kinds.as_ids`, or an error."""
     if names is None:
         return None
-    given = [] if isinstance(names, (str, bytes)) or np.ndim(names) == 0 else list(names)
-    if len(given) != n_bags or isinstance(names, (str, bytes)):
+    given = list(names) if hasattr(names, "__len__") and not isinstance(names, str) else []
+    if len(given) != n_bags:
         raise ValueError(f"names must hold one name per bag, for {n_bags} bags.")
     missing = next((bag for bag, name in enumerate(given) if is_missing(name)), None)
     if missing is not None:
@@ -41,9 +40,9 @@ def position_of(bags: Any, bag: Any) -> int:
 
 
 def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> None:
-    """Raise an error if the index of a Series names the bags in another order than the bags.
+    """Raise an error if the index of a Series names other bags, or the bags in another order.
 
-    An index without names is a count, which scikit-learn slices like the bags.
+    An index of whole numbers, none of which is the name of a bag, is a count and no names.
 
     Parameters
     ----------
@@ -53,61 +52,27 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> None:
         Those of :attr:`milearn.Bags.names`.
     what : str
         The name of the values, such as "y".
-
-    Warns if the index is a count, and the names are the same numbers in another order.
     """
     index: Any = getattr(values, "index", None)
     if bag_names is None or not hasattr(index, "to_numpy"):
         return
-    of_text = len(bag_names) > 0 and isinstance(bag_names[0], str)
-    if of_text and index.dtype.kind in "iuf" and not _plain(bag_names[0]).isdecimal():
-        return  # numbers are no names of bags with names such as P01
-    keys, names = index.tolist(), bag_names.tolist()
-    if getattr(index, "nlevels", 1) > 1:  # one of its levels may hold the names
-        levels = [index.get_level_values(at).tolist() for at in range(index.nlevels)]
-        known = {*map(_plain, names)}
-        keys = next((each for each in levels if {*map(_plain, each)} == known), keys)
-    if keys == names:
+    names = [*map(id_text, bag_names.tolist())]
+    known = {*names}
+    # The names may be a level of the index.
+    levels = [index, *map(index.get_level_values, range(index.nlevels))]
+    keys = max(([*map(id_text, each)] for each in levels), key=lambda keys: len(known & {*keys}))
+    # Readers take the first zeros from names such as 0012.
+    numbers = {name.lstrip("0") for name in names}
+    is_count = index.dtype.kind in "iu" and numbers.isdisjoint(key.lstrip("0") for key in keys)
+    if is_count or keys == names:
         return
-    plain_keys, plain_names = [*map(_plain, keys)], [*map(_plain, names)]
-    if plain_keys == plain_names:
-        return
-    if not (of_text and all(isinstance(key, str) for key in keys)):
-        # Numbers are names only if they are the same ones.
-        if sorted(plain_keys) != sorted(plain_names):
-            return
-        if keys == list(range(len(keys))) and plain_names == [*map(str, names)]:
-            warn_user(
-                f"The index of {what} counts from 0, and X.names are the same numbers in another "
-                f"order: {what} is taken in the order of the bags. Pass {what}.loc[X.names] if "
-                f"the index names bags, or {what}.to_numpy() if it does not.",
-                UserWarning,
-            )
-            return
-    known = {*plain_keys}
-    absent = (name for name, plain in zip(names, plain_names, strict=True) if plain not in known)
-    unknown = next(absent, None)
-    remedy = f"pass {what}.loc[X.names]"
-    if not hasattr(values, "loc"):  # outcomes
-        remedy = f"make {what} of table.loc[X.names]"
-    if unknown is not None:
-        remedy = (
-            f"it has no entry for bag {unknown!r}. Give {what} the names of the bags, or pass "
-            f"{what}.to_numpy() if its order is that of the bags"
-        )
-    elif keys and type(keys[0]) is not type(names[0]):
-        remedy = f"give it the type of X.names, and {remedy}"
-    # From the first names that differ.
-    pairs = zip(plain_keys, plain_names, strict=False)
-    first = next((at for at, (key, name) in enumerate(pairs) if key != name), 0)
-    first = min(first, max(0, len(keys) - 2), max(0, len(names) - 2))
+    pairs = enumerate(zip(keys, names, strict=False))
+    first = next((at for at, (key, name) in pairs if key != name), 0)
+    remedy = f"make {what} of table.loc[X.names]"  # of outcomes
+    if hasattr(values, "loc"):
+        remedy = f"pass {what}.loc[X.names]"
     raise ValueError(
-        f"The index of {what} ({listed(keys[first:], 2)}) differs from the names of the bags "
-        f"({listed(names[first:], 2)}), X.names: {remedy}."
+        f"The index of {what} ({listed(index[first:].tolist(), 2)}) differs from the names of the "
+        f"bags ({listed(bag_names[first:].tolist(), 2)}), X.names: {remedy}, or values without an "
+        "index if they are in the order of the bags."
     )
-
-
-def _plain(name: Any) -> str:
-    """A name as text, without the zeros that a column of numbers loses."""
-    text = f"{name:.0f}" if isinstance(name, float) and name.is_integer() else str(name)
-    return text.lstrip("0") or "0" if text.isdecimal() else text

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .frames import arrays_of_frame, frame_of_arrays
 from .segments import gather_rows, offsets_of
 from .types import Matrix
 
@@ -127,8 +128,8 @@ def packed(part: Any) -> Any:
     CSR matrices are tuples of arrays: SciPy sets flags lazily on its matrices, and joblib.hash of
     the same bags would change with them.
     """
-    if isinstance(part, dict):
-        return {name: packed(each) for name, each in part.items()}
+    if hasattr(part, "iloc"):
+        return arrays_of_frame(part, "data")
     if sparse.issparse(part):
         return packed(part.data), packed(part.indices), packed(part.indptr), part.shape
     if isinstance(part, LazyRows) and part.shape[0]:
@@ -140,7 +141,7 @@ def packed(part: Any) -> Any:
 
 def unpacked(stored: Any) -> Any:
     if isinstance(stored, dict):
-        return {name: unpacked(each) for name, each in stored.items()}
+        return frame_of_arrays(stored, "data")
     if isinstance(stored, tuple):
         *parts, shape = stored
         return sparse.csr_array(tuple(unpacked(part) for part in parts), shape=shape)

@@ -83,6 +83,14 @@ class _Outcomes(np.ndarray):
             found.index = self.index[np.arange(len(self.index))[key]]
         return found
 
+    def __reduce__(self) -> Any:  # with the index, for workers
+        make, given, state = super().__reduce__()  # type: ignore[misc]
+        return make, given, (state, self.index)
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state[0])
+        self.index = state[1]
+
 
 def outcome_fields(y: np.ndarray) -> tuple[str, str] | None:
     """Names of the fields of events and times of structured outcomes; None for other targets."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import warnings
-from collections.abc import Callable, Iterator
-from copy import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
 from numbers import Real
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 from scipy import sparse
@@ -26,7 +21,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, keys_of
-from .._bags.columns import bag_ids_in, frame_without_index
+from .._bags.constructors import warn_of_zeros
 from .._bags.kinds import (
     are_missing,
     as_labels,
@@ -40,14 +35,13 @@ from .._bags.names import bag_text, check_index
 from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
 from .._compat import check_sample_weight
-from .warn import is_inside, warn_user
+from .warn import warn_user
 
 _FLOATS = (np.float64, np.float32)
 # For estimators that read the instances in blocks, where float16 is converted.
 STORED_FLOATS = (np.float64, np.float32, np.float16)
 # Bits of infinity and of the sign of a float16.
 _HALF_INFINITY, _HALF_SIGN = 0x7C00, 0x8000
-_WARNED_OF_NAMES: WeakSet[Any] = WeakSet()  # estimators that have warned of feature names
 
 
 # -- input -------------------------------------------------------------------------------------
@@ -112,7 +106,9 @@ def as_bags(X: Any) -> Any:
     if isinstance(X, np.ndarray) and X.ndim == 3:
         # Also with dtype=object: NumPy creates such arrays from lists of blocks of equal size.
         n_bags, size, width = X.shape
-        return Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
+        bags = Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
+        warn_of_zeros(bags)
+        return bags
     if isinstance(X, np.ndarray) and X.ndim > 3:
         return Bags.from_list(X)  # its error has advice for pictures
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
@@ -164,31 +160,6 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
     Bags(n_bags=2, n_instances=2, n_features=2, sizes=1..1, dtype=float64)
     """
     return validate_bags(None, X, dtype=dtype)
-
-
-@contextlib.contextmanager
-def _advice_on_text(X: Any) -> Iterator[None]:
-    """Replace scikit-learn's error for text, and for a data frame with such a column."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        framed = hasattr(X, "columns")
-        for name in X.columns if framed else [None]:
-            part = X[name] if framed else X
-            text = first_text(part.to_numpy() if hasattr(part, "to_numpy") else part)
-            if text is None:
-                continue
-            if framed:
-                raise ValueError(
-                    f"X is a data frame whose column {name!r} holds {text!r}, which is not a "
-                    f"number: if the column names the bag of each row, pass Bags.from_frame(X, "
-                    f"{name!r}); encode any other column as numbers first, {CATEGORY_ADVICE}."
-                ) from error
-            raise ValueError(
-                f"X holds {text[:40]!r}, which is not a number. {TEXT_ADVICE} Encode categories "
-                f"as numbers, {CATEGORY_ADVICE}."
-            ) from error
-        raise
 
 
 def _are_rows(X: Any) -> bool:
@@ -289,18 +260,22 @@ def validate_bags(
             "ensure_min_samples": min_bags,
             "order": "C",
         }
-        X = frame_without_index(X)
-        with _advice_on_text(X):
+        try:
             if estimator is None:
                 matrix = check_array(X, **options)
             else:
-                checked = estimator if frame_names(X) else _without_names(estimator, None, reset)
-                matrix = validate_data(checked, X, reset=reset, **options)
+                matrix = validate_data(estimator, X, reset=reset, **options)
+        except (TypeError, ValueError) as error:
+            if (text := first_text(X.to_numpy() if hasattr(X, "to_numpy") else X)) is None:
+                raise
+            raise ValueError(
+                f"X holds {text[:40]!r}, which is not a number: encode categories first, "
+                f"{CATEGORY_ADVICE}. If a column of a data frame names the bags, pass "
+                f"Bags.from_frame(X, column). {TEXT_ADVICE}"
+            ) from error
         return Bags.singletons(matrix, feature_names=frame_names(X))
     if bags.is_remote:
         check_takes_remote(estimator)
-    if bags.names is not None:
-        check_callers()
     name = "this function" if estimator is None else type(estimator).__name__
     n_bags, n_features = bags.shape
     if n_bags < min_bags:
@@ -336,44 +311,13 @@ def validate_bags(
 
 
 def check_order(bags: Any, **values: Any) -> None:
-    """Refuse a Series whose index names the bags in another order, see :func:`check_index`."""
+    """Refuse a Series whose index is not the names of the bags, see :func:`check_index`."""
     for what, given in values.items():
-        try:
-            check_index(given, bags.names, what)
-        except ValueError:
-            if not check_callers():  # first, as their message is about all bags, not a part of them
-                raise
-
-
-def check_callers() -> bool:
-    """Check the labels that scikit-learn encodes, divides or uses itself.
-
-    The frames of scikit-learn below the line of the user hold the bags and labels that were passed.
-    The result is whether it exchanges labels, and the index of a Series with them.
-    """
-    frame: Any = sys._getframe(1)
-    frames = []
-    while frame is not None and is_inside(frame):
-        if _is_scikit_learn(frame):
-            frames.append(frame)
-        frame = frame.f_back
-    for frame in reversed(frames):
-        if frame.f_code.co_name == "_permutation_test_score":
-            return True
-        given = dict(frame.f_locals)
-        if "func_sig" in given:  # of the decorator of a function
-            given = given["params"]
-        elif "args" in given:  # of the decorator of a method
-            given = dict(zip(("X", "y"), given["args"], strict=False)) | given.get("kwargs", {})
-        X = given.get("X")
-        if isinstance(X, Bags):
-            for what in ("y", "y_true", "sample_weight", "groups"):
-                check_index(given.get(what), X.names, what)
-    return False
+        check_index(given, bags.names, what)
 
 
 def in_order(method: Callable) -> Callable:
-    """Decorator for ``method(X, y, ...)``: labels, weights and groups are in the order of bags."""
+    """Decorator for ``method(X, y, ...)``: y, weights and groups are in the order of the bags."""
     names = list(signature(method).parameters)[1:]
 
     @wraps(method)
@@ -441,70 +385,24 @@ def _is_finite(values: np.ndarray) -> bool:
         return bool(np.isfinite(np.sum(values)))
 
 
-def warn_of_matrix(estimator: Any, X: Any, bags: Bags, mean_size: float) -> None:
-    """Warn of a matrix, which may be one bag, after a fit on bags of ``mean_size`` instances.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-    X : bags or matrix
-        The input of one of its methods.
-    bags : Bags
-        The validated ``X``.
-    mean_size : float
-        Instances of a training bag, on average.
-
-    Warns
-    -----
-    UserWarning
-        If the rows of ``X``, at least two, became bags of one instance, and ``mean_size`` is more
-        than 1.
-    """
-    if mean_size <= 1.0 or not 1 < len(bags) == bags.n_instances or as_bags(X) is not None:
-        return
-    warnings.warn(
-        f"X is a matrix, and each of its {len(bags)} rows is a bag of one instance, but "
-        f"{type(estimator).__name__} was fitted on bags of {mean_size:.3g} instances on average: "
-        "for one bag pass [X], for bags of one instance Bags.singletons(X).",
-        UserWarning,
-        stacklevel=4,
-    )
-
-
 def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
     names = bags.feature_names
     fitted_names = None if reset else getattr(estimator, "feature_names_in_", None)
     if names is not None and fitted_names is not None:
-        if len(names) != len(fitted_names) or list(names) != list(fitted_names):
+        if list(names) != list(fitted_names):
+            lacking = listed([name for name in fitted_names.tolist() if name not in names], 3)
+            new = listed([name for name in names.tolist() if name not in fitted_names], 3)
             raise ValueError(
-                "The feature names should match those that were passed during fit: got "
-                f"{_short(names)}, fitted with {_short(fitted_names)}."
+                "The feature names should match those that were passed during fit: "
+                + (f"{lacking} missing" if lacking else "the order differs")
+                + (f", {new} new" if new else "")
+                + ". Pass X[:, model.feature_names_in_]"
+                + (", with these features." if lacking else ".")
             )
         return
-    validate_data(_without_names(estimator, names, reset), bags, reset=reset, skip_check_array=True)
+    validate_data(estimator, bags, reset=reset, skip_check_array=True)
     if names is not None and reset:
         estimator.feature_names_in_ = names
-
-
-def _without_names(estimator: Any, names: np.ndarray | None, reset: bool) -> Any:
-    """The estimator, or one without feature names if it or ``X`` has none.
-
-    scikit-learn would warn of this at each prediction. Each estimator warns once.
-    """
-    if reset or (names is None) is not hasattr(estimator, "feature_names_in_"):
-        return estimator
-    if estimator not in _WARNED_OF_NAMES:
-        _WARNED_OF_NAMES.add(estimator)
-        has, was = ("does not have valid", "with") if names is None else ("has", "without")
-        name = type(estimator).__name__
-        warn_user(f"X {has} feature names, but {name} was fitted {was} feature names", UserWarning)
-    unnamed = copy(estimator)
-    vars(unnamed).pop("feature_names_in_", None)
-    return unnamed
-
-
-def _short(names: np.ndarray) -> str:
-    return f"{len(names)} names ({listed(names.tolist(), 3)})"
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
@@ -557,21 +455,15 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)
-    given = y
+    given, flat = y, getattr(y, "ndim", 1) == 1
     y = column_or_1d(y, warn=True)
     check_n_labels(y, bags)
     if numeric:
         refuse_outcomes(y)
-        y = numbers(y if np.ndim(given) > 1 else given, "y", place=partial(bag_text, bags))
+        y = numbers(given if flat else y, "y", place=partial(bag_text, bags))
         assert_all_finite(y, input_name="y")
-    elif hasattr(given, "dtype") and not isinstance(given, np.ndarray) and y.ndim == 1:
+    elif flat and not isinstance(getattr(given, "dtype", np.dtype(object)), np.dtype):
         y = as_labels(column(given, "y"))
-    if (name := bag_ids_in(bags, y)) is not None:
-        warn_user(
-            f"Each row of X is a bag, and {name!r} is a feature. y is the same in all rows with "
-            f"one value of it: if it names the bag of each row, pass Bags.from_frame(X, {name!r}).",
-            UserWarning,
-        )
     return y
 
 
@@ -634,7 +526,7 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     array([1., 1.])
     """
     check_order(bags, sample_weight=sample_weight)
-    if not (sample_weight is None or np.ndim(sample_weight) == 0):
+    if not (sample_weight is None or isinstance(sample_weight, Real)):
         sample_weight = numbers(sample_weight, "sample_weight", place=partial(bag_text, bags))
     weights: np.ndarray = check_sample_weight(sample_weight, bags, dtype=np.float64)
     if (weights < 0).any():
@@ -674,24 +566,9 @@ def check_label_types(y: Any) -> None:
         )
 
 
-def unknown_label(named: str, label: Any, classes: np.ndarray) -> ValueError:
+def unknown_label(named: str, classes: np.ndarray) -> ValueError:
     """The error for a parameter that names a label which is not in y."""
-    return ValueError(
-        f"{named} not a label in y: the labels are {classes.tolist()}."
-        f"{numbered_advice(classes, label)}"
-    )
-
-
-def numbered_advice(classes: np.ndarray, label: Any) -> str:
-    """Advice for a parameter that names a class by a word where the classes are numbers."""
-    numbered = classes.tolist() == list(range(len(classes)))
-    if not (numbered and isinstance(label, str)):
-        return ""
-    return (
-        " StackingClassifier, VotingClassifier, OneVsRestClassifier and cross_val_predict of "
-        "scores replace labels by their numbers in sorted order: name the class by its number "
-        "there. CalibratedClassifierCV does so with ensemble=False: leave it out."
-    )
+    return ValueError(f"{named} not a label in y: the labels are {classes.tolist()}.")
 
 
 def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
@@ -794,7 +671,7 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     if pos_label is not None:
         hits = np.flatnonzero(classes == pos_label)
         if len(hits) == 0:
-            raise unknown_label(f"pos_label={pos_label!r} is", pos_label, classes)
+            raise unknown_label(f"pos_label={pos_label!r} is", classes)
         if len(classes) > 2:
             raise ValueError(
                 f"pos_label={pos_label!r} was given but y has {len(classes)} classes: it names "
@@ -859,7 +736,7 @@ def bag_weights(
         labels = classes.tolist()
         unknown = [key for key in class_weight if key not in labels]
         if unknown:
-            raise unknown_label(f"class_weight names {unknown[0]!r}, which is", unknown[0], classes)
+            raise unknown_label(f"class_weight names {unknown[0]!r}, which is", classes)
         factors = np.array([float(class_weight.get(label, 1.0)) for label in labels])
         if (factors < 0).any() or not np.isfinite(factors).all():
             raise ValueError("class_weight must hold finite numbers that are not negative.")
@@ -869,61 +746,20 @@ def bag_weights(
     return weights
 
 
-def warn_of_unnamed_positive(estimator: Any, classes: Any, encoded_by: str = "") -> None:
-    """Warn if two classes have names and ``pos_label`` is None, unless they are treated alike.
-
-    Of classes that are ``encoded_by`` a tool, also if ``pos_label`` is the name of one and the
-    number of another.
-    """
-    names = np.asarray(classes).tolist()
+def warn_of_unnamed_positive(estimator: Any, classes: np.ndarray) -> None:
+    """Warn if two classes have names and ``pos_label`` is None, unless they are treated alike."""
+    names = classes.tolist()
     label = getattr(estimator, "pos_label", "")
     alike = getattr(estimator, "_treats_classes_alike", False)
-    if encoded_by and label in names and label in (0, 1) and names[int(label)] != label:
-        warn_user(
-            f"{encoded_by} numbers the classes {names} from 0: pos_label={label} is the class "
-            f"{names[int(label)]} there. Pass labels that are 0 and 1.",
-            UserWarning,
-        )
     if alike or len(names) != 2 or label is not None:
         return
     if all(isinstance(each, str) for each in names):
-        first, last = ("0", "1") if encoded_by else map(repr, names)
-        remedy = f"{encoded_by} numbers the classes: pass" if encoded_by else "Pass"
         warn_user(
             f"The positive class is {names[1]!r}, the last one in alphabetical order: an instance "
-            f"of it makes a bag positive. {remedy} pos_label={last}, or pos_label={first} if it is "
-            f"{names[0]!r}.",
+            f"of it makes a bag positive. Pass pos_label={names[1]!r}, or pos_label={names[0]!r} "
+            f"if it is {names[0]!r}.",
             UserWarning,
         )
-
-
-# Encoders of labels in frames of scikit-learn, or in the attributes of a meta-estimator.
-_ENCODERS = ("le", "le_", "_label_encoder", "label_binarizer_")
-
-
-def encoded_classes() -> tuple[str, list[Any]]:
-    """The function of scikit-learn that now replaces classes by their numbers, and the classes.
-
-    Workers do not see these frames, but scikit-learn clones estimators before it sends them there.
-    """
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_name
-        if name in ("fit", "cross_val_predict") and _is_scikit_learn(frame):
-            model = frame.f_locals.get("self")
-            held = frame.f_locals if model is None else vars(model)
-            for key in _ENCODERS:
-                names = np.asarray(getattr(held.get(key), "classes_", ())).tolist()
-                # Three or more binarized classes are problems of two that have no order.
-                of_two = key == "label_binarizer_" and len(names) > 2
-                if names != list(range(len(names))) and not of_two:
-                    return name if model is None else type(model).__name__, names
-        frame = frame.f_back
-    return "", []
-
-
-def _is_scikit_learn(frame: Any) -> bool:
-    return bool(frame.f_globals.get("__name__", "").startswith("sklearn."))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._bags.distinct import instance_ranks
 from .._bags.remote import by_blocks
-from .._bags.warn import is_inside as is_inside
 from .._bags.warn import warn_user as warn_user
 from .._solvers.common.cccp import RELATIVE_TIE
 

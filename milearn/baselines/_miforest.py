@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 
@@ -200,8 +201,9 @@ class MIForest(BaselineClassifier):
             )
         merged = training.merged()
         temperatures = np.geomspace(self.max_temperature, self.min_temperature, self.n_epochs)
-        # Trees have single precision.
-        instances = training.bags.instances[merged.kept[merged.point_of]].astype(np.float32)
+        instances = training.bags.instances[merged.kept[merged.point_of]]
+        units = _units(instances)
+        instances = _in_units(instances, units)
         seeds = check_random_state(self.random_state).randint(
             2**31 - 1, size=(len(training.labels.classes), self.n_estimators)
         )
@@ -229,6 +231,7 @@ class MIForest(BaselineClassifier):
                 **training.fitted(),
                 "estimators_": forests if len(forests) > 1 else forests[0],
                 "temperatures_": temperatures,
+                "_units": units,
                 "feature_importances_": np.mean(importances, axis=0),
             }
         )
@@ -248,7 +251,7 @@ class MIForest(BaselineClassifier):
     def _probabilities(self, bags: Bags) -> list[np.ndarray]:
         """p of each instance, for each problem."""
         forests = [self.estimators_] if len(self.classes_) == 2 else self.estimators_
-        instances = bags.instances.astype(np.float32)
+        instances = _in_units(bags.instances, self._units)
         return [
             np.mean([positive_votes(tree, instances) for tree in trees], axis=0)
             for trees in forests
@@ -280,6 +283,30 @@ class MIForest(BaselineClassifier):
         votes = np.column_stack(tops)
         total = votes.sum(axis=1, keepdims=True)
         return np.where(total > 0, votes / np.where(total > 0, total, 1.0), 1.0 / len(tops))
+
+
+def _units(instances: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Origin and width of each feature; the origin is 0 if this is in its range."""
+    low, high = (
+        each.toarray()[0] if sparse.issparse(each) else each
+        for each in (instances.min(axis=0), instances.max(axis=0))
+    )
+    outside = (low > 0) | (high < 0)
+    origin = np.where(outside & (not sparse.issparse(instances)), low, 0.0)
+    width = np.maximum(high - origin, origin - low)
+    return origin, np.where(width > 0, width, 1.0)
+
+
+def _in_units(instances: Any, units: tuple[np.ndarray, np.ndarray]) -> Any:
+    """Features in units of their range in single precision, which trees have.
+
+    Their values would be rounded, and scikit-learn's trees do not divide values that differ by less
+    than 1e-7.
+    """
+    origin, width = units
+    if sparse.issparse(instances):
+        return sparse.csr_array(instances.multiply(1.0 / width)).astype(np.float32)
+    return ((instances - origin) / width).astype(np.float32)
 
 
 def _tree(seed: int, **parameters: Any) -> DecisionTreeClassifier:

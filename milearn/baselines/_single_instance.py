@@ -313,7 +313,7 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
             Scores of the instances.
         """
-        return self._instance_scores(self._checked(X, of_instances=True))
+        return self._instance_scores(self._checked(X))
 
     @available_if(inner_has("estimator_", "predict_proba"))
     @over_blocks()
@@ -330,7 +330,7 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_instances, n_classes)
             Columns in the order of ``classes_``.
         """
-        return self.estimator_.predict_proba(self._checked(X, of_instances=True).instances)
+        return self.estimator_.predict_proba(self._checked(X).instances)
 
     @over_blocks()
     def predict_instances(self, X: Any) -> np.ndarray:
@@ -349,7 +349,7 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_instances,)
             Values of ``classes_``, or the values of a regressor.
         """
-        scores = self._instance_scores(self._checked(X, of_instances=True))
+        scores = self._instance_scores(self._checked(X))
         return scores if self._regresses else decided(scores, self.classes_)
 
     @available_if(_pools_by_max)

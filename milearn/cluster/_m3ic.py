@@ -307,7 +307,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_instances, n_clusters), in the order of ``X.instances``
             Scores of the instances.
         """
-        source = _source(self._checked(X, of_instances=True))
+        source = _source(self._checked(X))
         return instance_scores(source, margin_weights(self.coef_))
 
     def predict_instances(self, X: Any) -> np.ndarray:

@@ -16,7 +16,7 @@ from .._compat import CallbackSupport, with_callbacks
 from .._constraints import AUTO_OR_POSITIVE, Constraints
 from .._fit.multi_start import drawn_rows
 from .._fit.threads import fit_context
-from .._fit.validation import STORED_FLOATS, TrainingLabels, encoded_classes, numbered_advice
+from .._fit.validation import STORED_FLOATS, TrainingLabels
 from .._solvers.common.descent import PassSolution
 from .._solvers.common.passes import instance_scores
 from .._solvers.svm.losses import Hinge
@@ -196,15 +196,6 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         tags.classifier_tags.poor_score = True
         return tags
 
-    def __sklearn_clone__(self) -> OrdinalMISVC:
-        encoded_by, names = encoded_classes()
-        if any(isinstance(name, str) for name in names) and self.categories is None:
-            raise ValueError(
-                f"{encoded_by} numbers the classes {names} by the alphabet, which is not their "
-                "order: pass these numbers, from the lowest class to the highest, by categories=."
-            )
-        return super().__sklearn_clone__()
-
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrdinalMISVC:
@@ -293,7 +284,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         ndarray of shape (n_instances,)
             Scores, which have the thresholds of the bags.
         """
-        return self._latent(self._checked(X, of_instances=True))
+        return self._latent(self._checked(X))
 
     @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
@@ -358,8 +349,5 @@ def _ranks_of_classes(
         raise ValueError("categories contains a class twice.")
     unknown = [label for label in classes.tolist() if label not in listed]
     if unknown:
-        raise ValueError(
-            f"y contains the class {unknown[0]!r}, which is not in categories."
-            f"{numbered_advice(classes, listed[0] if listed else None)}"
-        )
+        raise ValueError(f"y contains the class {unknown[0]!r}, which is not in categories.")
     return np.argsort(np.argsort([listed.index(label) for label in classes.tolist()]))

@@ -1,14 +1,11 @@
-"""Numbers of rows, labels and ids in tables are no features; parts agree in their features."""
+"""Numbers of rows in tables are no features; parts agree in their features."""
 
 from __future__ import annotations
-
-import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.model_selection import cross_val_score
 
 from milearn import Bags
 from milearn.datasets import load_bags, save_bags
@@ -83,24 +80,6 @@ def test_own_frame_written_by_pandas(noise, tmp_path):
     assert load_bags(tmp_path / "own.csv").data.equals(X)
 
 
-def test_frames_passed_to_fit(noise):
-    rows = noise.reset_index(names="Unnamed: 0")[["Unnamed: 0", "CD3", "CD4", "CD8"]]
-    with pytest.warns(UserWarning, match=NUMBERS):
-        model = MISVC().fit(rows, noise["label"])
-    assert model.feature_names_in_.tolist() == ["CD3", "CD4", "CD8"]
-    with pytest.warns(UserWarning, match=NUMBERS):
-        one = model.predict(rows[7:8])
-    assert one == model.predict(rows.iloc[7:8, 1:])
-    with pytest.warns(UserWarning, match=NUMBERS):
-        listed = Bags.from_list([part for _, part in rows.groupby(noise["bag"])])
-    assert listed.feature_names.tolist() == ["CD3", "CD4", "CD8"]
-    assert np.array_equal(listed.instances, noise[["CD3", "CD4", "CD8"]])
-    with pytest.warns(UserWarning, match=NUMBERS):
-        assert Bags.from_ids(rows, noise["bag"]).shape == (40, 3)
-    with pytest.warns(UserWarning, match=NUMBERS):
-        assert Bags.singletons(rows).shape == (200, 3)
-
-
 def test_columns_that_stay(noise):
     """Measurements without a name, and numbers of rows that the user calls features."""
     frame = noise.drop(columns="label").rename(columns={"CD8": "Unnamed: 3", "CD4": "index"})
@@ -113,58 +92,9 @@ def test_columns_that_stay(noise):
     assert kept.instance_data["row"].tolist() == list(range(200))
 
 
-# -- labels and ids --------------------------------------------------------------------------------
-
-
-def test_a_label_or_an_id_left_in_a_frame(noise, tmp_path):
-    with pytest.warns(UserWarning, match="'label' has one value in every bag and differs between"):
-        Bags.from_frame(noise, "bag")
-    with pytest.warns(UserWarning, match="'label' has"):
-        Bags.from_frame(pl.DataFrame(noise), "bag")
-    noise["patient"] = noise["bag"].str[1:].astype(int)
-    for make in (
-        lambda: Bags.from_list([rows.drop(columns="bag") for _, rows in noise.groupby("bag")]),
-        lambda: Bags.from_ids(noise.drop(columns="bag"), noise["bag"]),
-    ):
-        with pytest.warns(UserWarning, match="'label', 'patient' has one value in every bag"):
-            make()
-    noise.to_csv(tmp_path / "cells.csv", index=False)
-    with pytest.warns(UserWarning, match="Feature 'patient' has"):
-        load_bags(tmp_path / "cells.csv")
-    load_bags(tmp_path / "cells.csv", bag_data=["patient"])
-    Bags.from_frame(noise, "bag", label="label", bag_data=["patient"])
-    Bags.from_frame(noise, "bag", features=["CD3", "label"])  # as the user wants it
-
-
-def test_features_that_are_constant_by_chance(noise):
-    """Few bags, rare words, categories and single instances are no reason for a warning."""
-    rng = np.random.default_rng(0)
-    frame = noise.drop(columns="label")
-    frame["never"], frame["rare"] = 0, (frame.index == 3).astype(int)
-    frame["one bag"] = (frame["bag"] == "p07").astype(int)
-    for at in range(4):
-        frame[f"category {at}"] = (rng.integers(0, 4, 200) == at).astype(int)
-    Bags.from_frame(frame, "bag")
-    few = pd.DataFrame({"bag": ["a", "a", "b", "b", "c"], "x": [0, 0, 1, 1, 1], "y": range(5)})
-    Bags.from_frame(few, "bag")
-    single = noise.groupby("bag").head(1)
-    Bags.from_frame(single, "bag")
-
-
-def test_a_frame_with_whole_numbers_as_ids_passed_to_fit(noise):
-    frame, labels = noise.assign(bag=np.repeat(np.arange(40), 5)), noise.pop("label")
-    frame = frame.drop(columns="label")
-    remedy = r"Bags.from_frame\(X, 'bag'\)"
-    with pytest.warns(UserWarning, match=remedy):
-        MISVC().fit(frame, labels)
+def test_another_number_of_labels_than_rows_names_from_frame(noise):
     with pytest.raises(ValueError, match=r"40 labels for 200 bags.*Bags.from_frame\(X, column\)"):
-        MISVC().fit(frame, labels[::5])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        MISVC().fit(frame.assign(bag=np.arange(200) % 40), labels)  # an integer feature
-        MISVC().fit(frame.assign(bag=labels), labels)  # one that decides the classes
-    y = Bags.from_frame(frame.assign(label=labels), "bag", label="label")[1]
-    assert cross_val_score(MISVC(), Bags.from_frame(frame, "bag"), y).mean() < 0.8
+        MISVC().fit(noise[["CD3", "CD4"]], np.arange(40) % 2)
 
 
 # -- parts with the same features -----------------------------------------------------------------

@@ -310,7 +310,7 @@ def test_equals(tmp_path):
     texts = Bags.from_list([["It works."]])
     assert texts.equals(Bags.from_list([["It works."]]))
     assert not texts.equals(Bags.from_list([["It fails."]]))
-    with pytest.raises(TypeError, match=r"compare bags by X\.equals\(other\)"):
+    with pytest.raises(TypeError, match="Bags cannot be turned into one array"):
         np.array_equal(X, X)
 
 

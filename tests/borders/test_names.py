@@ -46,6 +46,7 @@ from milearn.model_selection import (
 from milearn.preprocessing import AppendBagData, BagStatistics, InstanceTransformer
 from milearn.survival import MICoxPH, survival_outcomes
 from milearn.svm import MISVC, MISVR
+from milearn.utils import all_estimators
 
 ORDER = r"X.names: pass y\.loc\[X\.names\]"
 RNG = np.random.default_rng(0)
@@ -118,7 +119,7 @@ def test_values_without_an_index_are_in_the_order_of_the_bags(X):
 
 
 def test_some_of_the_names(X):
-    with pytest.raises(ValueError, match=r"no entry for bag 'p.*y\.to_numpy\(\)"):
+    with pytest.raises(ValueError, match=ORDER + ", or values without an index"):
         MISVC().fit(X, GOOD[:30])
     with pytest.raises(ValueError, match=ORDER):
         MISVC().fit(X[:30], GOOD)  # labels of more patients
@@ -127,7 +128,7 @@ def test_some_of_the_names(X):
     with pytest.raises(ValueError, match=f"{swapped.index[20]}.*{GOOD.index[20]}"):
         MISVC().fit(X, swapped)
     strange = GOOD.set_axis([f"s{at}" for at in range(40)])
-    with pytest.raises(ValueError, match="no entry for bag"):
+    with pytest.raises(ValueError, match=ORDER):
         MISVC().fit(X, strange)
     chosen = RNG.integers(0, 40, 40)  # a bootstrap sample has bags twice
     assert MISVC().fit(X[chosen], GOOD.iloc[chosen]).score(X, GOOD) > 0.9
@@ -145,9 +146,15 @@ def test_whole_numbers_as_names(X):
     for kind in (int, float, "Int64", str):
         with pytest.raises(ValueError, match=r"y\.loc\[X\.names\]"):
             MISVC().fit(later, table.set_axis(table.index.astype(kind)))
-    counted = pd.Series(GOOD.to_numpy())  # a count, or the names?
-    with pytest.warns(UserWarning, match="The index of y counts from 0.*in the order of the bags"):
-        assert MISVC().fit(bags, counted).score(bags, GOOD.to_numpy()) == 1.0
+    for y in (pd.Series(GOOD.to_numpy()), LABELS.set_axis(range(40))):  # counts, or the names?
+        with pytest.raises(ValueError, match=ORDER):
+            MISVC().fit(bags, y)
+    # No count from 0 names a bag: it is a count, also in folds.
+    counted = pd.Series(GOOD.to_numpy())
+    assert MISVC().fit(later, counted).score(later, counted) == 1.0
+    assert cross_val_score(MISVC(), later, counted, cv=4, error_score="raise").mean() > 0.9
+    with pytest.raises(ValueError, match=ORDER):
+        cross_val_score(MISVC(), later, table, cv=4)
 
 
 def test_leading_zeros_that_a_reader_has_lost(X):
@@ -155,7 +162,7 @@ def test_leading_zeros_that_a_reader_has_lost(X):
         {name[1:].zfill(4): block for name, block in zip(X.names, X, strict=True)}
     )
     table = LABELS.set_axis([int(name[1:]) for name in LABELS.index])
-    with pytest.raises(ValueError, match=r"give it the type of X\.names, and pass y\.loc"):
+    with pytest.raises(ValueError, match=r"of y \(0, 1, \.\.\.\) differs .* \('00"):
         MISVC().fit(text, table)
     mended = table.set_axis(table.index.astype(str).str.zfill(4)).loc[text.names]
     assert MISVC().fit(text, mended).score(text, mended) == 1.0
@@ -175,20 +182,49 @@ TOOLS = {
 }
 
 
-@pytest.mark.parametrize("make", TOOLS.values(), ids=TOOLS)
-def test_tools_that_encode_or_divide_labels(X, make):
+# Those make an array of the labels before a model of milearn sees them.
+WITHOUT_INDEX = {"voting", "stacking", "one against rest"}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_tools_that_encode_or_divide_labels(X, tool):
+    make = TOOLS[tool]
     model = make().fit(X, GOOD)
     assert model.score(X, GOOD) > 0.95
+    folds = KFold(3, shuffle=True, random_state=0)
+    assert cross_val_score(make(), X, GOOD, cv=folds, error_score="raise").mean() > 0.8
+    if tool in WITHOUT_INDEX:
+        return
     for call in (
         lambda: make().fit(X, LABELS),
-        lambda: model.score(X, LABELS),
         lambda: cross_val_predict(make(), X, LABELS, cv=3),
-        lambda: cross_validate(make(), X, LABELS, cv=3, error_score="raise"),
+        lambda: cross_validate(make(), X, LABELS, cv=3),
+        lambda: cross_validate(make(), X, LABELS, cv=3, scoring="roc_auc", error_score="raise"),
     ):
         with pytest.raises(ValueError, match=ORDER):
             call()
-    folds = KFold(3, shuffle=True, random_state=0)
-    assert cross_val_score(make(), X, GOOD, cv=folds, error_score="raise").mean() > 0.8
+
+
+@pytest.mark.parametrize("tool", ["scaled", "grid"])
+def test_scores_that_end_in_a_model_of_milearn(X, tool):
+    model = TOOLS[tool]().fit(X, GOOD)
+    with pytest.raises(ValueError, match=ORDER):
+        model.score(X, LABELS)
+
+
+def scored():
+    return [(name, kind()) for name, kind in all_estimators() if hasattr(kind, "score")]
+
+
+@pytest.mark.parametrize(("name", "model"), scored(), ids=lambda each: str(each)[:28])
+def test_every_score_looks_at_the_index(X, name, model):
+    y = LABELS
+    if name == "MICoxPH":
+        y = survival_outcomes(np.ones(40), LABELS + 1.0)
+    with pytest.raises(ValueError, match=r"The index of y .*X\.names"):
+        model.score(X, y)
+    with pytest.raises(ValueError, match=r"The index of sample_weight .*X\.names"):
+        model.score(X, y.loc[X.names] if name != "MICoxPH" else None, sample_weight=LABELS)
 
 
 def test_several_outputs(X):
@@ -196,20 +232,27 @@ def test_several_outputs(X):
     model = MultiOutputClassifier(MISVC()).fit(X, frame)
     assert (model.predict(X)[:, 0] == GOOD).all()
     with pytest.raises(ValueError, match=ORDER):
-        MultiOutputClassifier(MISVC()).fit(X, frame.sort_index())
-    with pytest.raises(ValueError, match=ORDER):
         MISVC().fit(X, LABELS.to_frame())
+
+
+def test_names_are_compared_as_text_without_blanks_in_one_form_of_unicode(X):
+    names = [f"{name} caf\u00e9" for name in PATIENTS]
+    bags = Bags(X.instances, X.offsets, names=names)
+    written = [f" {name} cafe\u0301 " for name in PATIENTS]
+    assert MISVC().fit(bags, GOOD.set_axis(written)).score(bags, GOOD.set_axis(names)) == 1.0
+    with pytest.raises(ValueError, match=ORDER):
+        MISVC().fit(bags, GOOD.set_axis(written).sort_index())
 
 
 def test_splits_permutations_and_curves(X):
     train, test, y_train, y_test = train_test_split(X, GOOD, random_state=0)
     assert MISVC().fit(train, y_train).score(test, y_test) > 0.8
-    # The labels are exchanged with their index.
-    score, _, p_value = permutation_test_score(MISVC(), X, GOOD, cv=3, n_permutations=4)
+    array = GOOD.to_numpy()
+    score, _, p_value = permutation_test_score(MISVC(), X, array, cv=3, n_permutations=4)
     assert score > 0.9
     assert p_value == 0.2
-    with pytest.raises(ValueError, match=ORDER):
-        permutation_test_score(MISVC(), X, LABELS, cv=3, n_permutations=2)
+    with pytest.raises(ValueError, match="values without an index"):
+        permutation_test_score(MISVC(), X, GOOD, cv=3, n_permutations=2)  # exchanges the index too
     sizes, _, scores = learning_curve(
         MISVC(), X, GOOD, cv=3, train_sizes=[0.5, 1.0], shuffle=True, error_score="raise",
         random_state=0)  # fmt: skip

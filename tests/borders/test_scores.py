@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_val_predict
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -257,85 +254,9 @@ def test_shares_belong_to_the_class_of_the_user(cells, monkeypatch):
     assert roc_auc_score(y, reports[1].bags["score"]) < 0.05
 
 
-# -- meta-estimators that number the classes -------------------------------------------------------
+# -- names without an order ----------------------------------------------------------------------
 
 NAMES = np.array(["normal", "cancer"])
-
-
-def numbered(model, n_jobs):
-    return {
-        "VotingClassifier": VotingClassifier([("a", model)], n_jobs=n_jobs),
-        "StackingClassifier": StackingClassifier([("a", model)], cv=2, n_jobs=n_jobs),
-        "OneVsRestClassifier": OneVsRestClassifier(model),
-        "search": VotingClassifier([("a", GridSearchCV(model, {"C": [1.0]}, cv=2))], n_jobs=n_jobs),
-        "pipeline": VotingClassifier([("a", make_pipeline(model))], n_jobs=n_jobs),
-    }
-
-
-def assert_warns_of_its_numbers(name, labels, n_jobs):
-    X, y, _ = world(1, n_bags=24)
-    by = name if name.endswith("Classifier") else "VotingClassifier"
-    message = f"^The positive class is 'normal', .* {by} numbers the classes: pass pos_label=1, or "
-    with pytest.warns(UserWarning, match=f"{message}pos_label=0 if it is 'cancer'"):
-        numbered(MISVC(kernel="linear"), n_jobs)[name].fit(X, labels[y])
-    with warnings.catch_warnings(action="error"):
-        model = numbered(MISVC(kernel="linear", pos_label=0), n_jobs)[name].fit(X, labels[y])
-        assert model.score(X, NAMES[y]) == 1.0
-
-
-@pytest.mark.parametrize("name", numbered(None, None))
-def test_a_meta_estimator_warns_of_the_positive_class(name):
-    assert_warns_of_its_numbers(name, NAMES, None)
-
-
-@pytest.mark.parametrize("labels", [pd.array(NAMES, dtype="string"), NAMES.astype(object)])
-def test_it_warns_whatever_the_type_of_the_names(labels):
-    assert_warns_of_its_numbers("VotingClassifier", labels, None)
-
-
-@pytest.mark.parametrize("name", ["StackingClassifier", "pipeline"])
-def test_it_warns_before_workers_start(name):
-    assert_warns_of_its_numbers(name, NAMES, 2)
-
-
-def test_a_number_that_is_the_name_of_another_class_warns():
-    X, y, _ = world(1, n_bags=24)
-    model = MISVC(kernel="linear", pos_label=1)
-    message = r"VotingClassifier numbers the classes \[1, 2\] from 0: pos_label=1 is the class 2 "
-    with pytest.warns(UserWarning, match=message):
-        VotingClassifier([("a", model)]).fit(X, 2 - y)
-    with pytest.warns(UserWarning, match="cross_val_predict numbers the classes"):
-        cross_val_predict(model, X, 2 - y, cv=2, method="decision_function")
-    assert model.fit(X, 2 - y).score(X, 2 - y) == 1.0  # alone it names the class
-
-
-def test_a_given_class_and_numbers_need_no_warning():
-    X, y, _ = world(1, n_bags=24)
-    with warnings.catch_warnings(action="error"):
-        for model, labels in (
-            (MISVC(kernel="linear", pos_label=1), np.array(["0 normal", "1 cancer"])[y]),
-            (MISVC(kernel="linear"), y),
-            (MISVC(), np.array(["a", "b", "c"])[np.arange(24) % 3]),
-        ):
-            VotingClassifier([("a", model)]).fit(X, labels)
-
-
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_cross_validated_scores_warn_of_the_positive_class(n_jobs):
-    X, y, _ = world(1, n_bags=24)
-    options = {"cv": 2, "method": "decision_function", "n_jobs": n_jobs}
-    with pytest.warns(UserWarning, match="cross_val_predict numbers the classes: pass pos_label=1"):
-        cross_val_predict(MISVC(), X, NAMES[y], **options)
-    scores = cross_val_predict(MISVC(kernel="linear", pos_label=0), X, NAMES[y], **options)
-    assert roc_auc_score(y, -scores) == 1.0
-
-
-def test_models_without_a_positive_class_do_not_warn():
-    X, y, _ = world(1)
-    with warnings.catch_warnings(action="error"):
-        for model in (SHARE, SingleInstance(pooling="mean")):
-            names = VotingClassifier([("a", model)]).fit(X, NAMES[y]).predict(X)
-            assert (names == NAMES[model.fit(X, y).predict(X)]).mean() > 0.9
 
 
 @pytest.mark.parametrize("model", [SingleInstance(), SequenceAbundanceClassifier()])
@@ -345,10 +266,12 @@ def test_the_highest_instance_and_abundance_need_a_positive_class_too(model):
         model.fit(X, NAMES[y])
 
 
-def test_clones_elsewhere_say_nothing():
-    X, y, _ = world(1)
-    voting = VotingClassifier([("a", MISVC(kernel="linear"))])
-    with pytest.warns(UserWarning, match="numbers the classes"):
-        voting.fit(X, NAMES[y])
-    with warnings.catch_warnings(action="error"):
-        GridSearchCV(voting, {"a__C": [1.0]}, cv=2).fit(X, y)
+def test_a_meta_estimator_that_numbers_the_classes_takes_their_numbers():
+    X, y, _ = world(1, n_bags=24)
+    for model in (
+        VotingClassifier([("a", MISVC(kernel="linear", pos_label=0))]),
+        StackingClassifier([("a", MISVC(kernel="linear", pos_label=0))], cv=2),
+    ):
+        assert model.fit(X, NAMES[y]).score(X, NAMES[y]) == 1.0
+    with pytest.raises(ValueError, match=r"pos_label='cancer' is not a label in y: .* \[0, 1\]"):
+        VotingClassifier([("a", MISVC(pos_label="cancer"))]).fit(X, NAMES[y])

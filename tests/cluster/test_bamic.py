@@ -123,9 +123,8 @@ def test_a_start_that_is_cut_short_says_so():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     message = "BAMIC stopped at max_iter=1 before convergence"
-    with pytest.warns(ConvergenceWarning, match=message) as record:
+    with pytest.warns(ConvergenceWarning, match=message):
         model = BAMIC(5, n_init=1, max_iter=1, random_state=0).fit(X)
-    assert [warning.filename for warning in record] == [__file__]
     nearest = cdist(X, X)[:, model.medoids_]
     np.testing.assert_array_equal(model.labels_, nearest.argmin(axis=1))
     assert model.objective_ == pytest.approx(nearest.min(axis=1).sum())

@@ -481,9 +481,8 @@ def test_the_order_of_bags_and_instances_makes_no_difference():
 def test_a_step_that_misses_its_precision_warns(linked, monkeypatch):
     X, y = linked
     monkeypatch.setattr(engine, "_MAX_STEPS_IN_ALL", 1)
-    with pytest.warns(ConvergenceWarning, match="solved to a relative duality gap of") as record:
+    with pytest.warns(ConvergenceWarning, match="solved to a relative duality gap of"):
         MILSD().fit(X, y)
-    assert {warning.filename for warning in record} == {__file__}
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 
 import numpy as np
@@ -343,16 +342,8 @@ class ReadsItsKernel(LeavesItsKernel):
         return scores if self.kernel == "linear" else np.tanh(scores)
 
 
-def warn_outside(message):
-    """Warn at the first frame that belongs neither to this file nor to scikit-learn."""
-    frame, level = sys._getframe(), 1
-    while frame.f_code.co_filename == __file__ or "sklearn" in frame.f_code.co_filename:
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, ConvergenceWarning, stacklevel=level)
-
-
 class HasJobs(CallbackSupport, LeastSquaresBags):
-    """Sound: iterates, in parallel where asked to, and warns at the line of the user."""
+    """Sound: iterates, in parallel where asked to, and warns."""
 
     def __init__(self, alpha=1.0, *, max_iter=3, n_jobs=None, pos_label=None, class_weight=None):
         super().__init__(alpha, pos_label=pos_label, class_weight=class_weight)
@@ -385,7 +376,7 @@ class HasJobs(CallbackSupport, LeastSquaresBags):
         return self
 
     def _warn(self, message):
-        warn_outside(message)
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
 
 
 def follow_the_output(self, X):
@@ -405,10 +396,6 @@ def too_many_iterations(self, X, y, sample_weight=None):
     return self
 
 
-def warns_from_inside(self, message):
-    warnings.warn(message, ConvergenceWarning, stacklevel=2)
-
-
 NEEDS_CALLBACKS = {"check_callbacks", "check_callback_stop"}
 WITH_CALLBACKS = type("WithCallbacks", (CallbackSupport, LeastSquaresBags), {})
 
@@ -418,9 +405,8 @@ BROKEN = [
     ("parameters_after_fit", "", ReadsItsKernel()),
     ("parallel_config", "no two jobs", broken(HasJobs, _jobs=lambda self: [1.0, 1.0])),
     ("parallel_config", "", broken(HasJobs, _jobs=other_parts_in_threads)),
-    ("max_iter", "points at", broken(HasJobs, _warn=warns_from_inside)),
     ("max_iter", "but n_iter_ is", broken(HasJobs, fit=too_many_iterations)),
-    ("callback_stop", "", broken(HasJobs, _warn=lambda self, message: warn_outside("max_iter"))),
+    ("callback_stop", "", broken(HasJobs, _warn=lambda self, _: HasJobs._warn(self, "max_iter"))),
     ("callback_stop", "the warnings are", broken(HasJobs, _warn=lambda self, message: None)),
     ("callbacks", "", broken(WITH_CALLBACKS, fit=with_callbacks(fits(ends_at_once)))),
     ("callbacks", "", broken(WITH_CALLBACKS, fit=with_callbacks(fits(never_ends)))),

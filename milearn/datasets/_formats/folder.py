@@ -20,6 +20,7 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.annotations import PATCH_SIZE, bag_columns
 from ..._bags.canonical import check_choice
+from ..._bags.constructors import warn_of_zeros
 from ..._bags.kinds import as_ids, as_labels, column, id_text, ids, is_missing, listed
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
@@ -34,7 +35,6 @@ from .record import (
     float_type,
     make_bags_of,
     npz_header,
-    warn_of_zeros,
 )
 from .table import chosen_columns, frame_of_file
 from .text import check_column, quoted_names

@@ -15,6 +15,7 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.canonical import check_choice
+from ..._bags.constructors import warn_of_zeros
 from ..._bags.kinds import as_labels, column, ids, ordered_categories
 from ..._bags.names import canonical_ids
 from ..._bags.rows_on_disk import LazyRows, converted, holds_text
@@ -30,7 +31,6 @@ from .record import (
     float_type,
     make_bags_of,
     read_npz,
-    warn_of_zeros,
     write_npz,
 )
 from .table import chosen_columns, frame_of_file, kind_of_table

@@ -27,7 +27,6 @@ from ..._bags.kinds import are_missing, as_labels, column, ordered_categories
 from ..._bags.names import bag_text
 from ..._bags.rows_on_disk import holds_text
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
-from ..._fit.warn import warn_user
 from .._errors import ContentError
 from .text import quoted_names
 
@@ -128,24 +127,6 @@ def make_bags_of(make: Callable[..., Any], /, *parts: Any, **options: Any) -> An
         return make(*parts, **options)
     except (TypeError, ValueError) as error:
         raise ContentError(str(error)) from error
-
-
-def warn_of_zeros(bags: Bags) -> None:
-    """Warn if some instances, but not all of their bag, consist of zeros."""
-    if bags.is_sparse or holds_text(bags) or bags.shape[1] < 2:
-        return
-    rows = np.flatnonzero(bags.instances[:, 0] == 0)
-    rows = rows[~bags.instances[rows].any(axis=1)]
-    among_others = np.bincount(bags.bag_index[rows], minlength=len(bags)) < bags.sizes
-    rows = rows[among_others[bags.bag_index[rows]]]
-    if len(rows):
-        warn_user(
-            f"{len(rows)} of {bags.n_instances} instances consist of zeros, the first in "
-            f"{bag_text(bags, bags.bag_index[rows[0]])}. If they stand for failures, such as "
-            "conformers that were not found, leave them out by "
-            "X.select_instances(X.instances.any(axis=1)).",
-            UserWarning,
-        )
 
 
 # -- arrays --------------------------------------------------------------------------------------
