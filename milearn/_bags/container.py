@@ -143,8 +143,6 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
 
     __array_ufunc__ = None
     ndim = 2
-    # Whether the instances are on the workers of a cluster.
-    is_remote = False
 
     def __init__(
         self,
@@ -292,6 +290,19 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         if "instances" not in parts:
             made._rows, made._instances = self._rows, self._instances
         return made
+
+    def _mapped(
+        self, function: Callable[..., Any], *arguments: Any, gives_rows: bool = False
+    ) -> Any:
+        """``function(bags, *arguments)``, one result per bag or instance, where instances are.
+
+        With ``gives_rows``, results are rows of instances.
+        """
+        return function(self, *arguments)
+
+    def _transformed(self, function: Callable[..., Bags], *arguments: Any) -> Bags:
+        """The bags ``function(bags, *arguments)`` of the same sizes, made where instances are."""
+        return function(self, *arguments)
 
     # -- content --------------------------------------------------------------------------
 

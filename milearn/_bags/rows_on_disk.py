@@ -330,7 +330,7 @@ def computed_in(dtype: Any) -> np.dtype:
 
 def read_in_blocks(bags: Any) -> Any:
     """Dense bags that are read in blocks, like those of a memory map; nothing is copied."""
-    if isinstance(bags.instance_rows, LazyRows):
+    if not isinstance(bags.instance_rows, np.ndarray):
         return bags
     return bags._changed(instances=LazyRows(bags.instances, bags.offsets[:-1], bags.offsets))
 
@@ -364,26 +364,33 @@ def compute_dtype(bags: Any) -> np.dtype:
 
 
 def is_read_in_blocks(bags: Any) -> bool:
-    """Whether the instances have to be read in blocks: memory maps and float16."""
-    return bags.is_remote or bags.dtype == np.float16 or isinstance(bags.instance_rows, LazyRows)
+    """Whether the instances have to be read in blocks: memory maps, float16, other processes."""
+    return bags.dtype == np.float16 or not _is_matrix(bags.instance_rows)
+
+
+def is_elsewhere(bags: Any) -> bool:
+    """Whether the instances can only be passed over, because they are in other processes."""
+    return not (_is_matrix(bags.instance_rows) or isinstance(bags.instance_rows, LazyRows))
+
+
+def _is_matrix(rows: Any) -> bool:
+    return isinstance(rows, np.ndarray) or sparse.issparse(rows)
 
 
 def row_blocks(bags: Any, dtype: Any = None) -> Iterator[tuple[int, int, Matrix]]:
     """Instances ``start`` to ``stop``, block by block, in the given type or as stored."""
-    source = bags.source(dtype=bags.dtype if dtype is None else dtype)
-    for block in source.blocks(in_parts=True):
-        yield block.rows.start, block.rows.stop, block.instances
+    blocks = bags.source(dtype=bags.dtype if dtype is None else dtype).blocks(in_parts=True)
+    return ((block.rows.start, block.rows.stop, block.instances) for block in blocks)
 
 
 def converted(bags: Any, dtype: Any) -> Any:
     """The bags with their instances converted to another type, with at most one copy."""
-    if bags.is_remote:
-        return bags.transformed(converted, dtype)
     if bags.is_sparse:
         instances = bags.instances.astype(dtype)
     else:
+        blocks = row_blocks(bags)
         instances = np.empty((bags.n_instances, bags.shape[1]), dtype=dtype)
-        for start, stop, block in row_blocks(bags):
+        for start, stop, block in blocks:
             instances[start:stop] = block
     return bags.with_instances(instances, feature_names=bags.feature_names)
 
@@ -395,4 +402,4 @@ def without_names(bags: Any) -> Any:
 
 def in_memory(bags: Any) -> Any:
     """The bags in memory, without a reference to a file."""
-    return converted(bags, bags.dtype) if isinstance(bags.instance_rows, LazyRows) else bags
+    return bags if _is_matrix(bags.instance_rows) else converted(bags, bags.dtype)

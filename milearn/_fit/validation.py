@@ -32,7 +32,6 @@ from .._bags.kinds import (
     numbers,
 )
 from .._bags.names import bag_text, check_index
-from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
 from .._compat import check_sample_weight
 from .warn import warn_user
@@ -274,8 +273,6 @@ def validate_bags(
                 f"Bags.from_frame(X, column). {TEXT_ADVICE}"
             ) from error
         return Bags.singletons(matrix, feature_names=frame_names(X))
-    if bags.is_remote:
-        check_takes_remote(estimator)
     name = "this function" if estimator is None else type(estimator).__name__
     n_bags, n_features = bags.shape
     if n_bags < min_bags:
@@ -342,10 +339,7 @@ def check_finite(bags: Bags, allow_nan: bool) -> None:
         if np.isnan(value):
             what, remedy = "NaN", "impute it with milearn.preprocessing.InstanceTransformer("
             remedy += "SimpleImputer()) or remove the instance"
-            if (
-                not (bags.is_sparse or bags.is_remote)
-                and np.isnan(bags.instance_rows[row : row + 1]).all()
-            ):
+            if not bags.is_sparse and np.isnan(bags.source().gather(np.array([row]))).all():
                 remedy = (
                     "all its features are NaN. If it is padding, leave it out, of a padded array "
                     "by Bags.from_padded(X, mask=~np.isnan(X).all(axis=2)), of Bags by "

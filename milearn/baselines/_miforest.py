@@ -12,7 +12,6 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.remote import over_blocks
 from .._bags.segments import segment_max
 from .._compat import Interval
 from .._constraints import AT_LEAST_ONE, POSITIVE, Constraints
@@ -260,7 +259,6 @@ class MIForest(BaselineClassifier):
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return class_scores([p - 0.5 for p in self._probabilities(bags)], self._positive_sign)
 
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Fraction of the trees' votes for each class, for the highest instance of each bag.
 
@@ -275,7 +273,9 @@ class MIForest(BaselineClassifier):
             Rows sum to 1. With three or more classes, the highest votes of each class are divided
             by their sum. They are not calibrated.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._votes)
+
+    def _votes(self, bags: Bags) -> np.ndarray:
         tops = [segment_max(p, bags.offsets) for p in self._probabilities(bags)]
         if len(tops) == 1:
             columns = [1.0 - tops[0], tops[0]]

@@ -239,9 +239,6 @@ class SDPMIL(BaseMISVM, BagClassifier):
             )
         return self
 
-    def _takes_remote_bags(self) -> bool:
-        return False
-
     def _represented(self, data: FitData) -> tuple[FitData, SelectionSettings]:
         """The data with all inner products, and the settings of the relaxation."""
         instances, max_bytes, limits = data.instances, memory_limit(), RELAXATION_LIMITS
