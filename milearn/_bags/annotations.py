@@ -261,7 +261,7 @@ def entries_of_groups(
         return None
     for name in frame.columns:
         entry_of_groups(frame[name], codes, first, names, f"entries of bag_data[{name!r}]", **words)
-    return frame.iloc[first].reset_index(drop=True)
+    return frame.iloc[first].set_axis(names)
 
 
 def entry_of_groups(

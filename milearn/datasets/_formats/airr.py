@@ -6,7 +6,6 @@ import csv
 import mmap
 import os
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,10 +16,8 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.annotations import bag_columns
 from ..._bags.kinds import listed
 from ..._bags.segments import offsets_of
-from ..._compat import need_module
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
 from .folder import (
@@ -79,7 +76,7 @@ def load_airr(
     label: str | tuple[str, str] | None = None,
     group: str | None = None,
     split: str | None = None,
-    bag_data: Sequence[str] | None = None,
+    bag_data: Any = None,
     classes: Any = None,
     missing: str = "error",
     genes: bool = False,
@@ -111,12 +108,12 @@ def load_airr(
     bag, label, group, split : str, default=None
         Columns of the metadata, as in :func:`load_bag_folder`. ``bag`` has the file of a person,
         with or without suffix.
-    bag_data : sequence of str, default=None
+    bag_data : list of str, or mapping of str to str, default=None
         Further columns of the metadata, such as age or sequencing run, which become
         ``data.bag_data``.
     classes : array-like of str or of numbers, default=None
         As in :func:`load_bag_folder`.
-    missing : {"error", "drop"}, default="error"
+    missing : {"error", "nan", "drop"}, default="error"
         As in :func:`load_bag_folder`.
     genes : bool, default=False
         Whether receptors with the same ``junction_aa`` and different V or J genes are different.
@@ -150,9 +147,6 @@ def load_airr(
     ValueError
         If ``receptors`` are not those of :func:`load_airr`, or have genes and ``genes`` is False,
         or the other way round.
-    ImportError
-        Without pandas (``pip install "milearn[frames]"``).
-
     Warns
     -----
     UserWarning
@@ -200,10 +194,11 @@ def load_airr(
            [2, 0]], dtype=int32)
     """
     path = Path(path)
-    pandas = need_module("pandas", "load_airr")
+    import pandas
+
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     needed = [_SEQUENCE, *(_GENES if genes else ())]
-    further, declared = list(bag_columns(bag_data)), declared_classes(classes)
+    declared = declared_classes(classes)
     files = _files(path, metadata)
     rows, problems, dropped = rows_of_bags(metadata, [*files], columns, path, missing, declared)
     check_readable(path, problems, {*rows, *(name for name, _ in problems)})
@@ -228,7 +223,7 @@ def load_airr(
     with file_name_in_errors(path):
         bags, known = _one_hot_bags(found, given)
         record = BagRecord(bags)
-        add_table(record, people, further, declared)
+        add_table(record, people, bag_data, declared)
     record.descr = described(record, path, dropped)
     bunch = record.to_bunch(path)
     if given is not None:
@@ -236,7 +231,7 @@ def load_airr(
     elif metadata is not None and bunch["target"] is None:
         warn_user(
             f"target is None: the metadata have no column of labels among "
-            f"{quoted_names(list(people[0].row.columns))}; name it as label=.",
+            f"{quoted_names(list(people[0].row.table.columns))}; name it as label=.",
             UserWarning,
         )
     bunch["receptors"], bunch["n_dropped"], bunch["dropped"] = known, n_dropped, dropped

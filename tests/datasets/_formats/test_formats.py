@@ -37,7 +37,7 @@ DATES = pd.to_datetime(["2024-03-01 00:00", None, "1999-12-31 23:59"])
 BAG_FRAME = pd.DataFrame(
     {
         "a ": pd.Categorical([3, 1, None], categories=[3, 2, 1], ordered=True),
-        "a": DATES,
+        "a": DATES.tz_localize("Europe/Berlin"),
         "NA": DATES - DATES[0],
         "Label": pd.array([True, None, False], dtype="boolean"),
         "bag_data:x": ["007", None, "a\rb"],
