@@ -31,7 +31,6 @@ from .canonical import (
     numbered,
     stack_blocks,
     stacked,
-    text_column,
     to_list,
     unlike,
 )
@@ -480,11 +479,6 @@ default=None
             feature_names=parts[0].feature_names if len(named) == len(parts) else None,
             **joined(parts),
         )
-
-
-def bags_of_texts(bags: Any, texts: list[str]) -> Any:
-    """The bags with texts in the place of their instances, as their only feature."""
-    return bags._changed(instances=text_column(texts))
 
 
 def label_of_bags(labels: Any, keys: Any, classes: Any = None) -> np.ndarray:

@@ -448,7 +448,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             + "".join(
                 f", {kind}={list(self._annotations[kind].columns)}"
                 for kind in ("instance_data", "bag_data")
-                if self._annotations[kind] is not None
+                if self._annotations[kind] is not None and len(self._annotations[kind].columns)
             )
             + ")"
         )

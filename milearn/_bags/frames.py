@@ -132,7 +132,7 @@ def without_objects(arrays: Mapping[str, Any]) -> dict[str, Any]:
             cells = [_cell(key, cell) for cell in values.tolist()]
             key, values = key + _CELLS, np.frombuffer(json.dumps(cells).encode(), dtype=np.uint8)
         # joblib.hash of arrays with the same values differs by their strides.
-        plain[key] = np.ascontiguousarray(values)
+        plain[key] = np.asarray(values, order="C")
     return plain
 
 

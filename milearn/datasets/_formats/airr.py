@@ -113,7 +113,7 @@ def load_airr(
         ``data.bag_data``.
     classes : array-like of str or of numbers, default=None
         As in :func:`load_bag_folder`.
-    missing : {"error", "drop"}, default="error"
+    missing : {"error", "nan", "drop"}, default="error"
         As in :func:`load_bag_folder`.
     genes : bool, default=False
         Whether receptors with the same ``junction_aa`` and different V or J genes are different.
@@ -195,6 +195,7 @@ def load_airr(
            [2, 0]], dtype=int32)
     """
     path = Path(path)
+
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     needed = [_SEQUENCE, *(_GENES if genes else ())]
     declared = declared_classes(classes)

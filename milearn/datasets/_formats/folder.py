@@ -342,7 +342,7 @@ def load_bag_folder(
     label: str | tuple[str, str] | None = None,
     group: str | None = None,
     split: str | None = None,
-    bag_data: Sequence[str] | None = None,
+    bag_data: Any = None,
     classes: Any = None,
     key: str = "features",
     coords: str | None = "coords",
@@ -774,13 +774,12 @@ def add_table(
         return
     for name in columns.values():
         check_column(name, "bag_data", list(table.columns))
-    table = table.iloc[[bag.row.at for bag in bags]].reset_index(drop=True)
+    table = table.iloc[[bag.row.at for bag in bags]].set_axis(record.bags.names)
     data = {name: table[own] for name, own in columns.items()}
     record.bags = make_bags_of(record.bags.with_bag_data, data or None)
     label, group, split = (chosen[part] for part in ("label", "group", "split"))
     if isinstance(label, tuple):
-        event, time = (table[name].set_axis(record.bags.names) for name in label)
-        record.target = make_bags_of(survival_outcomes, event, time)
+        record.target = make_bags_of(survival_outcomes, *(table[name] for name in label))
     elif label is not None or all(bag.label is not None for bag in bags):
         labels = [bag.label for bag in bags] if label is None else table[label]
         record.set_labels(labels, classes)

@@ -206,7 +206,9 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
 
 def _data(arrays: dict[str, np.ndarray], key: str) -> Any:
     if is_frame_of(arrays, key):
-        return frame_of_arrays(arrays, key)
+        frame = frame_of_arrays(arrays, key)
+        named = key == "bag_data" and "bag_names" in arrays
+        return frame.set_axis(arrays["bag_names"]) if named else frame
     return {str(name): arrays[f"{key}_{at}"] for at, name in enumerate(arrays[key])}
 
 

@@ -196,7 +196,7 @@ def test_columns_other_than_the_sequence_are_optional(tmp_path):
     for name in ("p1", "p2"):
         (tmp_path / f"{name}.tsv").write_text("junction_aa\nCAF\nCAF\n")
     people = load_airr(tmp_path, METADATA[METADATA.filename != "p3.tsv.gz"])
-    assert people.data.instance_data.columns.tolist() == []
+    assert people.data.instance_data.empty
     assert people.data.sizes.tolist() == [1, 1]
 
 

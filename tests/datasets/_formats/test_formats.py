@@ -33,6 +33,24 @@ FIELDS = {
     "groups": ["here", "there", "there"],
     "sample_weight": np.array([1.0, 2.0, 0.5]),
 }
+DATES = pd.to_datetime(["2024-03-01 00:00", None, "1999-12-31 23:59"])
+BAG_FRAME = pd.DataFrame(
+    {
+        "a ": pd.Categorical([3, 1, None], categories=[3, 2, 1], ordered=True),
+        "a": DATES.tz_localize("Europe/Berlin"),
+        "NA": DATES - DATES[0],
+        "Label": pd.array([True, None, False], dtype="boolean"),
+        "bag_data:x": ["007", None, "a\rb"],
+        "count": pd.array([1, None, 2**60], dtype="Int64"),
+    }
+)
+INSTANCE_FRAME = pd.DataFrame(
+    {"instance": np.arange(6, dtype=np.uint8), "site": pd.Categorical(list("xyxyxx"))},
+    index=[f"AAAC-{at}" for at in range(6)],
+)
+FRAMED = Bags(
+    VALUES, OFFSETS, bag_data=BAG_FRAME, instance_data=INSTANCE_FRAME, names=["b", "c", "d"]
+)
 OUTCOMES = survival_outcomes([True, False, True], [1.5, 2.0, 0.25])
 
 # Bags, labels and fields.
@@ -55,6 +73,7 @@ ROUND_TRIPS = {
     "text": (TEXT, np.array([1, 0, 1]), {}),
     "many labels": (NAMED, np.array([[0, 1], [1, 1], [0, 0]]), {}),
     "outcomes": (SPARSE, OUTCOMES, {}),
+    "frames": (FRAMED, None, {}),
     "fields": (NAMED, np.array([0, 1, 1], dtype=np.int16), FIELDS),
 } | {kind: (make(), None, {}) for kind, make in KINDS.items()}
 
@@ -73,6 +92,8 @@ def test_round_trip(tmp_path, case, form):
     again = load_bags(path)
     assert (again.filename, again.DESCR) == (str(path), "All of it.")
     assert_same(again.data, bags)
+    assert fields or again.data.bag_data.equals(bags.bag_data)
+    pd.testing.assert_frame_equal(again.data.instance_data, bags.instance_data)
     assert (again.target is None) == (y is None)
     if case == "outcomes" or isinstance(y, np.ndarray):
         assert_array_equal(again.target, y)
@@ -87,8 +108,10 @@ def test_round_trip(tmp_path, case, form):
         else:
             assert_array_equal(again[name], values)
             assert again[name].dtype == values.dtype
-    if "bag_names" in fields:
-        assert again.data.names.tolist() == fields["bag_names"]
+    if fields.get("bag_names", bags.names) is None:
+        assert again.data.names is None
+    else:
+        assert again.data.names.tolist() == list(fields.get("bag_names", bags.names))
     # A Bunch brings all of this along.
     save_bags(tmp_path / "y.npz", again)
     third = load_bags(tmp_path / "y.npz")
