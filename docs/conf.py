@@ -49,7 +49,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "doc_module": ("milearn",),
     "backreferences_dir": "gallery/backreferences",
-    # Estimators would be drawn as diagrams; bags have a table.
+    # Estimators would be drawn as diagrams; data frames have a table.
     "capture_repr": ("_repr_html_",),
     "ignore_repr_types": r"sklearn|matplotlib",
     "abort_on_example_error": True,

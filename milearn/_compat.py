@@ -1,4 +1,4 @@
-"""The only module for scikit-learn's private names and version differences.
+"""The only module for scikit-learn's private names, versions and optional libraries.
 
 Parameter constraints are checked by private functions of scikit-learn. The names that the package
 uses are imported in this module.
@@ -22,12 +22,12 @@ With an older scikit-learn the estimator has no ``set_callbacks`` and the task d
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context  # noqa: F401
-from sklearn.externals import _arff as arff  # noqa: F401
 from sklearn.model_selection._split import _validate_shuffle_split as split_counts  # noqa: F401
 from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions  # noqa: F401
@@ -45,6 +45,14 @@ except ImportError:  # scikit-learn < 1.9
     def with_callbacks(method: Callable) -> Callable:
         """The method, unchanged: this scikit-learn has no callbacks."""
         return method
+
+
+def need_module(name: str, what: str, package: str = "milearn[frames]") -> Any:
+    """An optional library, or an error with the command that installs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{what} needs {name}: pip install '{package}'.") from error
 
 
 def output_container(transformer: BaseEstimator) -> str:

@@ -159,4 +159,4 @@ def draw_needle(
         for at in rng.choice(size, max(1, round(share * size)), replace=False) if label else ():
             sequences[at] = implant(sequences[at], rng)
         people.append(sequences)
-    return Bags.from_documents(people, split=None), y
+    return Bags.from_list(people), y

@@ -32,7 +32,7 @@ print(cross_val_score(MIClassifier(random_state=0), arrays, y).round(2))
 # You can pass the list to any estimator. If you use the bags more than once, make the container, which also prints a
 # summary:
 X = Bags.from_list(arrays)
-X
+print(X)
 
 # %%
 # A data frame

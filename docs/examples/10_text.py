@@ -34,7 +34,7 @@ print(f"{len(texts)} documents, {y.sum()} of them classifiers")
 # Ten lines to a deciding paragraph
 # ---------------------------------
 # The bags hold text until a step of the pipeline encodes it. So the words and their weights are learnt from the training
-# documents only, in every fold of a cross-validation. ``split`` is ``"sentences"``, ``"paragraphs"`` or your own function.
+# documents only, in every fold of a cross-validation. Each document is a list of paragraphs.
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
@@ -43,7 +43,7 @@ from milearn.preprocessing import InstanceTransformer
 
 words = TfidfVectorizer(min_df=3, stop_words="english", token_pattern=r"[a-z]{3,}")
 model = make_pipeline(InstanceTransformer(words), MISVC(kernel="linear"))
-X = Bags.from_documents(texts, split=paragraphs_of)
+X = Bags.from_list([paragraphs_of(text) for text in texts])
 train = np.arange(len(y)) % 3 != 0
 test = np.flatnonzero(~train)
 
@@ -65,7 +65,7 @@ texts = [
     re.sub(r"Attributes\n.*?(?=See Also\n|Notes\n|References\n|$)", "", text, flags=re.S)
     for text in texts
 ]
-X = Bags.from_documents(texts, split=paragraphs_of)
+X = Bags.from_list([paragraphs_of(text) for text in texts])
 show_deciding_paragraphs(X)
 
 # %%

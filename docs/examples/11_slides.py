@@ -46,7 +46,7 @@ from milearn.datasets import load_bag_folder
 
 data = load_bag_folder(home / "features", home / "labels.csv", mmap=home / "mapped")
 X, y = data.data, data.target
-X
+print(X)
 
 # %%
 # Fit

@@ -33,8 +33,7 @@ for ax, piece in zip(axes.ravel(), kept, strict=False):
 # %%
 # Ten lines to a heat map
 # -----------------------
-# ``Bags.from_images`` cuts patches of 16 x 16 pixels. The function returns the features of the patches of one image: here
-# means and standard deviations of red, green and blue.
+# Images are cut into patches of 16 x 16 pixels. Their features are means and standard deviations of red, green and blue.
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -43,14 +42,29 @@ from milearn.inspection import InstanceScoresDisplay
 from milearn.preprocessing import InstanceTransformer
 
 
+def bags_of_patches(images, size, step, features):
+    blocks, corners = [], []
+    for image in images:
+        rows, columns = (range(0, side - size + 1, step) for side in image.shape[:2])
+        corners.append([(x, y) for y in rows for x in columns])
+        blocks.append(
+            features(np.stack([image[y : y + size, x : x + size] for x, y in corners[-1]]))
+        )
+    return Bags.from_list(blocks, instance_data={"coords": corners})
+
+
 def colours(patches):
     return np.hstack([patches.mean(axis=(1, 2)), patches.std(axis=(1, 2))])
 
 
+def pixels(patches):
+    return patches.reshape(len(patches), -1)
+
+
 # sphinx_gallery_thumbnail_number = 2
-X = Bags.from_images([pieces[piece] for piece in kept], patch_size=16, features=colours)
+X = bags_of_patches([pieces[piece] for piece in kept], 16, 16, colours)
 model = make_pipeline(InstanceTransformer(StandardScaler()), MISVC()).fit(X, y)
-whole = Bags.from_images([photograph], patch_size=16, step=8, features=colours)
+whole = bags_of_patches([photograph], 16, 8, colours)
 figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="compressed")
 axes[0].imshow(photograph)
 InstanceScoresDisplay.from_estimator(
@@ -58,7 +72,7 @@ InstanceScoresDisplay.from_estimator(
 )
 axes[0].set_title("photograph")
 axes[1].set_title("scores of its patches")
-X
+print(X)
 
 # %%
 # Orange roofs and red columns decide. Sky, water and most trees also occur in pieces without the temple and have low scores.
@@ -88,7 +102,7 @@ def make_pages(n, pool):
 
 train_pages, y_train = make_pages(120, np.arange(1000))
 test_pages, y_test = make_pages(80, np.arange(1000, 1797))
-X_train, X_test = (Bags.from_images(pages, 8, step=2) for pages in (train_pages, test_pages))
+X_train, X_test = (bags_of_patches(pages, 8, 2, pixels) for pages in (train_pages, test_pages))
 model = make_pipeline(InstanceTransformer(StandardScaler()), MISVC(kernel="linear", C=0.1))
 scores = model.fit(X_train, y_train).decision_function(X_test)
 print(f"AUC on new pages: {roc_auc_score(y_test, scores):.3f}")

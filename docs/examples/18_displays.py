@@ -14,7 +14,7 @@ from milearn.datasets import make_bags
 X, y = make_bags(n_bags=600, n_features=4, concept_distance=3.2, random_state=0)
 model = MIClassifier(random_state=0).fit(X[:200], y[:200])
 X_test, y_test = X[200:], y[200:]
-X_test
+print(X_test)
 
 # %%
 # Three displays on 400 bags that the model has not seen. A display needs a fitted model, bags and labels.

@@ -25,7 +25,7 @@ for label in y:
     samples.append(rng.normal(size=(500, 10)) + shift * changed[:, None])
     true_share.append(changed.mean())
 X, true_share = Bags.from_list(samples), np.array(true_share)
-X
+print(X)
 
 # %%
 # Fit

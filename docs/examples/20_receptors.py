@@ -53,7 +53,7 @@ from milearn.datasets import load_airr
 
 people = load_airr(folder.name, metadata)
 X, y = people.data, people.target
-X
+print(X)
 
 # %%
 # Fit

@@ -26,7 +26,7 @@ for label, name in zip(y, batch, strict=True):
     cells = rng.normal(size=(len(activated), 8)) + shift * activated[:, None]
     donors.append(cells + 0.2 * (name == "B"))
 X = Bags.from_list(donors, feature_names=markers, bag_data={"batch": batch})
-X
+print(X)
 
 # %%
 # Score the model and its confounders

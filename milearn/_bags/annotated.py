@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .annotations import bag_columns, canonical_bag_data, canonical_data, frame_data
-from .arrow import need_module
+from .annotations import bag_columns, data_frame, frame_data
 from .canonical import check_columns, frame_names
-from .constructors import label_of_bags
-from .merge import with_extras
-
-# The array of instance_data with the rows of the cells in AnnData.
-_ROWS = "row"
+from .constructors import label_of_bags, labelled
 
 
 class AnnotatedBags:
@@ -24,13 +18,15 @@ class AnnotatedBags:
     def from_anndata(
         cls,
         adata: Any,
-        sample_key: str,
+        bag: str,
         *,
-        label_key: str | None = None,
+        label: str | None = None,
         layer: str | None = None,
         obsm: str | None = None,
-        covariates: Any = None,
-        instance_data: Mapping[str, Any] | None = None,
+        instance_data: Any = None,
+        bag_data: Any = None,
+        missing: str = "nan",
+        classes: Any = None,
         return_ids: bool = False,
     ) -> Any:
         """Bags from AnnData: a cell is an instance, and a donor or sample is a bag.
@@ -39,30 +35,32 @@ class AnnotatedBags:
         ----------
         adata : anndata.AnnData
             In memory, or in a file, by ``anndata.read_h5ad(path, backed="r")``.
-        sample_key : str
+        bag : str
             The column of ``adata.obs`` that names the donor or sample of each cell.
-        label_key : str, default=None
+        label : str, default=None
             A column of ``adata.obs`` that is constant within each sample; if given, the labels are
             also returned.
         layer : str, default=None
             The entry of ``adata.layers`` with the features; by default, they are ``adata.X``.
         obsm : str, default=None
             The entry of ``adata.obsm`` with the features, such as "X_pca", in place of a layer.
-        covariates : list of str, or mapping of str to str, default=None
+        instance_data : list of str, or mapping of str to str or list of str, default=None
+            Columns of ``adata.obs`` that become columns of the cells, such as ``["leiden"]``, or
+            ``{"cell_type": "leiden"}`` with another name.
+        bag_data : list of str, or mapping of str to str, default=None
             Columns of ``adata.obs`` that are constant within each sample, such as ``["batch",
-            "age"]``. They become columns of ``bag_data``.
-        instance_data : mapping of str to column name or list of column names, default=None
-            Columns of ``adata.obs`` that become arrays of the cells, such as
-            ``{"cell_type": "leiden"}``.
+            "age"]``. They become columns of the bags.
+        missing, classes
+            As for :meth:`from_frame`.
         return_ids : bool, default=False
             Also return the names of the samples.
 
         Returns
         -------
         Bags, or a tuple (Bags[, y][, ids])
-            ``instance_data["row"]`` holds the row of each cell in ``adata``, and
-            ``bag_data[sample_key]`` the names of the samples. Features of ``X`` and layers have the
-            names of ``adata.var_names``.
+            The index of ``instance_data`` holds the ``obs_names`` of the cells, and that of
+            ``bag_data`` the names of the samples, which are also the column ``bag`` of it. Features
+            of ``X`` and layers have the names of ``adata.var_names``.
 
         Raises
         ------
@@ -70,7 +68,8 @@ class AnnotatedBags:
             For something else than AnnData.
         ValueError
             For an unknown column, layer or entry of ``obsm``, a cell without a sample, or a label
-            or covariate that differs within a sample: the message has the sample and both values.
+            or column of ``bag_data`` that differs within a sample: the message has the sample and
+            both values.
 
         See Also
         --------
@@ -90,61 +89,57 @@ class AnnotatedBags:
         >>> from milearn import Bags
         >>> obs = pd.DataFrame({"donor": ["d1", "d2", "d1"], "ill": [1, 0, 1]})
         >>> adata = SimpleNamespace(X=np.eye(3), obs=obs, var_names=["CD3", "CD4", "CD8"])
-        >>> X, y = Bags.from_anndata(adata, sample_key="donor", label_key="ill")
+        >>> X, y = Bags.from_anndata(adata, bag="donor", label="ill")
         >>> X.sizes, y
         (array([2, 1]), array([1, 0]))
         """
         bags_type: Any = cls
         matrix, names = _matrix(adata, layer, obsm)
-        known = [sample_key] if label_key is None else [sample_key, label_key]
-        check_columns("table obs", known, list(adata.obs.columns))
-        keys = adata.obs[sample_key].to_list()
-        columns = {sample_key: sample_key, **bag_columns(covariates)}
-        arrays = frame_data(adata.obs, instance_data, "instance_data")
-        if _ROWS in arrays:
-            raise ValueError(f"instance_data[{_ROWS!r}] holds the rows of adata: rename yours.")
+        obs = adata.obs
+        check_columns("table obs", [bag, *([] if label is None else [label])], list(obs.columns))
+        cells = frame_data(obs, instance_data, "instance_data")
         bags, ids = bags_type.from_ids(
             matrix,
-            keys,
+            obs[bag],
             return_ids=True,
             feature_names=names,
-            instance_data={**arrays, _ROWS: np.arange(len(keys))},
-            bag_data=frame_data(adata.obs, columns),
+            instance_data=obs[[]].assign(**cells).set_axis(obs.index.astype(str)),
+            bag_data=frame_data(obs, {bag: bag, **bag_columns(bag_data)}),
         )
-        values = None if label_key is None else adata.obs[label_key].to_numpy()
-        labels = None if values is None else label_of_bags(values, keys)
-        return with_extras(bags, labels, ids if return_ids else None)
+        labels = None if label is None else label_of_bags(obs[label], obs[bag], classes)
+        return labelled(bags, labels, missing, ids if return_ids else None)
 
     def to_anndata(
         self,
         adata: Any,
         *,
         key: str = "milearn",
-        instance_data: Mapping[str, Any] | None = None,
+        instance_data: Any = None,
         bag_data: Any = None,
     ) -> None:
-        """Write scores of cells and predictions of samples to the AnnData of :meth:`from_anndata`.
+        """Write scores of cells and predictions of samples to AnnData, by the names of the cells.
 
         Parameters
         ----------
         adata : anndata.AnnData
-            It is changed. Its cells must be those that :meth:`from_anndata` got, in their order;
-            the bags may be some of them.
+            It is changed. Its ``obs_names`` may be in any order, and be some of those of the bags,
+            or more.
         key : str, default="milearn"
             Start of the names of the columns, and name of the table.
         instance_data : mapping of str to array-like of shape (n_instances, ...), default=None
-            Arrays of the cells, such as scores or whether a cell is selected: ``"score"`` becomes
-            the column ``"milearn_score"`` of ``adata.obs``, or an entry of ``adata.obsm`` if it has
-            two dimensions. Cells that are in no bag get NaN, False or an empty text.
+            Columns of the cells, in the order of ``X.instances``, such as scores or whether a cell
+            is selected: ``"score"`` becomes the column ``"milearn_score"`` of ``adata.obs``, and an
+            array of two dimensions several columns. Cells that are in no bag have a gap.
         bag_data : data frame or mapping of str to array-like of shape (n_bags,), default=None
-            Arrays of the samples, such as predictions. ``adata.uns["milearn"]`` becomes a data
+            Columns of the samples, such as predictions. ``adata.uns["milearn"]`` becomes a data
             frame of them and of the ``bag_data`` of the bags, with one row per sample.
 
         Raises
         ------
         ValueError
-            For bags that are not from :meth:`from_anndata`, an ``adata`` with other cells, or an
-            array with another number of entries.
+            For bags that are not from :meth:`from_anndata`, names of cells that are not unique,
+            cells of the bags that ``adata`` lacks while it has others, or an array with another
+            number of entries.
 
         Examples
         --------
@@ -152,9 +147,9 @@ class AnnotatedBags:
         >>> import numpy as np
         >>> import pandas as pd
         >>> from milearn import Bags
-        >>> obs = pd.DataFrame({"donor": ["d1", "d2", "d1"]})
+        >>> obs = pd.DataFrame({"donor": ["d1", "d2", "d1"]}, index=["c1", "c2", "c3"])
         >>> adata = SimpleNamespace(X=np.eye(3), obs=obs, var_names=["CD3", "CD4", "CD8"], uns={})
-        >>> X = Bags.from_anndata(adata, sample_key="donor")
+        >>> X = Bags.from_anndata(adata, bag="donor")
         >>> X.to_anndata(
         ...     adata, instance_data={"score": [0.1, 0.2, 0.3]}, bag_data={"predicted": [1, 0]}
         ... )
@@ -162,31 +157,32 @@ class AnnotatedBags:
         ([0.1, 0.3, 0.2], [1, 0])
         """
         bags: Any = self
-        if _ROWS not in bags.instance_data:
+        own, others = bags.instance_data.index, adata.obs.index.astype(str)
+        if own.dtype.kind in "iuf":
+            raise ValueError("The cells of the bags have no names: create them by from_anndata.")
+        for which, names in (("adata", others), ("the bags", own)):
+            if not names.is_unique:
+                twice = names[names.duplicated()][0]
+                raise ValueError(
+                    f"Two cells of {which} are named {twice!r}: call adata.obs_names_make_unique() "
+                    "before from_anndata."
+                )
+        unknown = own.difference(others)
+        if len(unknown) and (len(others.difference(own)) or not len(others)):
             raise ValueError(
-                f"The bags have no instance_data[{_ROWS!r}]: create them by from_anndata."
+                f"{len(unknown)} of {len(own)} cells of the bags are not in adata, such as "
+                f"{unknown[0]!r}: pass the adata of from_anndata, or some or all of its cells."
             )
-        at, n_cells = bags.instance_data[_ROWS], len(adata.obs)
-        fits = bool(at.max() < n_cells)
-        for name, values in bags.bag_data.items():
-            if fits and name in adata.obs.columns and values.dtype.kind != "f":
-                fits = bool((np.asarray(adata.obs[name])[at] == values[bags.bag_index]).all())
-        if not fits:
-            raise ValueError("The cells of adata are not those of the bags: pass the same adata.")
-        per_bag = {**bags.bag_data, **canonical_bag_data(bag_data, len(bags), bags.names)}
-        columns = {}
-        for name, values in canonical_data(instance_data, bags.n_instances).items():
-            absent = {"U": "", "b": False}.get(values.dtype.kind, np.nan)
-            kind = values.dtype if values.dtype.kind in "Ubf" else np.float64
-            columns[name] = np.full((n_cells, *values.shape[1:]), absent, dtype=kind)
-            columns[name][at] = values
-        table = need_module("pandas", "Bags.to_anndata").DataFrame(
-            {name: values for name, values in per_bag.items() if values.ndim == 1}
-        )
-        table.index = (table.index if bags.names is None else bags.names).astype(str)
+        table, added = bags.bag_data, data_frame(bag_data, len(bags), "bag_data", "bag", bags.names)
+        for name in () if added is None else added.columns:
+            table[name] = added[name].array
+        table.index = table.index.astype(str)
+        columns = data_frame(instance_data, bags.n_instances, names=own.to_numpy())
         adata.uns[key] = table
-        for name, values in columns.items():
-            (adata.obs if values.ndim == 1 else adata.obsm)[f"{key}_{name}"] = values
+        if columns is not None:
+            columns = columns.reindex(others)
+            for name in columns.columns:
+                adata.obs[f"{key}_{name}"] = columns[name].to_numpy()
 
 
 def _matrix(adata: Any, layer: str | None, obsm: str | None) -> tuple[Any, Any]:

@@ -1,128 +1,155 @@
-"""Further columns of a container: arrays with one entry per instance, or one per bag."""
+"""Annotations of bags: names, two graphs, and data frames of further columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .canonical import are_missing, as_array, canonical_csr, check_columns, check_length, to_list
+from .canonical import canonical_csr, check_columns, check_length, to_list
+from .kinds import as_array, column, kind_of
 from .names import check_index
 from .warn import warn_user
 
-# The array of instance_data with the side of the patches, in the unit of their coordinates.
+# The column of instance_data with the side of the patches, in the unit of their coordinates.
 PATCH_SIZE = "patch_size_level0"
 _EXAMPLES = {
-    "instance_data": "a dict of arrays with one entry per instance, such as {'coords': array}",
+    "instance_data": "a data frame, or a dict of arrays with one entry per instance",
     "bag_data": "a data frame, or a dict of arrays with one entry per bag, such as {'age': array}",
 }
 
 
-def canonical_data(
-    data: Any, n: int, kind: str = "instance_data", what: str = "instance"
-) -> dict[str, np.ndarray]:
-    """Every array C-contiguous, of numbers or strings, with ``n`` entries, one per ``what``."""
-    if data is None:
-        return {}
-    if kind == "bag_data" and hasattr(data, "columns") and not isinstance(data, Mapping):
-        data = {name: data[name] for name in data.columns}
-    if not isinstance(data, Mapping):
-        raise TypeError(f"{kind} is {type(data).__name__}: pass {_EXAMPLES[kind]}.")
-    arrays = {}
-    for name, values in data.items():
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"{kind} has the key {name!r}: name every array by a string.")
-        if kind == "bag_data" and not sparse.issparse(values):
-            values = _filled(name, as_array(values, f"{kind}[{name!r}]"), what)
-        array = canonical_array(name, values, kind)
-        arrays[name] = check_length(f"{kind}[{name!r}]", array, n, what)
-    return arrays
+def data_frame(
+    data: Any, n: int, kind: str = "instance_data", what: str = "instance", names: Any = None
+) -> Any:
+    """A data frame of pandas with ``n`` rows, one per ``what``; None without columns.
 
+    Parameters
+    ----------
+    data : data frame of any library, mapping of str to array-like, or None
+        An array of two dimensions becomes the columns ``name_0``, ``name_1``, ...
+    n : int
+    kind, what : str
+        "bag_data" or "instance_data", and of what it has a row.
+    names : ndarray of shape (n,), default=None
+        The index. By default, that of ``data`` if it holds texts, otherwise 0, 1, ...
 
-def canonical_bag_data(data: Any, n_bags: int, names: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Columns of bags, of a frame or a mapping of Series whose index names the bags in order."""
-    for part in data.values() if isinstance(data, Mapping) else [data]:
-        check_index(part, names, "bag_data")
-    return canonical_data(data, n_bags, "bag_data", "bag")
-
-
-def canonical_array(name: str, values: Any, kind: str = "instance_data") -> np.ndarray:
-    if sparse.issparse(values):
-        raise TypeError(f"{kind}[{name!r}] is sparse: pass a dense array.")
-    array = as_array(values, f"{kind}[{name!r}]")
-    if array.dtype.kind in "OT":
-        entries = array.ravel().tolist()
-        if not all(isinstance(entry, str) for entry in entries):
-            raise TypeError(f"{kind}[{name!r}] holds Python objects: pass numbers or strings.")
-        # Python strings, because joblib.hash of object arrays depends on more than the values.
-        array = np.array(entries, dtype=str).reshape(array.shape)
-    # Not ascontiguousarray, which would add a dimension to a scalar.
-    return np.asarray(array, order="C")
-
-
-def _filled(name: str, column: np.ndarray, what: str) -> np.ndarray:
-    """Python numbers as floats, of which missing ones are NaN; other columns as they are."""
-    if column.dtype.kind != "O" or column.ndim != 1:
-        return column
-    gaps = are_missing(column)
-    known = column[~gaps]
-    if all(isinstance(entry, str) for entry in known.tolist()):
-        if gaps.any() and len(known):
-            raise ValueError(
-                f"bag_data[{name!r}] has no text for {what} {np.flatnonzero(gaps)[0]}: write a "
-                "text, such as 'unknown'."
-            )
-        return np.full(len(column), np.nan) if gaps.all() and len(gaps) else column
-    numbers = np.full(len(column), np.nan)
-    try:
-        numbers[~gaps] = known.astype(np.float64)
-    except (TypeError, ValueError):
-        return column  # refused with the other Python objects
-    return numbers
-
-
-def data_of_blocks(
-    data: Mapping[str, Any] | None, offsets: np.ndarray
-) -> dict[str, np.ndarray] | None:
-    """Arrays of the instances given as one block per bag, stacked."""
+    Raises
+    ------
+    TypeError, ValueError
+        For another number of rows, names in another order, or columns of several kinds.
+    """
     if data is None:
         return None
-    sizes = np.diff(offsets)
-    stacked = {}
+    framed = hasattr(data, "columns") and not isinstance(data, Mapping)
+    if not (framed or isinstance(data, Mapping)):
+        raise TypeError(f"{kind} is {type(data).__name__}: pass {_EXAMPLES[kind]}.")
+    import pandas
+
+    parts = {name: data[name] for name in data.columns} if framed else data
+    index = getattr(data, "index", None) if framed else None
+    columns: dict[str, Any] = {}
+    for name, values in parts.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"{kind} has the key {name!r}: name every column by a string.")
+        check_index(values, names, kind)
+        for own, each in _flat(name, values, kind):
+            found = column(each, f"{kind}[{own!r}]")
+            if len(found) != n or own in columns:
+                problem = "two columns of this name" if own in columns else f"{len(found)} entries"
+                raise ValueError(
+                    f"{kind}[{own!r}] has {problem} for {n} {what}s: give one entry per {what}."
+                )
+            columns[own] = found
+    named = names is None and index is not None and len(index) == n
+    if named and index.dtype.kind not in "iuf":
+        names = index
+    elif not columns:
+        return None
+    frame = pandas.DataFrame(columns, index=None if columns else range(n), copy=False)
+    return _indexed(frame, names)
+
+
+def _indexed(frame: Any, names: Any) -> Any:
+    if names is not None:
+        frame.index = names
+    return frame
+
+
+def _flat(name: str, values: Any, kind: str) -> list[tuple[str, Any]]:
+    """A column by its name, or the columns of a matrix by their numbers."""
+    if sparse.issparse(values) or getattr(values, "ndim", 1) == 1:
+        nested = isinstance(values, list) and len(values) and np.ndim(values[0]) == 1
+        if not nested or isinstance(values[0], str):
+            return [(name, values)]
+    matrix = as_array(values, f"{kind}[{name!r}]")
+    if matrix.ndim != 2:
+        raise ValueError(f"{kind}[{name!r}] has {matrix.ndim} dimensions: pass one or two.")
+    return [(f"{name}_{at}", each) for at, each in enumerate(matrix.T)]
+
+
+def array_of(frame: Any, name: Any, what: str = "instance_data") -> np.ndarray:
+    """A column as an array; the columns of a list, or ``name_0``, ``name_1``, ..., as a matrix."""
+    known = {*frame.columns}
+    parts = to_list(name)
+    if parts == [name] and name not in known:
+        parts = [*takewhile(known.__contains__, (f"{name}_{at}" for at in count()))]
+    check_columns(what, parts or [name], list(frame.columns))
+    values = frame[parts].to_numpy()
+    return values[:, 0] if parts == [name] else values
+
+
+def data_of_blocks(data: Mapping[str, Any] | None, offsets: np.ndarray) -> dict[str, Any] | None:
+    """Columns of the instances given as one block per bag, stacked."""
+    if data is None:
+        return None
+    import pandas
+
+    sizes = np.diff(offsets).tolist()
+    stacked: dict[str, Any] = {}
     for name, blocks in data.items():
-        arrays = [canonical_array(name, block) for block in blocks]
-        if len(arrays) != len(sizes):
+        if len(blocks) != len(sizes):
             raise ValueError(
-                f"instance_data[{name!r}] has {len(arrays)} blocks for {len(sizes)} bags: give "
+                f"instance_data[{name!r}] has {len(blocks)} blocks for {len(sizes)} bags: give "
                 "one block per bag."
             )
-        for position, (array, size) in enumerate(zip(arrays, sizes.tolist(), strict=True)):
-            check_length(f"instance_data[{name!r}] of bag {position}", array, size, "instance")
-        stacked[name] = _joined(name, arrays, "instance_data")
-    return stacked
+        parts: dict[str, list[Any]] = {}
+        for bag, (block, size) in enumerate(zip(blocks, sizes, strict=True)):
+            what = f"instance_data[{name!r}] of bag {bag}"
+            for own, each in _flat(name, block, "instance_data"):
+                found = column(each, what)
+                check_length(what, found, size, "instance")
+                parts.setdefault(own, []).append(found)
+        if {len(each) for each in parts.values()} != {len(sizes)}:
+            raise ValueError(f"instance_data[{name!r}] has blocks of different shapes.")
+        stacked |= {own: _joined(own, each, "instance_data") for own, each in parts.items()}
+    return {own: pandas.Series(each) for own, each in stacked.items()}
 
 
-def frame_data(df: Any, columns: Any, kind: str = "bag_data") -> dict[str, np.ndarray]:
-    """Columns of a data frame by the names of arrays: 1-D for a name, 2-D for a list of names."""
-    arrays = {}
+def frame_data(df: Any, columns: Any, kind: str = "bag_data") -> dict[str, Any]:
+    """Columns of a data frame by the names that they get: several for a list of names."""
+    found = {}
     for name, chosen in bag_columns(columns, kind).items():
         check_columns("table", to_list(chosen), list(df.columns))
-        parts = [df[column].to_numpy() for column in to_list(chosen)]
-        arrays[name] = np.stack(parts, axis=1) if isinstance(chosen, (list, tuple)) else parts[0]
-    return arrays
+        if isinstance(chosen, list | tuple):
+            found |= {f"{name}_{at}": df[each] for at, each in enumerate(chosen)}
+        else:
+            found[name] = df[chosen]
+    return found
 
 
-# -- annotations of bags: names, two graphs and two mappings of arrays -----------------------------
+# -- annotations of bags: names, two graphs and two data frames ------------------------------------
 
 # Those of bags without any, and all their names.
 NO_ANNOTATIONS: dict[str, Any] = {
     "names": None,
     "bag_graph": None,
     "instance_graph": None,
-    "instance_data": {},
-    "bag_data": {},
+    "instance_data": None,
+    "bag_data": None,
 }
 
 
@@ -147,12 +174,15 @@ def joined(parts: Sequence[Any]) -> dict[str, Any]:
             "Some parts have no names of bags, so that no bag is named: give each part its names=.",
             UserWarning,
         )
+    every = np.concatenate(names) if len(names) == len(parts) else None
     return {
-        "names": np.concatenate(names) if len(names) == len(parts) else None,
+        "names": every,
         "bag_graph": _block_diagonal([part.bag_graph for part in parts], n_bags),
         "instance_graph": _block_diagonal([part.instance_graph for part in parts], n_instances),
-        "instance_data": _joined_data([part.instance_data for part in parts], "instance_data"),
-        "bag_data": _joined_data([part.bag_data for part in parts], "bag_data"),
+        "instance_data": _joined_frames([part.instance_data for part in parts], "instance_data"),
+        "bag_data": _indexed_or_none(
+            _joined_frames([part.bag_data for part in parts], "bag_data"), every
+        ),
     }
 
 
@@ -171,33 +201,47 @@ def _block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
     return canonical_csr(sparse.block_diag(blocks, format="csr"))
 
 
-def _joined_data(parts: Sequence[Mapping[str, np.ndarray]], kind: str) -> dict[str, np.ndarray]:
-    """The concatenated arrays that all parts have."""
-    shared = [name for name in parts[0] if all(name in part for part in parts)]
-    return {name: _joined(name, [part[name] for part in parts], kind) for name in shared}
+def _joined_frames(frames: Sequence[Any], kind: str) -> Any:
+    """The rows of all frames, with the columns that every frame has; None without columns."""
+    shared = [name for name in frames[0].columns if all(name in each for each in frames)]
+    named = all(each.index.dtype.kind not in "iuf" for each in frames)
+    if not shared and not named:
+        return None
+    import pandas
+
+    parts = {name: _joined(name, [each[name] for each in frames], kind) for name in shared}
+    index = frames[0].index.append([each.index for each in frames[1:]]) if named else None
+    return _indexed(pandas.DataFrame(parts, copy=False), index)
 
 
-def _joined(name: str, arrays: Sequence[np.ndarray], kind: str) -> np.ndarray:
-    shapes = {array.shape[1:] for array in arrays}
-    texts = {array.dtype.kind in "US" for array in arrays}
-    if len(shapes) > 1 or len(texts) > 1:
-        kinds = sorted(
-            {f"{each.dtype} ({', '.join(['n', *map(str, each.shape[1:])])})" for each in arrays}
-        )
+def _indexed_or_none(frame: Any, names: Any) -> Any:
+    if frame is None or not len(frame.columns):
+        return None
+    return _indexed(frame.reset_index(drop=True), names)
+
+
+def _joined(name: str, columns: Sequence[Any], kind: str) -> Any:
+    """A column of several parts, which hold one kind of values."""
+    import pandas
+
+    kinds = sorted({f"{kind_of(each)} ({each.dtype})" for each in columns})
+    if len({each.split()[0] for each in kinds}) > 1:
         raise ValueError(f"{kind}[{name!r}] cannot be joined: the parts hold {', '.join(kinds)}.")
-    return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+    if len(kinds) > 1 and kinds[0].startswith("category"):
+        columns = [pandas.Series(pandas.api.types.union_categoricals(columns, ignore_order=True))]
+    return pandas.concat(columns, ignore_index=True).array
 
 
-def taken_rows(data: Mapping[str, np.ndarray], rows: Any) -> dict[str, np.ndarray]:
-    """All arrays at the given rows, which are an index array or a slice."""
-    return {name: values[rows] for name, values in data.items()}
+def taken_rows(frame: Any, rows: Any) -> Any:
+    """The rows of a frame at positions or of a slice."""
+    return None if frame is None else frame.iloc[rows]
 
 
 # -- columns of bags in rows of instances, or of groups in bags ------------------------------------
 
 
 def bag_columns(columns: Any, kind: str = "bag_data") -> dict[str, Any]:
-    """Names of columns of a table by the names of arrays of bags, or of instances."""
+    """Names of columns of a table by the names that they get."""
     if columns is None:
         return {}
     if isinstance(columns, Mapping):
@@ -211,21 +255,18 @@ def bag_columns(columns: Any, kind: str = "bag_data") -> dict[str, Any]:
 
 
 def entries_of_groups(
-    columns: Mapping[str, np.ndarray],
-    codes: np.ndarray,
-    first: np.ndarray,
-    names: Sequence[Any],
-    **words: str,
-) -> dict[str, np.ndarray]:
-    """Columns of ``bag_data`` that groups of rows have in common, see :func:`entry_of_groups`."""
-    return {
-        name: entry_of_groups(each, codes, first, names, f"entries of bag_data[{name!r}]", **words)
-        for name, each in columns.items()
-    }
+    frame: Any, codes: np.ndarray, first: np.ndarray, names: Sequence[Any], **words: str
+) -> Any:
+    """The row that the rows of each group have in common, see :func:`entry_of_groups`."""
+    if frame is None:
+        return None
+    for name in frame.columns:
+        entry_of_groups(frame[name], codes, first, names, f"entries of bag_data[{name!r}]", **words)
+    return frame.iloc[first].set_axis(names)
 
 
 def entry_of_groups(
-    values: np.ndarray,
+    values: Any,
     codes: np.ndarray,
     first: np.ndarray,
     names: Sequence[Any],
@@ -233,35 +274,40 @@ def entry_of_groups(
     *,
     who: str = "Bag {name!r} has",
     advice: str = "a bag has one",
-) -> np.ndarray:
-    """The common entry of the rows of each group, see :func:`differing_row`, or an error."""
-    row = differing_row(values, codes, first)
-    if row is not None:
-        start = first[codes[row]]
-        # NumPy 1 and 2 print records in their own ways.
-        two = [v.item() if isinstance(v, np.void) else v for v in (values[start], values[row])]
-        whose = who.format(name=names[codes[row]], first=start, row=row)
-        raise ValueError(f"{whose} two {what}, {two[0]!s} and {two[1]!s}: {advice}.")
-    return values[first]
-
-
-def differing_row(values: np.ndarray, codes: np.ndarray, first: np.ndarray) -> int | None:
-    """The first row whose entry differs from that of the first row of its group, if any.
-
-    Missing entries are equal.
+) -> Any:
+    """The common entry of the rows of each group, or an error. Gaps are equal.
 
     Parameters
     ----------
-    values : ndarray of shape (n_rows, ...)
+    values : Series or ndarray of shape (n_rows, ...)
     codes : ndarray of shape (n_rows,)
         Group of each row.
     first : ndarray of shape (n_groups,)
         First row of each group.
+    names : sequence of n_groups ids
+    what, who, advice : str
+        Parts of the message.
     """
-    gaps = are_missing(values)
-    if values.dtype.kind == "O":
-        values = values.copy()
-        values[gaps] = None  # pandas.NA cannot be compared
-    same = np.asarray(values == values[first][codes]) | (gaps & gaps[first][codes])
-    rows = np.flatnonzero(~same.reshape(len(values), -1).all(axis=1))
+    row = differing_row(values, codes, first)
+    if row is not None:
+        start = first[codes[row]]
+        cells = values.tolist() if hasattr(values, "iloc") else values
+        # NumPy 1 and 2 print records in their own ways.
+        two = [v.item() if isinstance(v, np.void) else v for v in (cells[start], cells[row])]
+        whose = who.format(name=np.asarray(names).tolist()[codes[row]], first=start, row=row)
+        raise ValueError(f"{whose} two {what}, {two[0]!s} and {two[1]!s}: {advice}.")
+    return values.iloc[first] if hasattr(values, "iloc") else values[first]
+
+
+def differing_row(values: Any, codes: np.ndarray, first: np.ndarray) -> int | None:
+    """The first row whose entry differs from that of the first row of its group, if any."""
+    if isinstance(values, np.ndarray) and (values.ndim > 1 or values.dtype.names):
+        own = values[first][codes]
+        same = np.asarray((values == own) | ((values != values) & (own != own)))
+    else:
+        import pandas
+
+        numbers = pandas.factorize(values)[0]
+        same = numbers == numbers[first][codes]
+    rows = np.flatnonzero(~same.reshape(len(codes), -1).all(axis=1))
     return int(rows[0]) if len(rows) else None

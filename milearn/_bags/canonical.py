@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -11,26 +11,36 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_scalar
 
+from .kinds import (  # noqa
+    are_missing,
+    as_array,
+    check_array_like,
+    is_missing,
+    listed,
+    numbers,
+    refuse_anndata,
+)
 from .rows_on_disk import is_mapped
 from .segments import offsets_of
 
 CATEGORY_ADVICE = "for example by pandas.get_dummies or sklearn's OneHotEncoder"
+_RECIPES = "the page Recipes of the user guide"
 TEXT_ADVICE = (
-    "Texts become bags by Bags.from_documents(documents), and numbers in the pipeline by "
-    "InstanceTransformer(TfidfVectorizer())."
+    "Texts become bags by Bags.from_list(documents), where each document is a list of strings "
+    "without gaps, and numbers in the pipeline by InstanceTransformer(TfidfVectorizer())."
 )
 # By the dimensions of a block.
 _DIMENSION_ADVICE = {
     0: "",
     1: (
-        " Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
+        f" Time series are cut into windows as on {_RECIPES}; a bag with one feature is "
         "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
     ),
-    3: " Cut images into patches by Bags.from_images(images, patch_size).",
+    3: f" Images are cut into patches as on {_RECIPES}.",
 }
 _BATCH_OF_ONE = (
     " Take out the first axis of every block: [block[0] for block in blocks]. (An image of one row "
-    "is cut into patches by Bags.from_images.)"
+    f"is cut into patches as on {_RECIPES}.)"
 )
 _PATHS = (
     "Read the files first: milearn.datasets.load_bag_folder reads a folder with one file per bag, "
@@ -38,56 +48,14 @@ _PATHS = (
 )
 
 
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
-# Words for a missing value in a text: those of pandas, and that of ARFF.
-MISSING = frozenset(
-    ("", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND")
-    + ("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
-)
-
-# What NumPy reads as a whole. All else that has items it would take one by one.
-_INTERFACES = ("__array__", "__array_interface__", "__array_struct__", "columns")
-
-
-def refuse_anndata(data: Any, what: str) -> None:
-    """Raise a TypeError for an object with a matrix ``X`` and a table ``obs`` of its rows."""
-    if not hasattr(data, "columns") and hasattr(data, "X") and hasattr(data, "obs"):
-        raise TypeError(
-            f"{what} is {type(data).__name__}: use Bags.from_anndata(adata, sample_key), where "
-            "sample_key names the column of obs with the bag of each row."
-        )
-
-
-def check_array_like(data: Any, what: str) -> None:
-    """Raise a TypeError for an object that NumPy would convert item by item.
-
-    This takes hours for some objects. Arrays, data frames, sparse matrices and sequences pass, and
-    so do objects without items, of which NumPy makes arrays without dimensions.
-    """
-    refuse_anndata(data, what)
-    if np.ma.is_masked(data):
-        raise TypeError(
-            f"{what} is a masked array, whose mask would be ignored: Bags.from_padded(X) makes "
-            "bags of a masked array (n_bags, size, n_features) and leaves the masked instances "
-            "out; single values are filled by X.filled(np.nan) and imputed."
-        )
-    known = sparse.issparse(data) or isinstance(data, Sequence)
-    if hasattr(data, "__getitem__") and not (known or any(hasattr(data, n) for n in _INTERFACES)):
-        raise TypeError(
-            f"{what} is {type(data).__name__}, which is no array, data frame or sparse matrix: "
-            "convert it to one of them first."
-        )
-
-
-def as_array(data: Any, what: str) -> np.ndarray:
-    """An array of something that passes :func:`check_array_like`."""
-    check_array_like(data, what)
-    return np.asarray(data)
-
-
 def canonical_matrix(instances: Any) -> Any:
     if sparse.issparse(instances):
         return canonical_csr(instances)
+    if frame_like(instances):
+        return frame_matrix(instances, list(instances.columns))
+    texts = text_column(instances)
+    if texts is not None:
+        return texts
     matrix = as_array(instances, "instances")
     if matrix.ndim != 2:
         raise ValueError(
@@ -96,32 +64,48 @@ def canonical_matrix(instances: Any) -> Any:
     return np.ascontiguousarray(as_floats(matrix, "instances"))
 
 
+def frame_like(data: Any) -> bool:
+    """Whether something is a data frame of any library."""
+    return hasattr(data, "columns") and hasattr(data, "shape") and not sparse.issparse(data)
+
+
+def frame_matrix(df: Any, names: Sequence[Any]) -> np.ndarray:
+    """Columns of a data frame as a matrix of numbers; NaN is a gap."""
+    kinds = [df[name].dtype for name in names]
+    if all(k.kind in "biuf" if isinstance(k, np.dtype) else _is_polars_number(k) for k in kinds):
+        return np.ascontiguousarray(as_floats(df[list(names)].to_numpy(), "instances"))
+    return np.column_stack([numbers(df[name], f"Column {name!r}") for name in names])
+
+
+def _is_polars_number(kind: Any) -> bool:
+    return hasattr(kind, "is_float") and bool(kind.is_float() or kind.is_integer())
+
+
+def text_column(texts: Any) -> np.ndarray | None:
+    """Strings in one dimension, or in a column of Python objects, as such a column; or None."""
+    kind = None if np.ma.is_masked(texts) else getattr(getattr(texts, "dtype", None), "kind", None)
+    is_list = isinstance(texts, (list, tuple)) and all(isinstance(text, str) for text in texts)
+    # Python strings: strings of NumPy would have the memory of the longest one.
+    array = np.asarray(texts, dtype=object) if is_list or kind in ("O", "T", "U") else None
+    if array is None or (array.ndim > 1 and (kind != "O" or array.shape[1:] != (1,))):
+        return None
+    cells = array.ravel().tolist()
+    if not cells or not all(isinstance(cell, str) for cell in cells):
+        return None
+    column = np.empty((len(cells), 1), dtype=object)
+    column[:, 0] = [str(cell) for cell in cells]
+    return column
+
+
 def as_floats(values: np.ndarray, what: str) -> np.ndarray:
-    """Keep floats of 16 to 64 bits, convert other numbers to float64, and reject text and dates."""
+    """Keep floats of 16 to 64 bits, convert other numbers to float64, and reject anything else."""
     if values.dtype in (np.float64, np.float32, np.float16):
         return values
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: instances must be real numbers.")
-    problem = f"{values.dtype} values"
-    try:
-        if values.dtype.kind in "biufO":
-            return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        problem = f"a value that is not a number ({error})"
-    text = first_text(values)
-    if text is not None:
-        problem = f"text, such as {text[:20]!r}"
-    raise ValueError(
-        f"{what} holds {problem}: {number_advice(text)}. Bags hold text only without numbers "
-        "(Bags.from_documents)."
-    )
-
-
-def number_advice(text: str | None) -> str:
-    """What makes numbers of a column with this text."""
-    if text is not None and "," in text and first_text(text.replace(",", ".", 1)) is None:
-        return "read the table by pandas.read_csv with decimal=','"
-    return f"encode it as numbers first, {CATEGORY_ADVICE}"
+    if values.dtype.kind in "biuf" or not values.size:
+        return values.astype(np.float64)
+    return np.stack([numbers(each, what) for each in values.reshape(len(values), -1).T], axis=-1)
 
 
 def canonical_csr(matrix: Any) -> sparse.csr_array:
@@ -212,6 +196,9 @@ def canonical_block(block: Any, position: Any) -> Any:
     if is_file or hasattr(block, "__fspath__"):
         kind = ValueError if is_file else TypeError
         raise kind(f"{what} is a path ({str(block)[:80]!r}). {_PATHS}")
+    texts = text_column(block)
+    if texts is not None:
+        return texts
     try:
         array = block if sparse.issparse(block) else as_array(block, what)
     except ValueError:
@@ -259,10 +246,9 @@ def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
 
 
 def check_positive(**values: Any) -> None:
-    """Refuse what is no positive integer, or no pair of them."""
+    """Refuse what is no positive integer."""
     for name, value in values.items():
-        for number in to_list(value):
-            check_scalar(number, name, Integral, min_val=1)
+        check_scalar(value, name, Integral, min_val=1)
 
 
 def first_text(values: Any) -> str | None:
@@ -307,74 +293,6 @@ def check_columns(what: str, names: Sequence[Any], columns: list[Any]) -> None:
             )
 
 
-def number(cell: Any) -> float:
-    """A cell as a number, or a ValueError; unlike in Python, "3_4" is a text."""
-    text = cell.decode() if isinstance(cell, bytes) else cell
-    if isinstance(text, str) and not _NUMBER.fullmatch(text):
-        raise ValueError(f"{text!r} is not a number")
-    return float(text)
-
-
-def read_words(cells: list[Any], words: Collection[str], stay_texts: bool = False) -> list[Any]:
-    """Cells of a table without blanks around texts and without words for missing values.
-
-    If there were such words and the rest are numbers, these are read as in a file.
-    """
-    rest = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
-    rest = [None if isinstance(cell, str) and cell in words else cell for cell in rest]
-    if rest == cells or stay_texts or not words:
-        return rest
-    try:
-        return [np.nan if is_missing(cell) else number(cell) for cell in rest]
-    except (TypeError, ValueError):
-        return rest
-
-
-def is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal to itself
-        return True
-
-
-def are_missing(values: np.ndarray) -> np.ndarray:
-    """Which entries are missing, of the shape of the array."""
-    if values.dtype.kind != "O":
-        return np.asarray(values != values)
-    found = [is_missing(value) for value in values.ravel().tolist()]
-    return np.array(found, dtype=bool).reshape(values.shape)
-
-
-def listed(names: Sequence[Any], most: int) -> str:
-    """The first names for a message."""
-    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
-
-
-def id_array(ids: list[Hashable]) -> np.ndarray:
-    """Identifiers as an array of their common type if this does not change any of them."""
-    if len({type(key) for key in ids}) == 1 and not isinstance(ids[0], Sequence | bytes):
-        return np.array(ids)
-    if ids and all(isinstance(key, str) for key in ids):
-        return np.array(ids, dtype=str)
-    array = np.empty(len(ids), dtype=object)
-    array[:] = ids
-    return array
-
-
-def frame_column(df: Any, name: Any) -> np.ndarray:
-    values = np.asarray(df[name])
-    cells = values.tolist() if values.dtype == object else []
-    if values.ndim > 1 or any(hasattr(c, "__len__") and not isinstance(c, str) for c in cells):
-        raise ValueError(
-            f"Column {name!r} holds lists: a frame with one row per bag is read by Bags.from_arrow."
-        )
-    if values.dtype == object:
-        values = np.array([np.nan if is_missing(value) else value for value in cells])
-    return as_floats(values, f"Column {name!r}")
-
-
 def row_range(matrix: Any, first: int, last: int) -> Any:
     """Rows ``first`` to ``last``, without the copy that slicing a sparse matrix makes."""
     if not sparse.issparse(matrix):
@@ -390,15 +308,17 @@ def row_range(matrix: Any, first: int, last: int) -> Any:
 def nbytes(matrix: Any) -> int:
     if sparse.issparse(matrix):
         return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+    if hasattr(matrix, "memory_usage"):
+        return int(matrix.memory_usage(index=False, deep=True).sum())
     return matrix.nbytes
 
 
 def is_equal(one: Any, other: Any) -> bool:
-    """Whether two parts of bags are equal: arrays, sparse matrices, dicts of arrays, or None."""
+    """Whether two parts of bags are equal: arrays, sparse matrices, frames, or None."""
     if one is None or other is None:
         return one is other
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    if hasattr(one, "iloc"):
+        return bool(one.equals(other))
     if sparse.issparse(one) or sparse.issparse(other):
         same = sparse.issparse(one) and sparse.issparse(other) and one.shape == other.shape
         parts = ("data", "indices", "indptr")
@@ -409,8 +329,8 @@ def is_equal(one: Any, other: Any) -> bool:
 
 def read_only(matrix: Any) -> Any:
     """A read-only view of an array or of the parts of a CSR matrix."""
-    if matrix is None:
-        return None
+    if matrix is None or hasattr(matrix, "iloc"):
+        return matrix
     if isinstance(matrix, dict):
         return {name: read_only(each) for name, each in matrix.items()}
     if not sparse.issparse(matrix):
@@ -452,6 +372,8 @@ def stack_blocks(
                 "columns in the same order."
             )
         arrays[position] = canonical_block(block, position)
+    if len({array.dtype == object for array in arrays.values()}) > 1:
+        raise ValueError("Bags of text and bags of numbers cannot be joined: encode the text.")
     matrices, width = [*arrays.values()], arrays[first].shape[1]
     for position, array in arrays.items():
         if array.shape[1] != width:
@@ -482,7 +404,7 @@ def _series_advice(blocks: Sequence[Any]) -> str:
         return ""
     return (
         f" All blocks have {rows.pop()} row(s): if they are time series of shape (channels, time), "
-        "cut them into windows by Bags.from_series(X, length)."
+        f"cut them into windows as on {_RECIPES}."
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .annotations import canonical_data
+from .annotations import data_frame
 from .canonical import check_choice, check_positive
 from .names import bag_text
 from .segments import offsets_of
@@ -120,9 +120,9 @@ class InstanceChoice:
 
         Parameters
         ----------
-        **arrays : array-like of shape (n_instances, ...)
-            Arrays by name, in the order of ``instances``. They are added to those of the bags, or
-            replace them.
+        **arrays : array-like of shape (n_instances,) or (n_instances, n_columns)
+            Columns by name, in the order of ``instances``. They are added to those of the bags, or
+            replace them. An array of two dimensions becomes the columns ``name_0``, ``name_1``, ...
 
         Returns
         -------
@@ -138,9 +138,13 @@ class InstanceChoice:
         --------
         >>> from milearn import Bags
         >>> bags = Bags.from_list([[[1.0], [2.0]], [[4.0]]])
-        >>> bags.with_instance_data(score=[0.1, 0.7, 0.2]).instance_data["score"]
-        array([0.1, 0.7, 0.2])
+        >>> bags.with_instance_data(score=[0.1, 0.7, 0.2]).instance_data["score"].tolist()
+        [0.1, 0.7, 0.2]
         """
         bags: Any = self
-        added = canonical_data(arrays, bags.n_instances)
-        return bags._changed(instance_data={**bags.instance_data, **added})
+        data = bags.instance_data
+        own = None if data.index.dtype.kind in "iuf" else data.index.to_numpy()
+        added = data_frame(arrays, bags.n_instances, names=own)
+        for name in () if added is None else added.columns:
+            data[name] = added[name].array
+        return bags._changed(instance_data=data if len(data.columns) else None)

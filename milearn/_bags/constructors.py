@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from scipy import sparse
 
 from .annotations import (
     bag_columns,
-    canonical_data,
+    data_frame,
     data_of_blocks,
     entries_of_groups,
     entry_of_groups,
@@ -20,141 +19,37 @@ from .annotations import (
     joined,
     taken_rows,
 )
-from .arrow import read_nested
 from .canonical import (
-    MISSING,
-    as_array,
-    as_floats,
     canonical_csr,
     canonical_matrix,
+    check_choice,
     check_columns,
     check_length,
-    check_positive,
-    frame_column,
+    frame_matrix,
     frame_names,
-    id_array,
-    is_missing,
     keys_of,
     numbered,
-    read_words,
-    refuse_anndata,
     stack_blocks,
     stacked,
     to_list,
     unlike,
 )
 from .columns import without_index
-from .merge import ordered_categories, with_extras
-from .names import canonical_ids, check_index
+from .kinds import are_missing, as_array, as_labels, column, group_by_id, refuse_anndata
+from .merge import with_extras
+from .names import bag_text, canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
-from .segments import group_by_id, offsets_of
+from .segments import offsets_of
+from .warn import warn_user
 
-# A blank line, or the end of a sentence with the first letter of the next one.
-_SENTENCE = re.compile(
-    r"""\n\s*\n\s*|[.!?\u2026]["'\u201d\u2019)\]]*\s+(?=["'\u201c\u2018(\[]*(.))|[\u3002\uff01\uff1f]\s*"""
-)
-_PARAGRAPH = re.compile(r"\n\s*\n\s*")
 _NO_BAGS = ", or Bags(np.empty((0, n_features)), [0]) for a container without bags"
-_TURNED = " If its shape is (time, channels), pass channels_last=True."
 
 
-class RawConstructors:
-    """The class methods of :class:`milearn.Bags` that cut data into instances."""
+class BagConstructors:
+    """The class methods of :class:`milearn.Bags` that create a container."""
 
     def __init__(self, instances: Any, offsets: Any, **parts: Any) -> None:
         raise NotImplementedError
-
-    @classmethod
-    def from_series(
-        cls,
-        X: Iterable[Any],
-        length: int,
-        step: int | None = None,
-        *,
-        channels_last: bool = False,
-    ) -> Self:
-        """Bags from time series: a series is a bag, and its windows are the instances.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_series, channels, time) or (n_series, time), or sequence
-            The format of aeon and sktime: a series has the shape (channels, time), or (time,) if it
-            has one channel. Series may differ in length but not in channels.
-        length : int
-            Number of time points of a window.
-        step : int, default=None
-            Number of time points from the start of a window to the next one; by default,
-            ``length``, so that windows do not overlap. Points after the last whole window are left
-            out. So are points that are NaN in all channels at the start and the end of a series,
-            which pad it, and windows of nothing but NaN.
-        channels_last : bool, default=False
-            Whether the shape of a series is (time, channels), as in data frames.
-
-        Returns
-        -------
-        Bags
-            With channels * length features: the points of the first channel, then those of the
-            second, and so on. ``instance_data["start"]`` holds the time point at which each window
-            starts.
-
-        Raises
-        ------
-        ValueError
-            For a series that is not a 1-D or 2-D array of numbers, has fewer than ``length``
-            points, or other channels than the first.
-        TypeError
-            For a ``length`` or ``step`` that is not an integer.
-
-        Examples
-        --------
-        >>> from milearn import Bags
-        >>> bags = Bags.from_series([[[1, 2, 3, 4, 5], [10, 20, 30, 40, 50]]], length=2)
-        >>> bags.instances
-        array([[ 1.,  2., 10., 20.],
-               [ 3.,  4., 30., 40.]])
-        >>> bags.instance_data["start"]
-        array([0, 2])
-        """
-        step = length if step is None else step
-        check_positive(length=length, step=step)
-        items = numbered(X, "series")
-        named = {at: _channels_and_time(each, at, channels_last) for at, each in items}
-        pads = []
-        for position, values in named.items():
-            points = np.flatnonzero(_has_number(values, 1))
-            if not len(points):
-                raise ValueError(f"Series {position} is NaN at every point: leave it out.")
-            pads.append(points[0])
-            named[position] = values[:, points[0] : points[-1] + 1]
-        series, first = [*named.values()], next(iter(named))
-        channels = series[0].shape[0]
-        for position, values in named.items():
-            if values.shape[0] != channels:
-                raise ValueError(
-                    f"Series {position} has {values.shape[0]} channels but series {first} has "
-                    f"{channels}: every series must have the same channels."
-                )
-            if values.shape[1] < length:
-                turned = "" if channels_last or len(values) < length else _TURNED
-                raise ValueError(
-                    f"Series {position} has {values.shape[1]} time points, fewer than "
-                    f"length={length}: choose shorter windows, or leave the series out.{turned}"
-                )
-        every = [np.arange(0, values.shape[1] - length + 1, step) for values in series]
-        # The windows with a number, of series that are padded or have gaps.
-        kept = [_has_number(values, length)[at] for values, at in zip(series, every, strict=True)]
-        offsets = offsets_of([np.count_nonzero(each) for each in kept])
-        windows = np.empty(
-            (int(offsets[-1]), channels * length), np.result_type(*{v.dtype for v in series})
-        )
-        for at, values in enumerate(series):
-            cut = np.lib.stride_tricks.sliding_window_view(values, length, axis=1)[:, ::step]
-            rows = windows[offsets[at] : offsets[at + 1]]
-            cut = cut if kept[at].all() else cut[:, kept[at]]
-            rows.reshape(len(rows), channels, length)[...] = cut.transpose(1, 0, 2)
-        starts = [first + at[has] for first, at, has in zip(pads, every, kept, strict=True)]
-        data = {"start": np.concatenate(starts)}
-        return cls(windows, offsets, instance_data=data, names=keys_of(X))
 
     @classmethod
     def from_padded(
@@ -265,290 +160,6 @@ class RawConstructors:
         )
 
     @classmethod
-    def from_images(
-        cls,
-        images: Iterable[Any],
-        patch_size: int | tuple[int, int],
-        step: int | tuple[int, int] | None = None,
-        *,
-        features: Callable[[np.ndarray], Any] | None = None,
-    ) -> Self:
-        """Bags from images: an image is a bag, and its patches are the instances.
-
-        Parameters
-        ----------
-        images : array-like of shape (n_images, height, width[, channels]), or sequence of images
-            Images as arrays of numbers. They may differ in size but not in channels.
-        patch_size : int or (int, int)
-            Height and width of a patch in pixels; an int is both.
-        step : int or (int, int), default=None
-            Number of pixels from a patch to the next one, downwards and to the right; by default,
-            ``patch_size``, so that patches do not overlap. Pixels after the last whole patch are
-            left out.
-        features : callable, default=None
-            Function of the patches of an image, an array of shape (n_patches, height, width[,
-            channels]), that returns a matrix of shape (n_patches, n_features), such as a colour
-            histogram or the output of a network. By default, the features are the pixels, row by
-            row.
-
-        Returns
-        -------
-        Bags
-            ``instance_data["coords"]`` holds the column and the row of the upper left corner of
-            each patch, as :class:`~milearn.inspection.InstanceScoresDisplay` expects them.
-
-        Raises
-        ------
-        ValueError
-            If an image has another number of dimensions or channels, is smaller than a patch, or
-            does not hold numbers, or ``features`` does not return one row per patch.
-        TypeError
-            For a path instead of an image, or a ``patch_size`` or ``step`` that is not an integer.
-
-        Notes
-        -----
-        Pixels of integer types become float64. Pass images of float32 to need half of the memory.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from milearn import Bags
-        >>> images = np.arange(32).reshape(2, 4, 4)
-        >>> bags = Bags.from_images(images, patch_size=2)
-        >>> bags[0]
-        array([[ 0.,  1.,  4.,  5.],
-               [ 2.,  3.,  6.,  7.],
-               [ 8.,  9., 12., 13.],
-               [10., 11., 14., 15.]])
-        >>> bags[:1].instance_data["coords"].tolist()
-        [[0, 0], [2, 0], [0, 2], [2, 2]]
-        """
-        step = patch_size if step is None else step
-        check_positive(patch_size=patch_size, step=step)
-        height, width = patch_size if isinstance(patch_size, (list, tuple)) else [patch_size] * 2
-        down, right = step if isinstance(step, (list, tuple)) else [step] * 2
-        blocks, corners, first = [], [], None
-        for position, image in numbered(images, "images"):
-            pixels = _pixels(image, position, (height, width))
-            channels = pixels.shape[2:]
-            if first is None:
-                first, its_channels = position, channels
-            elif channels != its_channels:
-                raise ValueError(
-                    f"Image {position} has the shape {pixels.shape}, and image {first} other "
-                    f"channels, {its_channels}: convert all images to the same channels."
-                )
-            windows = np.lib.stride_tricks.sliding_window_view(pixels, (height, width), axis=(0, 1))
-            windows = windows[::down, ::right]
-            rows, columns = windows.shape[:2]
-            if channels:
-                windows = np.moveaxis(windows, 2, -1)
-            patches = windows.reshape(rows * columns, height, width, *channels)
-            blocks.append((position, _features_of(patches, features, position)))
-            column, row = np.meshgrid(np.arange(columns) * right, np.arange(rows) * down)
-            corners.append(np.column_stack([column.ravel(), row.ravel()]))
-        matrix, offsets, names = stack_blocks(blocks)
-        data = {"coords": np.concatenate(corners)}
-        return cls(matrix, offsets, feature_names=names, instance_data=data, names=keys_of(images))
-
-    @classmethod
-    def from_documents(
-        cls,
-        documents: Iterable[Any],
-        split: str | Callable[[str], Iterable[str]] | None = "sentences",
-        *,
-        instance_data: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Bags from texts: a document is a bag, and its sentences or paragraphs are the instances.
-
-        The instances are text until a transformer of the pipeline encodes them, so that the
-        vocabulary and the weights of a vectoriser are learnt from the training documents of each
-        fold.
-
-        Parameters
-        ----------
-        documents : iterable of str, or of sequences of str
-            The documents; with ``split=None`` the parts of each document, such as the sentences of
-            another library.
-        split : {"sentences", "paragraphs"}, callable or None, default="sentences"
-            How documents are divided. Paragraphs end at blank lines. Sentences end at a blank line,
-            or at a full stop, question mark or exclamation mark before white space that is not
-            followed by a lower-case letter; abbreviations before names end them too. A callable
-            takes a document and returns its parts.
-        instance_data : mapping of str to sequence of n_documents array-like, default=None
-            Further arrays of the parts, such as counts: for each document one entry per part,
-            those without a character included.
-
-        Returns
-        -------
-        Bags
-            With one feature, "text", whose values are strings without white space at the ends.
-            Parts without a character are left out. For "sentences" and "paragraphs",
-            ``instance_data["start"]`` holds the position in the document at which each part starts.
-
-        Raises
-        ------
-        ValueError
-            For a document without a part, which is named, an unknown ``split``, or
-            ``instance_data`` that does not fit.
-        TypeError
-            For a document or a part that is not a string.
-
-        See Also
-        --------
-        milearn.preprocessing.InstanceTransformer : Encodes the texts.
-
-        Notes
-        -----
-        Estimators need numbers. :class:`~milearn.preprocessing.InstanceTransformer` passes the
-        texts to vectorisers of scikit-learn, and to pipelines that begin with one, as a list of
-        strings, and to other transformers as a matrix of one column.
-        :func:`milearn.datasets.save_bags` writes text as npz, npy-folder and Parquet.
-
-        Examples
-        --------
-        >>> from sklearn.feature_extraction.text import TfidfVectorizer
-        >>> from milearn import Bags
-        >>> from milearn.preprocessing import InstanceTransformer
-        >>> bags = Bags.from_documents(["It works. I am happy!", "It broke after a day."])
-        >>> bags[0]
-        array([['It works.'],
-               ['I am happy!']], dtype=object)
-        >>> InstanceTransformer(TfidfVectorizer()).fit_transform(bags).shape
-        (2, 7)
-        """
-        if isinstance(documents, (str, bytes)):
-            raise TypeError("documents is a string: pass a list of documents.")
-        if not (split is None or callable(split) or split in ("sentences", "paragraphs")):
-            raise ValueError(
-                f"split={split!r} is unknown: use 'sentences', 'paragraphs', a function, or None "
-                "for documents that are divided already."
-            )
-        texts: list[str] = []
-        starts: list[int] = []
-        ends = [0]
-        for position, document in numbered(documents, "documents"):
-            for start, part in _parts(document, position, split):
-                texts.append(str(part.strip()))
-                starts.append(start + len(part) - len(part.lstrip()))
-            if not any(texts[ends[-1] :]):
-                raise ValueError(f"Document {position} has no text: leave it out.")
-            ends.append(len(texts))
-        data = {"start": np.array(starts)} if isinstance(split, str) else {}
-        data |= data_of_blocks(instance_data, np.array(ends)) or {}
-        kept = np.array(texts, dtype=object) != ""
-        offsets = offsets_of(np.add.reduceat(kept, ends[:-1], dtype=np.intp))
-        texts, data = [text for text in texts if text], taken_rows(data, kept)
-        parts = {"feature_names": ["text"], "instance_data": data, "names": keys_of(documents)}
-        return bags_of_texts(cls(np.zeros((len(texts), 1)), offsets, **parts), texts)
-
-
-# -- time series ---------------------------------------------------------------------------------
-
-
-def _numbers_of(item: Any, what: str, dimensions: tuple[int, ...], shapes: str) -> np.ndarray:
-    """A series or an image as an array of numbers."""
-    if isinstance(item, (str, bytes)) or hasattr(item, "__fspath__"):
-        raise TypeError(f"{what} is a path or a string: read the file first.")
-    try:
-        array = as_array(item, what)
-    except ValueError as error:
-        raise ValueError(f"{what} has rows of different lengths: pad or cut them.") from error
-    if array.ndim not in dimensions or array.size == 0:
-        raise ValueError(f"{what} has the shape {array.shape}: pass arrays of shape {shapes}.")
-    return array if array.dtype.kind in "biuf" else as_floats(array, what)
-
-
-def _channels_and_time(values: Any, position: Any, channels_last: bool) -> np.ndarray:
-    shapes = "(time,) or " + ("(time, channels)" if channels_last else "(channels, time)")
-    array = _numbers_of(values, f"Series {position}", (1, 2), shapes)
-    rows = array[np.newaxis] if array.ndim == 1 else array.T if channels_last else array
-    return as_floats(rows, f"Series {position}")
-
-
-def _has_number(values: np.ndarray, length: int) -> np.ndarray:
-    """Whether each window of ``length`` points, with step 1, has a value that is not NaN."""
-    counts = offsets_of(~np.isnan(values).all(axis=0))
-    return counts[length:] > counts[:-length]
-
-
-# -- images ----------------------------------------------------------------------------------------
-
-
-def _pixels(image: Any, position: Any, patch: tuple[int, int]) -> np.ndarray:
-    shapes = "(height, width) or (height, width, channels); a single image is [image]"
-    pixels = _numbers_of(image, f"Image {position}", (2, 3), shapes)
-    if (np.array(pixels.shape[:2]) < patch).any():
-        raise ValueError(
-            f"Image {position} has the shape {pixels.shape}, which is smaller than a patch of "
-            f"{patch[0]} x {patch[1]} pixels: choose a smaller patch_size. A single image is "
-            "[image]; channels are last."
-        )
-    return pixels
-
-
-def _features_of(
-    patches: np.ndarray, features: Callable[[np.ndarray], Any] | None, position: Any
-) -> Any:
-    if features is None:
-        return as_floats(patches.reshape(len(patches), -1), f"Image {position}")
-    found = features(patches)
-    shape = np.shape(found)
-    if len(shape) != 2 or shape[0] != len(patches):
-        raise ValueError(
-            f"features returned the shape {shape} for {len(patches)} patches of image {position}: "
-            "it must return one row of features for each patch."
-        )
-    return found
-
-
-# -- texts -----------------------------------------------------------------------------------------
-
-
-def bags_of_texts(bags: Any, texts: list[str]) -> Any:
-    """The bags with texts in the place of their instances, as their only feature."""
-    # Python strings: strings of NumPy would have the memory of the longest one.
-    column = np.empty((len(texts), 1), dtype=object)
-    column[:, 0] = texts
-    return bags._changed(instances=column)
-
-
-def _parts(document: Any, position: Any, split: Any) -> Iterator[tuple[int, str]]:
-    """The parts of a document and their positions in it."""
-    if split is not None and not isinstance(document, str):
-        raise TypeError(
-            f"Document {position} is {document!r:.40}, which is not a string"
-            + (": documents that are divided already need split=None." if split else ".")
-        )
-    if isinstance(split, str):
-        yield from _cut(document, _SENTENCE if split == "sentences" else _PARAGRAPH)
-        return
-    if split is None and isinstance(document, str):
-        raise TypeError(
-            f"Document {position} is a string, and split=None is for documents that are divided "
-            "already: pass split='sentences', or a list of strings for each document."
-        )
-    for part in document if split is None else split(document):
-        if not isinstance(part, str):
-            raise TypeError(f"A part of document {position} is {part!r:.40}, not a string.")
-        yield 0, part
-
-
-def _cut(document: str, boundary: re.Pattern[str]) -> Iterator[tuple[int, str]]:
-    start = 0
-    for found in boundary.finditer(document):
-        following = found[1] if found.re.groups else None
-        if following is not None and following.islower():
-            continue
-        yield start, document[start : found.end()]
-        start = found.end()
-    yield start, document[start:]
-
-
-class BagConstructors(RawConstructors):
-    """The class methods of :class:`milearn.Bags` that create a container."""
-
-    @classmethod
     def from_list(
         cls,
         blocks: Iterable[Any] | Mapping[Any, Any],
@@ -565,7 +176,8 @@ class BagConstructors(RawConstructors):
         ----------
         blocks : iterable of array-like of shape (bag size, n_features), or mapping of them
             One block per bag; the keys of a mapping are the names of the bags. Data frames must
-            agree in their columns, which become the feature names.
+            agree in their columns, which become the feature names. For bags of text each block is a
+            list of strings, such as the paragraphs of a document; their only feature is "text".
         bag_graph, instance_graph, feature_names : array-like or None
             As for :class:`Bags`.
         instance_data : mapping of str to sequence of n_bags array-like, default=None
@@ -581,10 +193,22 @@ class BagConstructors(RawConstructors):
         ------
         ValueError
             For an empty block, a block that is a string or not two-dimensional, blocks that differ
-            in their number of features, or blocks of ``instance_data`` that do not fit; the message
-            names the bags.
+            in their number of features, blocks of text beside blocks of numbers, or blocks of
+            ``instance_data`` that do not fit; the message names the bags.
         TypeError
             For a block that is a path, itself :class:`Bags`, or no array.
+
+        Examples
+        --------
+        >>> from sklearn.feature_extraction.text import TfidfVectorizer
+        >>> from milearn import Bags
+        >>> from milearn.preprocessing import InstanceTransformer
+        >>> bags = Bags.from_list([["It works.", "I am happy!"], ["It broke after a day."]])
+        >>> bags[0]
+        array([['It works.'],
+               ['I am happy!']], dtype=object)
+        >>> InstanceTransformer(TfidfVectorizer()).fit_transform(bags).shape
+        (2, 7)
         """
         refuse_anndata(blocks, "The sequence of bags")
         items = [*numbered(blocks, "bags", _NO_BAGS)]
@@ -594,14 +218,12 @@ class BagConstructors(RawConstructors):
                     f"Bag {position} is itself Bags: join containers by Bags.concatenate."
                 )
         matrix, offsets, columns = stack_blocks(items)
-        if columns is not None and feature_names is None:
-            feature_names = columns
         return cls(
             matrix,
             offsets,
             bag_graph=bag_graph,
             instance_graph=instance_graph,
-            feature_names=feature_names,
+            feature_names=columns if feature_names is None else feature_names,
             instance_data=data_of_blocks(instance_data, offsets),
             bag_data=bag_data,
             names=keys_of(blocks),
@@ -651,30 +273,25 @@ default=None
         if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
-        names, codes, order, offsets = group_by_id(bag_ids)
-        for position, key in enumerate(names):
-            if is_missing(key):
-                raise ValueError(
-                    f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
-                    "instance the identifier of its bag."
-                )
+        names, codes, order, offsets = group_by_id(bag_ids, "bag_ids")
         check_length("bag_ids", codes, matrix.shape[0], "instance")
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
-        columns = canonical_data(bag_data, len(codes), "bag_data", "instance")
+        columns = data_frame(bag_data, len(codes), "bag_data", "instance")
+        columns = entries_of_groups(columns, codes, order[offsets[:-1]], names)
         stays_on_disk = rows is order and is_mapped(matrix)
         bags: Any = cls(
             matrix if stays_on_disk else matrix[rows],
             offsets,
             feature_names=feature_names,
-            instance_data=taken_rows(canonical_data(instance_data, len(codes)), rows),
-            bag_data=entries_of_groups(columns, codes, order[offsets[:-1]], names),
-            names=id_array(names),
+            instance_data=taken_rows(data_frame(instance_data, len(codes)), rows),
+            bag_data=None if columns is None else columns.set_axis(names),
+            names=names,
         )
         if stays_on_disk:
             bags = bags._changed(instances=LazyRows.of_groups(matrix, codes))
-        return (bags, id_array(names)) if return_ids else bags
+        return (bags, names) if return_ids else bags
 
     @classmethod
     def from_frame(
@@ -684,8 +301,10 @@ default=None
         *,
         label: Any = None,
         features: Sequence[Any] | None = None,
-        instance_data: Mapping[str, Any] | None = None,
+        instance_data: Any = None,
         bag_data: Any = None,
+        missing: str = "nan",
+        classes: Any = None,
         return_ids: bool = False,
     ) -> Any:
         """Bags from a data frame (pandas or polars) with one row per instance.
@@ -693,22 +312,26 @@ default=None
         Parameters
         ----------
         df : data frame
-            Its rows are the instances, in any order. A frame with one row per bag and lists in its
-            cells is read by :meth:`from_arrow`.
+            Its rows are the instances, in any order.
         bag : column name
             The column, or the level of the index, that names the bag of each row.
         label : column name, default=None
             A column that is constant within each bag; if given, the labels are also returned. A bag
-            without a label has a missing value in all its rows; of polars also a word such as "NA",
-            which :func:`pandas.read_csv` takes as missing.
+            without a label has a missing value in all its rows.
         features : sequence of column names, default=None
             The feature columns, which must contain numbers; by default, all other columns.
-        instance_data : mapping of str to column name or list of column names, default=None
-            Columns that become arrays of the instances instead of features, such as
-            ``{"coords": ["x", "y"]}``.
+        instance_data : list of column names, or mapping of str to column names, default=None
+            Columns that become columns of the instances instead of features, such as ``["x",
+            "y"]``. A mapping gives them other names; a list in it, as ``{"coords": ["x", "y"]}``,
+            gives ``coords_0`` and ``coords_1``.
         bag_data : list of column names, or mapping of str to column name, default=None
             Columns that are constant within each bag and become columns of the bags instead of
             features, such as ``["age", "site"]``.
+        missing : {"nan", "error", "drop"}, default="nan"
+            Whether bags without a label have a missing label, are an error, or are left out. A
+            missing value of a feature is NaN.
+        classes : array-like of labels, default=None
+            All classes. Another label is an error.
         return_ids : bool, default=False
             Also return the identifiers of the bags.
 
@@ -735,6 +358,7 @@ default=None
         >>> X.sizes, y
         (array([2, 1]), array([1, 0]))
         """
+        df = df.collect() if hasattr(df, "collect") else df  # a LazyFrame of polars
         if not hasattr(df, "columns"):
             refuse_anndata(df, "The data frame")
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
@@ -743,7 +367,6 @@ default=None
         levels = getattr(getattr(df, "index", None), "names", ())
         if levels := [n for n in (bag, label) if n is not None and n in levels and n not in df]:
             df = df.reset_index(level=levels)
-        data = frame_data(df, instance_data, "instance_data")
         named = list(df.columns)
         taken = map(to_list, [*bag_columns(instance_data).values(), *columns.values()])
         reserved = [bag, label, *chain.from_iterable(taken)]
@@ -753,92 +376,16 @@ default=None
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
         if not chosen:
             raise ValueError("The frame has no feature columns: bags need at least one.")
-        keys = read_words(df[bag].to_list(), ())
         bags, ids = cls.from_ids(
-            np.column_stack([frame_column(df, name) for name in chosen]),
-            keys,
+            frame_matrix(df, chosen),
+            df[bag],
             return_ids=True,
             feature_names=chosen if all(isinstance(name, str) for name in chosen) else None,
-            instance_data=data,
-            bag_data=frame_data(df, columns),
+            instance_data=frame_data(df, instance_data, "instance_data") or None,
+            bag_data=frame_data(df, columns) or None,
         )
-        labels = None if label is None else label_of_bags(_labels_in(df, label), keys)
-        return with_extras(bags, labels, ids if return_ids else None)
-
-    @classmethod
-    def from_arrow(
-        cls,
-        data: Any,
-        bag: str | None = None,
-        *,
-        label: str | None = None,
-        features: Sequence[str] | None = None,
-        instance_data: Mapping[str, Any] | None = None,
-        bag_data: Any = None,
-        empty: str = "raise",
-        return_ids: bool = False,
-    ) -> Any:
-        """Bags from list arrays and nested tables of Apache Arrow, one list per bag.
-
-        Parameters
-        ----------
-        data : pyarrow array or table, polars or pandas frame or series, or awkward array
-            An array of lists holds the instances of each bag: as lists of fixed size, as lists of
-            equal length, or, for one feature, as numbers. Of a table each row is a bag, and its
-            columns are such arrays, whose features are joined. A nested Parquet file is read by
-            :func:`pyarrow.parquet.read_table` first.
-        bag : column name, default=None
-            The column of the identifiers of the bags.
-        label : column name, default=None
-            The column of their labels; if given, the labels are also returned.
-        features : sequence of column names, default=None
-            Columns that are features; by default, all others.
-        instance_data : mapping of str to column name or list of column names, default=None
-            Columns that become arrays of the instances.
-        bag_data : list of column names, or mapping of str to column name, default=None
-            Columns of numbers or strings that become columns of the bags.
-        empty : {"raise", "drop"}, default="raise"
-            Whether bags that are empty or missing are an error, which names them, or are left
-            out, together with their labels and identifiers.
-        return_ids : bool, default=False
-            Also return the identifiers of the bags, or their row numbers if ``bag`` is None.
-
-        Returns
-        -------
-        Bags, or a tuple (Bags[, y][, ids])
-
-        Raises
-        ------
-        ValueError
-            For unknown or nonnumeric columns, lists of different lengths in one bag, instances of
-            different lengths, an instance that is missing, or an empty bag.
-        TypeError
-            For data that Arrow cannot read.
-        ImportError
-            Without pyarrow.
-
-        Notes
-        -----
-        The memory of ``data`` is shared and nothing is copied where the instances are one column,
-        in one chunk, of lists of lists of fixed or equal size, of float64, float32 or float16
-        without missing values. A missing value becomes NaN.
-
-        A table of :meth:`to_arrow` has its features and data in its metadata, which are the
-        defaults. Further columns of it, except "bag" and "label", become ``instance_data`` if they
-        hold lists, and ``bag_data`` otherwise.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> from milearn import Bags
-        >>> slides = pa.table({"name": ["a", "b"], "width": [[1.0, 2.0], [3.0]]})
-        >>> X, ids = Bags.from_arrow(slides, "name", return_ids=True)
-        >>> X.sizes, ids.tolist()
-        (array([2, 1]), ['a', 'b'])
-        """
-        columns = None if bag_data is None else bag_columns(bag_data)
-        parts, labels, ids = read_nested(data, bag, label, features, instance_data, columns, empty)
-        return with_extras(cls(**parts), labels, ids if return_ids else None)
+        labels = None if label is None else label_of_bags(df[label], df[bag], classes)
+        return labelled(bags, labels, missing, ids if return_ids else None)
 
     @classmethod
     def singletons(
@@ -934,18 +481,53 @@ default=None
         )
 
 
-def _labels_in(df: Any, name: Any) -> np.ndarray:
-    """A column of labels; pandas knows the words for missing values, but polars does not."""
-    values: np.ndarray = df[name].to_numpy()
-    if values.dtype.kind != "O" or ordered_categories(df[name]) is not None:
-        return values
-    cells = np.empty(len(values), dtype=object)
-    cells[:] = read_words(values.tolist(), () if hasattr(df, "iloc") else MISSING)
-    texts = [any(isinstance(cell, str) for cell in column) for column in (values, cells)]
-    return cells.astype(float) if texts == [True, False] else cells
-
-
-def label_of_bags(labels: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
+def label_of_bags(labels: Any, keys: Any, classes: Any = None) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
-    names, codes, order, offsets = group_by_id(keys)
-    return entry_of_groups(labels, codes, order[offsets[:-1]], names, "labels")
+    names, codes, order, offsets = group_by_id(keys, "The bag")
+    found = entry_of_groups(column(labels, "label"), codes, order[offsets[:-1]], names, "labels")
+    y = as_labels(found)
+    known = None if classes is None else {*list(classes)}
+    for bag in () if known is None else np.flatnonzero(~are_missing(y)).tolist():
+        if y[bag] not in known:
+            raise ValueError(
+                f"The label of bag {names[bag]!r} is {y[bag]!r}, which is not one of classes="
+                f"{list(classes)}."
+            )
+    return y
+
+
+def labelled(bags: Any, y: Any, missing: str, ids: Any) -> Any:
+    """Bags with labels, where ``missing`` says what happens to bags without a label."""
+    check_choice("missing", missing, ("nan", "error", "drop"))
+    gaps = np.zeros(len(bags), dtype=bool) if y is None else are_missing(y)
+    if gaps.any() and missing == "error":
+        raise ValueError(
+            f"label is missing for {gaps.sum()} bag(s), such as {bag_text(bags, gaps.argmax())}: "
+            "fill it in, or pass missing='drop'."
+        )
+    if gaps.any() and missing == "drop":
+        kept = ~gaps
+        bags, y, ids = (
+            bags[kept],
+            as_labels(column(y[kept], "label")),
+            ids if ids is None else ids[kept],
+        )
+    return with_extras(bags, y, ids)
+
+
+def warn_of_zeros(bags: Any) -> None:
+    """Warn if some instances, but not all of their bag, consist of zeros."""
+    if bags.is_sparse or holds_text(bags) or bags.shape[1] < 2:
+        return
+    rows = np.flatnonzero(bags.instances[:, 0] == 0)
+    rows = rows[~bags.instances[rows].any(axis=1)]
+    among_others = np.bincount(bags.bag_index[rows], minlength=len(bags)) < bags.sizes
+    rows = rows[among_others[bags.bag_index[rows]]]
+    if len(rows):
+        warn_user(
+            f"{len(rows)} of {bags.n_instances} instances consist of zeros, the first in "
+            f"{bag_text(bags, bags.bag_index[rows[0]])}. If they stand for failures, such as "
+            "conformers that were not found, or for padding, leave them out by "
+            "X.select_instances(X.instances.any(axis=1)).",
+            UserWarning,
+        )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from .annotated import AnnotatedBags
-from .annotations import NO_ANNOTATIONS, canonical_bag_data, canonical_data, selected
-from .arrow import BagExports, bags_html
+from .annotations import NO_ANNOTATIONS, data_frame, selected
 from .blocks import BLOCK_BYTES, ArraySource
 from .canonical import (
     bag_positions,
@@ -30,6 +28,7 @@ from .canonical import (
 )
 from .choice import InstanceChoice
 from .constructors import BagConstructors
+from .exports import BagExports
 from .merge import BagMerging
 from .names import canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
@@ -61,7 +60,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
 
     Parameters
     ----------
-    instances : array-like or sparse matrix of shape (n_instances, n_features)
+    instances : array-like, sparse matrix or list of str of shape (n_instances, n_features)
         The instances of all bags, with each bag in consecutive rows. float64 and float32 are kept,
         and float16 for dense input; other numbers become float64; sparse input becomes CSR.
     offsets : array-like of shape (n_bags + 1,)
@@ -144,8 +143,6 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
 
     __array_ufunc__ = None
     ndim = 2
-    # Whether the instances are on the workers of a cluster.
-    is_remote = False
 
     def __init__(
         self,
@@ -161,6 +158,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
     ) -> None:
         matrix = canonical_matrix(instances)
         n_instances, n_features = matrix.shape
+        if feature_names is None and matrix.dtype == object:
+            feature_names = ["text"]
         firsts = canonical_offsets(offsets, n_instances)
         n_bags = len(firsts) - 1
         ids = canonical_ids(names, n_bags)
@@ -173,8 +172,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             instance_graph=canonical_graph(
                 instance_graph, n_instances, "instance_graph", "instances"
             ),
-            instance_data=canonical_data(instance_data, n_instances),
-            bag_data=canonical_bag_data(bag_data, n_bags, ids),
+            instance_data=data_frame(instance_data, n_instances),
+            bag_data=data_frame(bag_data, n_bags, "bag_data", "bag", ids),
         )
 
     def _keep(
@@ -256,7 +255,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         Parameters
         ----------
         bag_data : data frame, mapping of str to array-like of shape (n_bags, ...), or None
-            The new columns, which replace the old ones; ``bags.bag_data | {...}`` adds to them.
+            The new columns, which replace the old ones; ``bags.bag_data.assign(...)`` adds to
+            them.
 
         Returns
         -------
@@ -272,7 +272,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         --------
         milearn.preprocessing.BagData : The columns as rows for estimators.
         """
-        return self._changed(bag_data=canonical_bag_data(bag_data, len(self), self.names))
+        frame = data_frame(bag_data, len(self), "bag_data", "bag", self.names)
+        return self._changed(bag_data=frame)
 
     @property
     def _parts(self) -> dict[str, Any]:
@@ -290,6 +291,19 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         if "instances" not in parts:
             made._rows, made._instances = self._rows, self._instances
         return made
+
+    def _mapped(
+        self, function: Callable[..., Any], *arguments: Any, gives_rows: bool = False
+    ) -> Any:
+        """``function(bags, *arguments)``, one result per bag or instance, where instances are.
+
+        With ``gives_rows``, results are rows of instances.
+        """
+        return function(self, *arguments)
+
+    def _transformed(self, function: Callable[..., Bags], *arguments: Any) -> Bags:
+        """The bags ``function(bags, *arguments)`` of the same sizes, made where instances are."""
+        return function(self, *arguments)
 
     # -- content --------------------------------------------------------------------------
 
@@ -358,14 +372,22 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         return self._feature_names
 
     @property
-    def instance_data(self) -> Mapping[str, np.ndarray]:
-        """Further arrays with one entry per instance, by name."""
-        return MappingProxyType(self._annotations["instance_data"])
+    def instance_data(self) -> Any:
+        """Further columns with one entry per instance, a copy as a data frame of pandas."""
+        return self._frame("instance_data", self.n_instances, None)
 
     @property
-    def bag_data(self) -> Mapping[str, np.ndarray]:
-        """Further columns with one entry per bag, by name."""
-        return MappingProxyType(self._annotations["bag_data"])
+    def bag_data(self) -> Any:
+        """Further columns with one entry per bag, a copy as a data frame of pandas."""
+        return self._frame("bag_data", len(self), self.names)
+
+    def _frame(self, kind: str, n: int, names: Any) -> Any:
+        import pandas
+
+        stored = self._annotations[kind]
+        if stored is None:
+            return pandas.DataFrame(index=range(n) if names is None else names)
+        return stored.copy(deep=None)
 
     @property
     def names(self) -> np.ndarray | None:
@@ -402,8 +424,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
     @property
     def nbytes(self) -> int:
         """Bytes of the instances, offsets, graphs and data."""
-        parts = [self.instance_rows, self.bag_graph, self.instance_graph]
-        parts.extend((*self.instance_data.values(), *self.bag_data.values()))
+        parts = [self.instance_rows, *self._annotations.values()]
         return self.offsets.nbytes + sum(nbytes(part) for part in parts if part is not None)
 
     def __len__(self) -> int:
@@ -424,13 +445,13 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             f"n_features={n_features}, sizes={span}, dtype={self.dtype}"
             + (", sparse" if self.is_sparse else "")
             + "".join(f", {name}" for name in graphs)
-            + (f", instance_data={list(self.instance_data)}" if self.instance_data else "")
-            + (f", bag_data={list(self.bag_data)}" if self.bag_data else "")
+            + "".join(
+                f", {kind}={list(self._annotations[kind].columns)}"
+                for kind in ("instance_data", "bag_data")
+                if self._annotations[kind] is not None and len(self._annotations[kind].columns)
+            )
             + ")"
         )
-
-    def _repr_html_(self) -> str:
-        return bags_html(self)
 
     # -- selection ------------------------------------------------------------------------
 
@@ -486,7 +507,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         if len(positions) and (np.diff(positions) == 1).all():
             return self._take_range(int(positions[0]), int(positions[-1]) + 1)
         in_memory = self._rows is self._instances
-        if in_memory or self.instance_data or self.instance_graph is not None:
+        noted = (self._annotations[name] for name in ("instance_data", "instance_graph"))
+        if in_memory or any(each is not None for each in noted):
             rows, offsets = gather_rows(self.offsets, positions)
         else:
             rows, offsets = None, offsets_of(self.sizes[positions])

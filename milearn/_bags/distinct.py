@@ -17,7 +17,6 @@ from sklearn.utils import gen_batches
 
 from .blocks import Block
 from .container import Bags
-from .segments import group_by_id
 from .types import Matrix
 
 # Significant digits by which rows are ranked.
@@ -188,14 +187,15 @@ def merge_bags(
         back = np.argsort(kept)
         kept, summed, order = kept[back], summed[back], np.argsort(back)
     positions = used[kept]
-    _, inverse, by_mark, ends = group_by_id(marks[kept].tolist())
+    _, first, inverse = np.unique(marks[kept], return_index=True, return_inverse=True)
+    by_first = np.argsort(first)
     return MergedBags(
         bags=bags[positions],
         positions=positions,
         weights=summed,
         order=order,
-        distinct_positions=by_mark[ends[:-1]],
-        inverse=inverse,
+        distinct_positions=first[by_first],
+        inverse=np.argsort(by_first)[inverse],
         groups=None if groups is None else group_codes[kept],
     )
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .annotations import between, entries_of_groups, entry_of_groups, taken_rows
-from .canonical import (
-    are_missing,
-    canonical_csr,
-    check_choice,
-    check_length,
-    first_text,
-    id_array,
-    is_missing,
-)
-from .names import bag_text, canonical_ids, check_index
-from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
+from .canonical import canonical_csr, check_choice, check_length
+from .kinds import are_missing, group_by_id, numbers
+from .names import bag_text, check_index
+from .segments import gather_rows, pooling_matrix, segment_max
 
 # What group_by_id returns: names of the groups, group of each bag, bags by group, and its ends.
-Groups = tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]
+Groups = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 LABEL_RULES = ("equal", "any", "max", "mean")
 _TWO_BAGS = "Bags {first} and {row} of group {name!r} have"
 
@@ -100,13 +93,12 @@ class BagMerging:
         names, codes, order, ends = grouped(groups, len(bags), bags)
         first = order[ends[:-1]]
         words = {"who": _TWO_BAGS, "advice": "leave the column out by with_bag_data"}
-        columns = entries_of_groups(bags.bag_data, codes, first, names, **words)
-        data = dict(bags.instance_data)
+        columns = entries_of_groups(bags._annotations["bag_data"], codes, first, names, **words)
+        data = bags.instance_data
         if source in data:
             raise ValueError(f"instance_data[{source!r}] exists already: pass another source=.")
         if source is not None:
             own = np.arange(len(bags)) if bags.names is None else bags.names
-            own = own.astype(str) if own.dtype == object else own
             data[source] = own[bags.bag_index]
         in_order = bool((np.diff(order) == 1).all())
         rows, offsets = gather_rows(bags.offsets, order)
@@ -129,16 +121,16 @@ class BagMerging:
             offsets=offsets[ends],
             bag_graph=graph,
             instance_graph=links,
-            instance_data=data,
-            bag_data=columns,
-            names=canonical_ids(names, len(names)),
+            instance_data=data if len(data.columns) else None,
+            bag_data=columns if columns is None else columns.set_axis(names),
+            names=names,
         )
         labels = weights = None
         if y is not None:
-            labels = group_labels(np.asarray(y), how, (names, codes, order, ends))
+            labels = group_labels(y, how, (names, codes, order, ends))
         if sample_weight is not None:
-            weights = np.bincount(codes, weights=sample_weight, minlength=len(names))
-        return with_extras(merged, labels, weights, id_array(names) if return_groups else None)
+            weights = np.bincount(codes, numbers(sample_weight, "sample_weight"), len(names))
+        return with_extras(merged, labels, weights, names if return_groups else None)
 
 
 def with_extras(bags: Any, *extras: Any) -> Any:
@@ -148,48 +140,25 @@ def with_extras(bags: Any, *extras: Any) -> Any:
 
 
 def grouped(groups: Any, n_bags: int, bags: Any = None) -> Groups:
-    """Bags by group, as :func:`.segments.group_by_id` returns them, or an error."""
-    keys = check_length("groups", np.asarray(groups), n_bags, flat=True)
-    check_groups(keys, bags)
-    return group_by_id(keys.tolist())
-
-
-def check_groups(keys: np.ndarray, bags: Any = None) -> None:
-    """Raise an error if a bag has no group, in any of several columns."""
-    for bag, *_ in np.argwhere(are_missing(keys))[:1].tolist():
-        raise ValueError(f"groups is missing for {bag_text(bags, bag)}: give every bag its group.")
+    """Bags by group, as :func:`.kinds.group_by_id` returns them, or an error."""
+    found = group_by_id(groups, "groups", partial(bag_text, bags))
+    check_length("groups", found[1], n_bags)
+    return found
 
 
 # -- labels ----------------------------------------------------------------------------------------
 
 
-def ordered_categories(y: Any) -> np.ndarray | None:
-    """Categories of an ordered Categorical of pandas or an Enum of polars, lowest first."""
-    if hasattr(y, "iloc") and y.ndim == 2 and y.shape[1] == 1:
-        y = y.iloc[:, 0]
-    kind: Any = getattr(y, "dtype", None)
-    is_ordered = getattr(kind, "ordered", False) or type(kind).__name__ == "Enum"
-    return np.asarray(kind.categories) if is_ordered else None
-
-
-def group_labels(y: np.ndarray, how: str, groups: Groups, *, rule: str = "how") -> np.ndarray:
-    """Labels of groups, which are those of :func:`.segments.group_by_id`.
+def group_labels(y: Any, how: str, groups: Groups, *, rule: str = "how") -> np.ndarray:
+    """Labels of groups, which are those of :func:`.kinds.group_by_id`.
 
     ``how`` is that of :meth:`BagMerging.merge`, and ``rule`` its name in messages.
     """
     _, codes, order, ends = groups
-    check_length("y", y, len(codes))
+    values = check_length("y", np.asarray(y), len(codes))
     if how == "equal":
-        return _common_labels(y, groups, rule)
-    numbers = y.dtype.kind in "biuf"
-    if y.dtype.kind == "O" and y.ndim == 1:
-        labels = [np.nan if is_missing(label) else label for label in y.tolist()]
-        numbers = all(isinstance(label, (Real, np.bool_)) for label in labels)
-        y = np.array(labels, dtype=float) if numbers else y
-    if not numbers:
-        text = first_text(y) if y.dtype.kind == "O" else None
-        kind = str(y.dtype) if text is None else repr(text)
-        raise ValueError(f"{rule}={how!r} needs numbers in y, not {kind}: use {rule}='equal'.")
+        return _common_labels(values, groups, rule)
+    y = values if values.dtype.kind in "biuf" else numbers(y, f"y of {rule}={how!r}")
     gaps = are_missing(y)
     if how == "any" and len(np.unique(y[~gaps])) > 2:
         raise ValueError(

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 
-from .canonical import as_array, id_array, is_missing, listed
+from .kinds import as_ids, id_text, is_missing, listed
 
 
 def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
-    """One name per bag, Python strings where they are texts, or an error."""
+    """One name per bag, see :func:`milearn._bags.kinds.as_ids`, or an error."""
     if names is None:
         return None
-    listed = list(names) if isinstance(names, list) else as_array(names, "names").tolist()
-    if isinstance(names, (str, bytes)) or not isinstance(listed, list) or len(listed) != n_bags:
+    given = list(names) if hasattr(names, "__len__") and not isinstance(names, str) else []
+    if len(given) != n_bags:
         raise ValueError(f"names must hold one name per bag, for {n_bags} bags.")
-    missing = next((bag for bag, name in enumerate(listed) if is_missing(name)), None)
+    missing = next((bag for bag, name in enumerate(given) if is_missing(name)), None)
     if missing is not None:
         raise ValueError(f"names is missing for bag {missing}: give every bag a name.")
-    listed = [name.decode() if isinstance(name, bytes) else name for name in listed]
-    ids = id_array(listed)
-    # Python strings, which messages show as they are.
-    return ids.astype(object) if ids.dtype.kind == "U" else ids
+    return as_ids(given)
 
 
 def bag_text(bags: Any, bag: Any) -> str:
@@ -37,16 +33,10 @@ def position_of(bags: Any, bag: Any) -> int:
     """The position of a bag, given by its position or, if names are texts, by its name."""
     if not isinstance(bag, str):
         return range(len(bags))[bag]
-    found: Any = [] if bags.names is None else np.flatnonzero(bags.names == bag)
+    found: Any = [] if bags.names is None else np.flatnonzero(bags.names == id_text(bag))
     if len(found) != 1:
         raise ValueError(f"bag={bag!r} is the name of {len(found)} bags: see X.names.")
     return int(found[0])
-
-
-def plain(name: Any) -> str:
-    """A name as it is compared: as text, in Unicode's composed form, without blanks around it."""
-    text = f"{name:.0f}" if isinstance(name, float) and name.is_integer() else str(name)
-    return normalize("NFC", text).strip()
 
 
 def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> None:
@@ -66,11 +56,11 @@ def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> None:
     index: Any = getattr(values, "index", None)
     if bag_names is None or not hasattr(index, "to_numpy"):
         return
-    names = [*map(plain, bag_names.tolist())]
+    names = [*map(id_text, bag_names.tolist())]
     known = {*names}
     # The names may be a level of the index.
     levels = [index, *map(index.get_level_values, range(index.nlevels))]
-    keys = max(([*map(plain, each)] for each in levels), key=lambda keys: len(known & {*keys}))
+    keys = max(([*map(id_text, each)] for each in levels), key=lambda keys: len(known & {*keys}))
     # Readers take the first zeros from names such as 0012.
     numbers = {name.lstrip("0") for name in names}
     is_count = index.dtype.kind in "iu" and numbers.isdisjoint(key.lstrip("0") for key in keys)

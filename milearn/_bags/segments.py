@@ -8,7 +8,7 @@ does not allow empty bags.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -142,26 +142,3 @@ def pooling_matrix(offsets: np.ndarray, weights: Any = None, dtype: Any = None) 
     return sparse.csr_array(
         (entries, columns, offsets.astype(index)), shape=(len(sizes), n_instances)
     )
-
-
-def group_by_id(ids: Iterable[Hashable]) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
-    """Rows grouped by identifier, groups in the order in which their identifiers appear first.
-
-    Parameters
-    ----------
-    ids : iterable of n_rows hashable values
-
-    Returns
-    -------
-    names : list of n_groups distinct identifiers
-    codes : ndarray of shape (n_rows,)
-        Number of the group of each row.
-    order : ndarray of shape (n_rows,)
-        The rows, group by group; rows of one group keep their order.
-    offsets : ndarray of shape (n_groups + 1,)
-        Group ``i`` is ``order[offsets[i]:offsets[i + 1]]``.
-    """
-    positions: dict[Hashable, int] = {}
-    codes = np.fromiter((positions.setdefault(key, len(positions)) for key in ids), np.intp)
-    order = np.argsort(codes, kind="stable")
-    return list(positions), codes, order, offsets_of(np.bincount(codes, minlength=len(positions)))

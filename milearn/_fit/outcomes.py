@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils import assert_all_finite, check_consistent_length
 
 from .._bags import Bags
+from .._bags.kinds import as_labels, column, numbers
 from .validation import validate_labels
 
 
@@ -24,7 +24,8 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     event : array-like of bool of shape (n_bags,)
         Whether the event was observed; otherwise the bag is censored. Zeros and ones are allowed.
     time : array-like of shape (n_bags,)
-        Time of the event or of censoring, in any unit; predictions have the same unit.
+        Time of the event or of censoring, in any unit; predictions have the same unit. Durations
+        are days.
 
     Returns
     -------
@@ -36,8 +37,8 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     Raises
     ------
     ValueError
-        If ``event`` has other values, times are negative or not finite, or the lengths or indices
-        differ.
+        If ``event`` has other values, times are dates, negative or not finite, or the lengths or
+        indices differ.
 
     See Also
     --------
@@ -51,15 +52,12 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     >>> y["time"]
     array([12.5, 60. ])
     """
-    events = column_or_1d(event)
-    if events.dtype != bool:
-        odd = [value for value in events.tolist() if value not in (0, 1)]
-        if odd:
-            raise ValueError(
-                f"event holds {odd[0]!r}: pass True for an observed event and False for a "
-                "censored bag."
-            )
-    times = _times(column_or_1d(time), "time")
+    events = as_labels(column(event, "event"))
+    if odd := [value for value in events.tolist() if value not in (0, 1)]:
+        raise ValueError(
+            f"event holds {odd[0]!r}: pass True for an observed event and False for a censored bag."
+        )
+    times = _times(time, "time")
     check_consistent_length(events, times)
     found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
     found["event"], found["time"] = events.astype(bool), times
@@ -143,7 +141,8 @@ def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _times(values: Any, name: str) -> np.ndarray:
-    times: np.ndarray = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    times: np.ndarray = numbers(values, name, place="bag {}".format)
+    assert_all_finite(times, input_name=name)
     for at in np.flatnonzero(times < 0)[:1]:
         raise ValueError(
             f"{name} holds {times[at]:g} for bag {at}: a time is counted from the start of the "

@@ -22,9 +22,9 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import gen_batches
 
-from .._bags.arrow import need_module
 from .._bags.segments import bag_ranges
 from .._bags.threads import Parallel
+from .._compat import need_module
 from .._version import refuse_old
 from .memory import block_bytes, require_memory
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._bags.remote import over_blocks
+from .._bags import Bags
 from .._compat import Interval, StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import (
@@ -275,7 +275,6 @@ class MIClassifier(Automatic, BagClassifier):
 
     # -- prediction ---------------------------------------------------------------------------
 
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes of each bag.
 
@@ -289,7 +288,9 @@ class MIClassifier(Automatic, BagClassifier):
         ndarray of shape (n_bags, n_classes)
             Columns in the order of ``classes_``; rows sum to 1.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._probabilities)
+
+    def _probabilities(self, bags: Bags) -> np.ndarray:
         scores = in_parts(self._function.bag_scores, bags)
         return probabilities(self._calibration.calibrated(scores))
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
-from .._bags.annotations import PATCH_SIZE
-from .._bags.canonical import check_choice, check_columns
+from .._bags.annotations import PATCH_SIZE, array_of
+from .._bags.canonical import check_choice
 from .._bags.names import position_of
 from .._fit.warn import warn_user
-from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below, local_bags, scored_instances
+from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, given_bags, legend_below, scored_instances
 
 _MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
 _MAX_POINTS = 2000  # if a map has more points, they are smaller
@@ -173,13 +173,13 @@ class InstanceScoresDisplay(Display):
         InstanceScoresDisplay
             The display with the plot.
         """
-        bags = local_bags(X)
+        bags = given_bags(X)
         position = position_of(bags, bag)
         one = bags[[position]]
         found = scored_instances(estimator, one, class_label)
         if parts is None and "bag" in one.instance_data:
             parts = "bag"
-        known = one.instance_data.get(PATCH_SIZE, np.nan)
+        known: Any = np.asarray(one.instance_data.get(PATCH_SIZE, np.nan))
         if patch_size is None and isinstance(coordinates, str) and np.isfinite(known).all():
             patch_size = known
         display = cls(
@@ -356,8 +356,7 @@ def _entry(bags: Bags, what: str, given: Any) -> Any:
     """An array of the instances, or the entry of ``instance_data`` of this name."""
     if not isinstance(given, str):
         return given
-    check_columns(f"instance_data of {what}=", [given], list(bags.instance_data))
-    return bags.instance_data[given]
+    return array_of(bags.instance_data, given, f"instance_data of {what}=")
 
 
 def _as_grid(

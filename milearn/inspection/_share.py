@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_consistent_length, gen_batches
 
 from .._bags import Bags
-from .._bags.arrow import need_module
 from .._bags.canonical import check_choice
+from .._bags.kinds import ids as ids_of
+from .._bags.names import bag_text
 from .._bags.segments import without_rounding
+from .._compat import need_module
 from .._fit.validation import check_order, validate_labels
 from ._scores import (
     COLORS,
@@ -25,8 +28,8 @@ from ._scores import (
     Display,
     class_column,
     final_step,
+    given_bags,
     label_text,
-    local_bags,
 )
 
 # Bytes of the features that are compared at once.
@@ -174,7 +177,7 @@ class ShareDisplay(Display):
     @classmethod
     def _of(cls, estimator: Any, X: Any, y: Any, class_label: Any = None) -> ShareDisplay:
         """The display of a fitted model without a plot."""
-        bags = local_bags(X)
+        bags = given_bags(X)
         model, rows = final_step(estimator, bags)
         if hasattr(model, "_share_step"):
             model, rows = model._share_step(rows)
@@ -482,10 +485,11 @@ def share_report(
     >>> report.bags.groupby("label")["share"].mean().round(1).tolist()
     [0.0, 0.1]
     """
-    pandas = need_module("pandas", "share_report")
+    import pandas
+
     if not 0.0 < confidence_level < 1.0:
         raise ValueError(f"confidence_level={confidence_level!r} must be between 0 and 1.")
-    bags = local_bags(X)
+    bags = given_bags(X)
     check_order(bags, groups=groups)
     check_consistent_length(bags, groups)
     display = ShareDisplay._of(estimator, bags, y, class_label)
@@ -500,14 +504,13 @@ def share_report(
     ids = np.arange(len(bags)) if bags.names is None else bags.names
     counts = np.bincount(owners, minlength=len(bags))
     low, high = _interval(counts, bags.sizes, confidence_level)
-    of_bags = {} if groups is None else {"group": np.asarray(groups)}
+    of_bags = {} if groups is None else {"group": ids_of(groups, "groups", partial(bag_text, bags))}
     of_bags |= {"label": display.labels, "n_instances": bags.sizes, "n_selected": counts}
     of_bags |= {"share": display.selected, "low": low, "high": high}
     of_bags["score"] = _bag_scores(estimator, bags, display.valued, class_label)
     of_rows = {"bag": ids[owners], "position": rows - bags.offsets[owners]}
     of_rows["score"] = display.scores[rows]
-    listed = _columns("instance_data", bags.instance_data, of_rows)
-    listed = {name: values[rows] for name, values in listed.items()} | of_rows
+    listed = _columns("instance_data", bags.instance_data.iloc[rows], of_rows) | of_rows
     given = bags.feature_names
     names = [f"x{n}" for n in range(bags.shape[1])] if given is None else given.tolist()
     taken = pandas.DataFrame(
@@ -530,9 +533,8 @@ def _distinct(kind: str, name: str, taken: Container[str]) -> str:
     return f"{kind}:{name}" if name in taken else name
 
 
-def _columns(kind: str, data: Any, taken: Container[str]) -> dict[str, np.ndarray]:
-    """The arrays of one dimension."""
-    return {_distinct(kind, name, taken): data[name] for name in data if data[name].ndim == 1}
+def _columns(kind: str, data: Any, taken: Container[str]) -> dict[str, Any]:
+    return {_distinct(kind, name, taken): data[name].array for name in data.columns}
 
 
 def _dense(rows: Any) -> np.ndarray:

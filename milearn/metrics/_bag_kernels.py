@@ -10,7 +10,6 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.arrow import need_module
 from .._bags.canonical import check_choice, check_positive
 from .._bags.distinct import drawn_bags, most_bags, rows_per_block
 from .._bags.rows_on_disk import in_memory
@@ -22,6 +21,7 @@ from .._bags.segments import (
     segment_min,
     segment_sum,
 )
+from .._compat import need_module
 from .._fit.validation import check_bags
 from .._kernels.bag import (
     BAG_KERNELS,

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from .._bags.canonical import check_choice, check_columns, first_text, id_array
+from .._bags.canonical import check_choice, check_columns, first_text
 from .._bags.merge import LABEL_RULES, group_labels, grouped
 from .._bags.segments import segment_max, segment_mean, segment_min, segment_sum
 from .._fit.outcomes import events_and_times
@@ -248,7 +248,7 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
     >>> from milearn.metrics import group_scores
     >>> patients, names = group_scores([0.5, 0.1, 0.5], ["b", "a", "b"], how="noisy_or")
     >>> patients, names
-    (array([0.75, 0.1 ]), array(['b', 'a'], dtype='<U1'))
+    (array([0.75, 0.1 ]), array(['b', 'a'], dtype=object))
     """
     check_choice("how", how, _HOW)
     check_consistent_length(scores, groups)
@@ -266,7 +266,7 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
     values = values[order]
     if how != "noisy_or":
         pool = {"max": segment_max, "mean": segment_mean, "min": segment_min}[how]
-        return pool(values, ends), id_array(names)
+        return pool(values, ends), names
     outside = ((values < 0) | (values > 1)).reshape(len(values), -1).any(axis=1)
     if outside.any():
         bag = order[np.flatnonzero(outside)[0]]
@@ -275,7 +275,7 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
         )
     with np.errstate(divide="ignore"):
         logarithms = np.log1p(-values.astype(np.float64))
-    return -np.expm1(segment_sum(logarithms, ends)), id_array(names)
+    return -np.expm1(segment_sum(logarithms, ends)), names
 
 
 def make_group_scorer(
@@ -362,16 +362,16 @@ class _GroupScorer:
     sign: int
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        found = getattr(as_bags(X), "bag_data", {})
-        check_columns("bag_data", [self.column], list(found))
+        bags = as_bags(X)
+        check_columns("bag_data", [self.column], [] if bags is None else list(bags.bag_data))
         method = next((name for name in self.methods if hasattr(estimator, name)), None)
         if method is None:
             raise TypeError(f"{type(estimator).__name__} has no {' or '.join(self.methods)}.")
         scores = np.asarray(getattr(estimator, method)(X))
         if method == "predict_proba" and scores.ndim == 2 and scores.shape[1] == 2:
             scores = scores[:, 1]
-        groups = found[self.column]
-        by_group = grouped(groups, len(groups))
-        truth = group_labels(np.asarray(y), self.labels, by_group, rule="labels")
+        groups = bags.bag_data[self.column]
+        by_group = grouped(groups, len(groups), bags)
+        truth = group_labels(y, self.labels, by_group, rule="labels")
         values, _ = group_scores(scores, groups, how=self.how)
         return self.sign * float(self.score_func(truth, values))

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -20,8 +21,10 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory, has_fit_parameter
 
-from .._bags.arrow import need_module
 from .._bags.canonical import check_choice
+from .._bags.kinds import columns_of, ids, targets
+from .._bags.names import bag_text
+from .._compat import need_module
 from .._fit.validation import as_bags, check_order
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
@@ -558,7 +561,10 @@ def data_of(name: str, given: Any) -> Data:
     if bags is not None:
         check_order(bags, y=y, groups=groups)
         X = bags
-    return X, np.asarray(y), None if groups is None else np.asarray(groups)
+    if groups is not None:
+        columns = [ids(each, "groups", partial(bag_text, bags)) for each in columns_of(groups)]
+        groups = columns[0] if len(columns) == 1 else np.column_stack(columns)
+    return X, targets(y), groups
 
 
 def splits_of(data: Data, cv: Any, classify: bool) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -15,14 +15,16 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
 from .._bags import Bags
-from .._bags.annotations import canonical_bag_data
+from .._bags.annotations import data_frame
 from .._bags.blocks import Block
 from .._bags.canonical import check_columns
+from .._bags.kinds import covariate
 from .._bags.segments import segment_sum
 from .._fit.validation import as_bags, check_bags, refuse_outcomes
 from ._compare import Comparison, compare, data_of, splits_of
 
-_MODEL, _ALL = "model", "all of these"
+_MODEL, _ALL, _AS_CLASSES = "model", "all of these", " (as categories)"
+_MOST_CODES = 20  # distinct integers that may be codes
 
 
 def confounder_baseline(
@@ -57,7 +59,9 @@ def confounder_baseline(
         Your model, which is scored on the same folds. It is cloned.
     covariates : list of str, mapping of str to array-like, or data frame, default=None
         Names of columns of ``bag_data``, or columns with one entry per bag, such as batch, site or
-        age. Texts and booleans are categories.
+        age. Texts, booleans and ``Categorical`` are categories, dates and durations are days.
+        Integers with few values are used as numbers and as categories, and the better one is
+        shown, which its name says.
     depth : bool, default=False
         Whether to use the mean of the total counts of the instances of each bag, such as the depth
         of sequencing. Features have to be counts then.
@@ -80,8 +84,9 @@ def confounder_baseline(
     Raises
     ------
     ValueError
-        For an unknown column, a covariate of another length or of two dimensions, negative numbers
-        with ``depth=True``, or outcomes of survival analysis.
+        For an unknown column, a covariate of another length, a text that reads as numbers or dates
+        or differs in most bags, negative numbers with ``depth=True``, or outcomes of survival
+        analysis.
 
     See Also
     --------
@@ -123,51 +128,58 @@ def confounder_baseline(
         classify = is_classifier(estimator)
     if scoring is None and classify and len(np.unique(data[1])) == 2:
         scoring = "roc_auc"
-    table, encoders = _encoded(columns)
-    chosen = {name: [number] for number, name in enumerate(columns)}
-    if len(columns) > 1:
-        chosen[_ALL] = list(range(len(columns)))
-    models = {
-        name: make_pipeline(
-            ColumnTransformer([(f"{n}", encoders[n], [n]) for n in numbers]),
-            LogisticRegression() if classify else Ridge(),
-        ).set_output(transform="default")
-        for name, numbers in chosen.items()
-    }
+    read = {name: covariate(each, f"The covariate {name!r}") for name, each in columns.items()}
+    for name, (kind, values) in [*read.items()]:
+        # Numbers that may be codes, such as those of batches.
+        codes = np.unique(values[~np.isnan(values)]) if kind == "number" else np.empty(0)
+        if 2 < len(codes) <= _MOST_CODES and (codes == np.rint(codes)).all():
+            read[name + _AS_CLASSES] = "category", np.nan_to_num(values, nan=-1.0)
+    table = np.column_stack([values.astype(np.float64) for _, values in read.values()])
+    encoders = [_encoder(kind) for kind, _ in read.values()]
     given = {"cv": splits_of(data, cv, classify), "scoring": scoring, "n_jobs": n_jobs}
-    found = compare(models, {"bags": (table, *data[1:])}, **given)
-    if estimator is None:
-        return found
-    of_model = compare({_MODEL: estimator}, {"bags": data}, **given)
-    names = (*of_model.estimators, *found.estimators)
-    return replace(of_model, records=of_model.records + found.records, estimators=names)
+
+    def scored(chosen: dict[str, list[int]]) -> Comparison:
+        models = {
+            name: make_pipeline(
+                ColumnTransformer([(f"{n}", encoders[n], [n]) for n in numbers]),
+                LogisticRegression() if classify else Ridge(),
+            ).set_output(transform="default")
+            for name, numbers in chosen.items()
+        }
+        return compare(models, {"bags": (table, *data[1:])}, **given)
+
+    found = scored({name: [number] for number, name in enumerate(read)})
+    means = dict(zip(found.estimators, found.table()[0], strict=True))
+    names = [
+        max((n for n in (name, name + _AS_CLASSES) if n in read), key=means.__getitem__)
+        for name in columns
+    ]
+    records = [each for each in found.records if each["estimator"] in names]
+    if len(names) > 1:
+        together = scored({_ALL: [list(read).index(name) for name in names]})
+        records, names = records + together.records, [*names, _ALL]
+    if estimator is not None:
+        of_model = compare({_MODEL: estimator}, {"bags": data}, **given)
+        records, names = of_model.records + records, [_MODEL, *names]
+    return replace(found, records=records, estimators=tuple(names))
 
 
-def _covariates(bags: Bags, given: Any, taken: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _covariates(bags: Bags, given: Any, taken: tuple[str, ...]) -> dict[str, Any]:
     """Columns with one entry per bag, with other names than those that are taken."""
     if isinstance(given, (list, tuple)):
         check_columns("bag_data", given, list(bags.bag_data))
-        given = {name: bags.bag_data[name] for name in given}
-    columns = canonical_bag_data(given, len(bags), bags.names)
-    for name, values in columns.items():
-        if values.ndim > 1:
-            raise ValueError(f"The covariate {name!r} has {values.ndim} dimensions: pass one.")
+        given = bags.bag_data[list(given)]
+    frame = data_frame(given, len(bags), "covariates", "bag", bags.names)
+    for name in () if frame is None else frame.columns:
         if name in taken:
             raise ValueError(f"A covariate cannot be named {name!r}: rename it.")
-    return columns
+    return {} if frame is None else {name: frame[name] for name in frame.columns}
 
 
-def _encoded(columns: dict[str, np.ndarray]) -> tuple[np.ndarray, list[Any]]:
-    """The columns as numbers, and an encoder for each of them."""
-    table, encoders = np.empty((len(columns["bag size"]), len(columns))), []
-    for number, values in enumerate(columns.values()):
-        encoder = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
-        if values.dtype.kind in "USb":
-            values = np.unique(values, return_inverse=True)[1]
-            encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        table[:, number] = values.astype(np.float64)
-        encoders.append(encoder)
-    return table, encoders
+def _encoder(kind: str) -> Any:
+    if kind == "category":
+        return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    return make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
 
 
 def _depths(bags: Bags) -> np.ndarray:

@@ -11,6 +11,7 @@ from sklearn.utils import check_consistent_length
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
+from .._bags.merge import grouped
 from .._fit.validation import encode_classes
 from .._fit.warn import warn_user
 from ._splitters import StratifiedBagKFold, group_codes
@@ -30,10 +31,8 @@ def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
     if groups is None:
         return None
     check_consistent_length(bags, groups)
-    codes = group_codes(groups)
-    names = np.asarray(groups).ravel()[np.unique(codes, return_index=True)[1]].tolist()
-    order = sorted(range(len(names)), key=lambda code: (type(names[code]).__name__, names[code]))
-    return np.asarray(np.argsort(order)[codes])
+    names, codes, _, _ = grouped(groups, len(bags), bags)
+    return np.asarray(np.argsort(np.argsort(names))[codes])
 
 
 def merged_classes(

@@ -145,7 +145,8 @@ def label_permutation_test(
     for name, value in model.get_params().items():
         if value is None and name.endswith("random_state"):
             model.set_params(**{name: rng.randint(2**31 - 1)})
-    X, labels, groups = data_of("X", (X, y, groups))
+    X, y, groups = data_of("X", (X, y, groups))
+    labels = np.asarray(y)
     within, units = permute == "within", groups
     if within:
         groups, units = groups.T if np.ndim(groups) == 2 else (groups, None)
@@ -178,7 +179,11 @@ def label_permutation_test(
             if len(splits) == 1:  # the labels of the training bags are not permuted
                 once = cross_validate(last, rows, labels, return_estimator=True, **given)
                 last = FrozenEstimator(once["estimator"][0])
-            runs = parallel(fit(last, rows, values, **given) for values in drawn[:, owner])
+            # A Series of ordered classes keeps their order.
+            runs = parallel(
+                fit(last, rows, values if y is labels else type(y)(values, dtype=y.dtype), **given)
+                for values in drawn[:, owner]
+            )
             folds.append([run["test_score"][0] for run in runs])
             if np.isnan(folds[-1][0]):
                 raise ValueError(

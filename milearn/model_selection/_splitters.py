@@ -14,8 +14,8 @@ from sklearn.utils import check_consistent_length, check_random_state, check_sca
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from .._bags.merge import check_groups
-from .._bags.segments import group_by_id
+from .._bags.kinds import columns_of
+from .._bags.merge import grouped
 from .._compat import split_counts
 from .._fit.outcomes import events_and_times, has_outcomes
 from .._fit.validation import as_bags, check_order, missing_labels
@@ -215,27 +215,26 @@ def _sizes(X: Any, **of_bags: Any) -> np.ndarray:
     if bags is not None:
         check_order(bags, **of_bags)
         if of_bags.get("groups") is not None:
-            check_groups(np.asarray(of_bags["groups"]), bags)
+            _linked_groups(of_bags["groups"], bags)
         return bags.sizes
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     return np.ones(n_rows, dtype=np.intp)
 
 
-def group_codes(groups: Any) -> np.ndarray:
+def group_codes(groups: Any, bags: Any = None) -> np.ndarray:
     """Numbers of the groups of bags, in order of appearance."""
-    keys = column_or_1d(np.asarray(groups), warn=True)
-    check_groups(keys)
-    return group_by_id(keys.tolist())[1]
+    column = np.ravel(groups) if getattr(groups, "ndim", 1) == 2 else groups
+    return grouped(column, len(column), bags)[1]
 
 
-def _linked_groups(groups: Any) -> np.ndarray:
+def _linked_groups(groups: Any, bags: Any = None) -> np.ndarray:
     """Numbers of the groups of bags that are linked by equal entries in any of the columns."""
-    columns = np.asarray(groups)
-    if columns.ndim != 2:
-        return group_codes(groups)
-    n_bags, n_columns = columns.shape
+    columns = columns_of(groups)
+    if len(columns) == 1:
+        return group_codes(columns[0], bags)
+    n_bags, n_columns = len(columns[0]), len(columns)
     # Nodes are the bags, and then the entries of each column, of which there may be as many.
-    entries = [n_bags * (1 + at) + group_codes(column) for at, column in enumerate(columns.T)]
+    entries = [n_bags * (1 + at) + group_codes(each, bags) for at, each in enumerate(columns)]
     pairs = np.tile(np.arange(n_bags), n_columns), np.concatenate(entries)
     n_nodes = n_bags * (1 + n_columns)
     links = sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(n_nodes, n_nodes))

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.annotations import bag_columns
-from .._bags.arrow import need_module
 from .._bags.canonical import check_columns
+from .._bags.kinds import column, conversion, kind_of, numbers
 from .._bags.names import bag_text
 from .._bags.rows_on_disk import row_blocks
 from .._bags.threads import inner_matrices
-from .._compat import output_container
+from .._compat import need_module, output_container
 from .._fit.validation import STORED_FLOATS, as_bags, in_order, validate_bags
 from .._version import VersionedEstimator
 
@@ -27,34 +27,32 @@ class _Columns(VersionedEstimator):
 
     columns: Any
     columns_: tuple[str, ...]
-    _texts: tuple[bool, ...]
+    _kinds: tuple[str, ...]
 
-    def _values(self, bags: Bags, *, learn: bool = False) -> list[np.ndarray]:
-        """The columns, texts or float64; ``learn`` stores their names and kinds."""
-        if learn:
-            names = tuple(bags.bag_data if self.columns is None else bag_columns(self.columns))
-        else:
-            names = self.columns_
+    def _table(self, bags: Bags, *, learn: bool = False) -> Any:
+        """A frame of the columns: numbers as floats, categories as texts.
+
+        ``learn`` stores their names and kinds.
+        """
+        import pandas
+
+        frame = bags.bag_data
+        names = self.columns_ if not learn else tuple(bag_columns(self.columns)) or ()
+        if learn and self.columns is None:
+            names = tuple(frame.columns)
+        check_columns("bag_data", names, list(frame.columns))
         who = type(self).__name__
-        found = [_column(who, bags, name) for name in names]
-        texts = tuple(values.dtype.kind in "US" for values in found)
+        found = {name: _column(frame[name], f"{who}: bag_data[{name!r}]") for name in names}
+        kinds = tuple(kind for kind, _ in found.values())
         if learn:
-            self.columns_, self._texts = names, texts
-        for name, text, known in zip(self.columns_, texts, self._texts, strict=True):
-            if text != known:
-                held, wanted = ("texts", "numbers") if text else ("numbers", "texts")
+            self.columns_, self._kinds = names, kinds
+        for name, kind, known in zip(self.columns_, kinds, self._kinds, strict=True):
+            if kind != known:
                 raise ValueError(
-                    f"bag_data[{name!r}] holds {held}, but {who} was fitted on {wanted}."
+                    f"bag_data[{name!r}] is a {kind}, but {who} was fitted on a {known}."
                 )
-        return [each if text else _numbers(each) for each, text in zip(found, texts, strict=True)]
-
-    def _table(self, bags: Bags) -> np.ndarray:
-        """The columns side by side: numbers, or Python objects if one holds texts."""
-        found = self._values(bags)
-        out = np.empty((len(bags), len(found)), dtype=object if any(self._texts) else np.float64)
-        for at, values in enumerate(found):
-            out[:, at] = values
-        return out
+        values = {name: each for name, (_, each) in found.items()}
+        return pandas.DataFrame(values, index=range(len(bags)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "columns_")
@@ -148,7 +146,7 @@ class BagData(TransformerMixin, _Columns):
         self
             The fitted estimator.
         """
-        self._values(self._validated(X, reset=True), learn=True)
+        self._table(self._validated(X, reset=True), learn=True)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -166,12 +164,12 @@ class BagData(TransformerMixin, _Columns):
         """
         check_is_fitted(self)
         bags = self._validated(X, reset=False)
-        container = output_container(self)
-        if container == "default" or not any(self._texts):
-            return self._table(bags)
+        table, container = self._table(bags), output_container(self)
+        if container == "default":
+            return table.to_numpy(dtype=object if "category" in self._kinds else np.float64)
         # scikit-learn would make columns of objects from an array of objects.
         frame = need_module(container, f"set_output(transform={container!r})").DataFrame
-        return frame(dict(zip(self.columns_, self._values(bags), strict=True)))
+        return frame({name: table[name].to_numpy() for name in self.columns_})
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns.
@@ -188,9 +186,6 @@ class BagData(TransformerMixin, _Columns):
         """
         check_is_fitted(self)
         return np.array(self.columns_, dtype=object)
-
-    def _takes_remote_bags(self) -> bool:
-        return True
 
     def _validated(self, X: Any, reset: bool) -> Bags:
         # The instances are not read, so that NaN among them do no harm.
@@ -289,10 +284,10 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
             The fitted estimator.
         """
         bags = validate_bags(self, X, dtype=STORED_FLOATS)
-        self._values(bags, learn=True)
+        table = self._table(bags, learn=True)
         self.transformer_ = None
         if self.columns_ and not (self.transformer is None or self.transformer == "passthrough"):
-            self.transformer_ = clone(self.transformer).fit(self._table(bags), y)
+            self.transformer_ = clone(self.transformer).fit(table, y)
         return self
 
     @inner_matrices()
@@ -318,10 +313,11 @@ class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # 
         if self.transformer_ is not None:
             table = self.transformer_.transform(table)
         rows = table.toarray() if sparse.issparse(table) else np.asarray(table)
-        if self.transformer_ is None and any(self._texts):
+        if self.transformer_ is None and "category" in self._kinds:
+            name = self.columns_[self._kinds.index("category")]
             raise ValueError(
-                f"AppendBagData: bag_data[{self.columns_[self._texts.index(True)]!r}] holds texts: "
-                "pass transformer=OneHotEncoder()."
+                f"AppendBagData: bag_data[{name!r}] is a category: pass "
+                "transformer=OneHotEncoder()."
             )
         rows = rows.astype(np.float64 if bags.dtype == np.float64 else np.float32)
         for bag, at in np.argwhere(~np.isfinite(rows))[:1].tolist():
@@ -341,27 +337,24 @@ def _appended(bags: Bags, rows: np.ndarray) -> Any:
     if bags.is_sparse:
         further = sparse.csr_array(rows[bags.bag_index])
         return sparse.hstack([bags.instances, further], format="csr")
+    blocks = row_blocks(bags)
     out = np.empty((bags.n_instances, bags.shape[1] + rows.shape[1]), dtype=rows.dtype)
-    for start, stop, block in row_blocks(bags):
+    for start, stop, block in blocks:
         out[start:stop, : bags.shape[1]] = block
         out[start:stop, bags.shape[1] :] = rows[bags.bag_index[start:stop]]
     return out
 
 
-def _column(who: str, bags: Bags, name: str) -> np.ndarray:
-    check_columns("bag_data", [name], list(bags.bag_data))
-    values = bags.bag_data[name]
-    if values.ndim > 1:
-        raise ValueError(
-            f"{who} takes columns of one dimension, but bag_data[{name!r}] has {values.ndim}."
-        )
-    return values
+def _column(values: Any, what: str) -> tuple[str, np.ndarray]:
+    """A category as objects, or numbers; durations are days, and dates days since 1970."""
+    import pandas
 
-
-def _numbers(values: np.ndarray) -> np.ndarray:
-    """Numbers as float64; dates and durations in days, whatever their unit."""
-    if values.dtype.kind == "M":
-        values = values - np.datetime64(0, "D")
-    if values.dtype.kind == "m":
-        values = values / np.timedelta64(1, "D")
-    return values.astype(np.float64)
+    found = column(values, what)
+    kind = kind_of(found)
+    if kind == "time":
+        found, kind = found - pandas.Timestamp(0, tz=found.dt.tz), "duration"
+    if kind in ("number", "duration") or pandas.api.types.is_bool_dtype(found.dtype):
+        return "number", numbers(found, what)
+    if kind == "text" and (remedy := conversion(found)) is not None:
+        raise ValueError(f"{what} holds text that reads as numbers or dates: {remedy}.")
+    return "category", found.to_numpy(dtype=object, na_value=None)

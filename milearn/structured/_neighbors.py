@@ -12,7 +12,9 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from .._bags import Bags
+from .._bags.annotations import array_of
 from .._bags.canonical import check_choice, check_positive
+from .._bags.kinds import numbers
 from .._bags.names import bag_text
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
@@ -247,20 +249,9 @@ def _checked(k: Any, radius: Any) -> tuple[int | None, float | None]:
 
 
 def _positions(bags: Bags, name: str) -> np.ndarray:
-    if name not in bags.instance_data:
-        raise ValueError(
-            f"The bags have no instance_data[{name!r}]: give the positions of the instances by "
-            f"Bags(..., instance_data={{{name!r}: positions}})."
-        )
-    values = np.asarray(bags.instance_data[name])
-    if values.ndim == 1:
-        values = values[:, np.newaxis]
-    if values.ndim != 2 or values.dtype.kind not in "biuf":
-        raise ValueError(
-            f"instance_data[{name!r}] has the shape {values.shape} and type {values.dtype}: "
-            "positions are numbers of shape (n_instances, n_dimensions)."
-        )
-    positions = values.astype(np.float64)
+    values = array_of(bags.instance_data, name)
+    what = f"instance_data[{name!r}]"
+    positions = np.column_stack([numbers(each, what) for each in np.atleast_2d(values.T)])
     wrong = ~np.isfinite(positions).all(axis=1)
     if wrong.any():
         row = int(np.argmax(wrong))

@@ -5,7 +5,6 @@ from ._coupled_misvm import MISVR, CoupledMISVC, CoupledMISVR
 from ._misvc import MISVC, InstanceMISVC
 from ._ordinal_misvc import OrdinalMISVC
 from ._sdpmil import SDPMIL
-from ._well_svc import WellSVC
 
 __all__ = [
     "MISVC",
@@ -17,5 +16,4 @@ __all__ = [
     "CoupledMISVR",
     "InstanceMISVC",
     "OrdinalMISVC",
-    "WellSVC",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -87,10 +88,8 @@ def assert_same(left, right):
             np.testing.assert_array_equal(mine.toarray(), other.toarray())
     for kind in ("instance_data", "bag_data"):
         mine, other = getattr(left, kind), getattr(right, kind)
-        assert list(mine) == list(other)
-        for name, values in mine.items():
-            assert values.dtype == other[name].dtype
-            np.testing.assert_array_equal(values, other[name])
+        mine, other = mine.reset_index(drop=True), other.reset_index(drop=True)
+        pd.testing.assert_frame_equal(mine, other, check_column_type=False)
     names = left.feature_names, right.feature_names
     assert (names[0] is None) == (names[1] is None)
     assert names[0] is None or names[0].tolist() == names[1].tolist()
@@ -139,14 +138,14 @@ def assert_canonical(bags):
 
 
 SENTENCES = (
-    "Texts become bags by Bags.from_documents(documents), and numbers in the pipeline by "
-    "InstanceTransformer(TfidfVectorizer())."
+    "Texts become bags by Bags.from_list(documents), where each document is a list of strings "
+    "without gaps, and numbers in the pipeline by InstanceTransformer(TfidfVectorizer())."
 )
 SERIES = (
-    "Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
-    "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
+    "Time series are cut into windows as on the page Recipes of the user guide; a bag with one "
+    "feature is bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
 )
-PICTURES = "Cut images into patches by Bags.from_images(images, patch_size)."
+PICTURES = "Images are cut into patches as on the page Recipes of the user guide."
 
 
 def refuses(call, message, kind=ValueError):

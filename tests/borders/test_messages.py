@@ -194,7 +194,7 @@ def test_a_path():
 
 
 def test_a_sentence_is_no_path():
-    with pytest.raises(ValueError, match=r"holds strings: .* Bags.from_documents"):
+    with pytest.raises(ValueError, match=r"holds strings: .* Bags.from_list"):
         Bags.from_list(["It works.", "It does not."])
 
 
@@ -205,7 +205,7 @@ def test_blocks_with_a_batch_axis():
         with pytest.raises(ValueError, match=r"Take out the first axis .* \[block\[0\] for block"):
             call(blocks)
     np.testing.assert_array_equal(model.predict([block[0] for block in blocks]), model.predict(X))
-    with pytest.raises(ValueError, match="Cut images into patches"):
+    with pytest.raises(ValueError, match="Images are cut into patches"):
         Bags.from_list([np.ones((4, 4, 3))])
 
 
@@ -307,9 +307,9 @@ def test_equals(tmp_path):
         None,
     ):
         assert not X.equals(other)
-    texts = Bags.from_documents(["It works."])
-    assert texts.equals(Bags.from_documents(["It works."]))
-    assert not texts.equals(Bags.from_documents(["It fails."]))
+    texts = Bags.from_list([["It works."]])
+    assert texts.equals(Bags.from_list([["It works."]]))
+    assert not texts.equals(Bags.from_list([["It fails."]]))
     with pytest.raises(TypeError, match="Bags cannot be turned into one array"):
         np.array_equal(X, X)
 
@@ -335,7 +335,7 @@ def test_none_changes_nothing(nothing):
     assert step.transform([[0.0, 5.0]]).tolist() == [[0.0, 5.0]]  # a matrix
     gap = X.with_instances([[np.nan, 1.0]] * 3)
     assert np.isnan(step.fit_transform(gap).instances[:, 0]).all()
-    texts = Bags.from_documents(["It works."])
+    texts = Bags.from_list([["It works."]])
     assert InstanceTransformer(nothing).fit_transform(texts)[0].tolist() == [["It works."]]
     sparse_bags = X.with_instances(sparse.csr_array(np.eye(3)))
     assert InstanceTransformer(nothing).fit_transform(sparse_bags).is_sparse

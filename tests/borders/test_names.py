@@ -274,7 +274,6 @@ def test_functions_of_milearn(X):
         lambda y: confounder_baseline(X, y, cv=2),
         lambda y: X.merge(np.arange(40) // 2, y, how="any"),
         lambda y: X.to_frame(y=y),
-        lambda y: X.to_arrow(y=y),
     ):
         call(GOOD)
         with pytest.raises(ValueError, match=ORDER):
@@ -308,19 +307,15 @@ def test_names_are_set_by_every_entry(tmp_path):
         "polars": Bags.from_frame(pl.DataFrame(rows), "bag", features=["x"]),
         "index": Bags.from_frame(rows.set_index("bag"), "bag", features=["x"]),
         "category": Bags.from_frame(rows.astype({"bag": "category"}), "bag", features=["x"]),
-        "series": Bags.from_series({"b": [1.0, 3.0], "a": [2.0]}, 1),
-        "images": Bags.from_images({"b": [[1.0], [3.0]], "a": [[2.0]]}, 1),
         "anndata": Bags.from_anndata(SimpleNamespace(
             X=np.array([[1.0], [2], [3]]), obs=rows, var_names=["x"]), "bag"),
-        "arrow": Bags.from_arrow(
-            pl.DataFrame({"bag": ["b", "a"], "x": [[1.0, 3.0], [2.0]]}), "bag"),
         "padded": Bags.from_padded([[[1.0], [3.0]], [[2.0], [0.0]]], lengths=[2, 1],
                                    names=["b", "a"]),
     }  # fmt: skip
     for bags in named.values():
         assert bags.names.tolist() == ["b", "a"]
         assert bags.instances.tolist() == [[1], [3], [2]]
-    documents = Bags.from_documents({"b": "One. Two.", "a": "Three."})
+    documents = Bags.from_list({"b": ["One.", "Two."], "a": ["Three."]})
     assert documents.names.tolist() == ["b", "a"]
 
 
@@ -336,7 +331,6 @@ def test_names_are_kept(X, tmp_path):
         InstanceTransformer(StandardScaler()).fit_transform(X),
         AppendBagData().fit_transform(age),
         X.sample_instances(2, random_state=0),
-        Bags.from_arrow(X.to_arrow()),
         Bags.from_frame(X.to_frame(), "bag"),
     ):
         assert bags.names.tolist() == PATIENTS

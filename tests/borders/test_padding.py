@@ -62,7 +62,7 @@ def test_names_columns_and_data_are_kept(blocks):
         instance_data={"coords": coords},
     )
     assert X.names.tolist() == ["d", "b", "c", "a"]
-    assert X[1:2].instance_data["coords"].tolist() == [[8, 9]]
+    assert X[1:2].instance_data.to_numpy().tolist() == [[8, 9]]
     assert X[[3]].bag_data["age"].tolist() == [4]
     assert X.feature_names.tolist() == ["u", "v"]
 
@@ -107,7 +107,6 @@ def test_masked_arrays_are_refused_everywhere(blocks):
         lambda: Bags.from_ids(X[0], [1, 1, 2, 2]),
         lambda: Bags(X[0], [0, 4]),
         lambda: Bags.singletons(X[0]),
-        lambda: Bags.from_series(X[..., 0], 2),
         lambda: fitted.instance_decision_function(X),
         lambda: Bags.from_padded(X).with_instance_data(row=np.ma.masked_less(np.arange(10), 3)),
     ):
@@ -132,26 +131,3 @@ def test_nan_of_padding_and_of_measurements(blocks):
         MISVC().fit(X, [0, 1, 0, 1])
     with pytest.raises(ValueError, match="NaN"):
         MISVC().fit(Bags.from_list([sparse.csr_array([[np.nan]]), np.ones((1, 1))]), [0, 1])
-
-
-def test_series_that_are_padded_with_nan():
-    """tslearn pads series of different lengths at their end, Keras at their start."""
-    series = [[1.0, 2, 3, 4, 5], [6.0, 7, 8]]
-    expected = Bags.from_series(series, 2)
-    after = np.array([[1.0, 2, 3, 4, 5, np.nan], [6.0, 7, 8, np.nan, np.nan, np.nan]])
-    found = Bags.from_series(after, 2)
-    assert found.equals(expected)
-    before = np.array([[np.nan, 1.0, 2, 3, 4, 5], [np.nan, np.nan, np.nan, 6.0, 7, 8]])
-    found = Bags.from_series(before, 2)
-    assert np.array_equal(found.instances, expected.instances)
-    assert found.instance_data["start"].tolist() == [1, 3, 3]
-    channels = np.stack([after, after + 10], axis=1)
-    assert Bags.from_series(channels, 2).instances[2].tolist() == [6, 7, 16, 17]
-    assert Bags.from_series(channels, 2).sizes.tolist() == [2, 1]
-    gap = Bags.from_series([[1.0, 2, np.nan, np.nan, 5, 6, np.nan, 8]], 2)
-    assert gap.instance_data["start"].tolist() == [0, 4, 6]
-    assert gap.instances[:2].tolist() == [[1, 2], [5, 6]]
-    with pytest.raises(ValueError, match="Series 'b' is NaN at every point"):
-        Bags.from_series({"a": [1.0, 2], "b": [np.nan, np.nan]}, 2)
-    with pytest.raises(ValueError, match="Series 1 has 1 time points, fewer than length=2"):
-        Bags.from_series([[1.0, 2], [3, np.nan]], 2)

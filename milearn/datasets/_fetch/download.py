@@ -14,7 +14,7 @@ from typing import Any
 import pooch
 import requests
 
-from ..._bags.arrow import need_module
+from ..._compat import need_module
 from .._errors import BagFileError, DownloadError
 from .._formats.io import writing
 
