@@ -357,7 +357,7 @@ def test_blanks_in_tables_of_instances(tmp_path):
         bags, y, ids = Bags.from_frame(given, "b", label="l", return_ids=True)
         assert (bags.sizes.tolist(), y.tolist(), ids.tolist()) == ([2, 1], ["n", "p "], ["a", "c"])
     frame["l"] = ["n", "n ", "p"]
-    with pytest.raises(ValueError, match="^Bag 'a' has two labels, n and n : a bag"):
+    with pytest.raises(ValueError, match=r"^Bag 'a' has two labels, n and n : a bag"):
         Bags.from_frame(frame, "b", label="l")
 
 
