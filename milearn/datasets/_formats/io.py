@@ -224,7 +224,7 @@ def _format_of(path: Path) -> str:
         raise ContentError("this is the file of one bag; read it by load_bag_folder.")
     raise ContentError(
         f"the suffix {path.suffix!r} is not one of .npz, .csv, .tsv and .parquet; for ARFF, MATLAB "
-        "and svmlight files see the page of the guide on your data."
+        "and svmlight files see the recipes of the guide."
     )
 
 
