@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .canonical import canonical_csr, check_columns, check_length, to_list
-from .kinds import column, kind_of
+from .kinds import as_array, column, kind_of
 from .names import check_index
 from .warn import warn_user
 
@@ -64,9 +64,10 @@ def data_frame(
                     f"{kind}[{own!r}] has {problem} for {n} {what}s: give one entry per {what}."
                 )
             columns[own] = found
-    if names is None and index is not None and len(index) == n and index.dtype.kind not in "iuf":
+    named = names is None and index is not None and len(index) == n
+    if named and index.dtype.kind not in "iuf":
         names = index
-    if not columns and names is None:
+    elif not columns:
         return None
     frame = pandas.DataFrame(columns, index=None if columns else range(n), copy=False)
     return _indexed(frame, names)
@@ -84,7 +85,7 @@ def _flat(name: str, values: Any, kind: str) -> list[tuple[str, Any]]:
         nested = isinstance(values, list) and len(values) and np.ndim(values[0]) == 1
         if not nested or isinstance(values[0], str):
             return [(name, values)]
-    matrix = np.asarray(values)
+    matrix = as_array(values, f"{kind}[{name!r}]")
     if matrix.ndim != 2:
         raise ValueError(f"{kind}[{name!r}] has {matrix.ndim} dimensions: pass one or two.")
     return [(f"{name}_{at}", each) for at, each in enumerate(matrix.T)]

@@ -279,13 +279,14 @@ default=None
         if np.array_equal(order, np.arange(len(order))):
             rows = slice(None)  # nothing is copied
         columns = data_frame(bag_data, len(codes), "bag_data", "instance")
+        columns = entries_of_groups(columns, codes, order[offsets[:-1]], names)
         stays_on_disk = rows is order and is_mapped(matrix)
         bags: Any = cls(
             matrix if stays_on_disk else matrix[rows],
             offsets,
             feature_names=feature_names,
             instance_data=taken_rows(data_frame(instance_data, len(codes)), rows),
-            bag_data=entries_of_groups(columns, codes, order[offsets[:-1]], names),
+            bag_data=None if columns is None else columns.set_axis(names),
             names=names,
         )
         if stays_on_disk:

@@ -255,7 +255,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
         Parameters
         ----------
         bag_data : data frame, mapping of str to array-like of shape (n_bags, ...), or None
-            The new columns, which replace the old ones; ``bags.bag_data | {...}`` adds to them.
+            The new columns, which replace the old ones; ``bags.bag_data.assign(...)`` adds to
+            them.
 
         Returns
         -------
@@ -447,7 +448,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             + "".join(
                 f", {kind}={list(self._annotations[kind].columns)}"
                 for kind in ("instance_data", "bag_data")
-                if self._annotations[kind] is not None
+                if self._annotations[kind] is not None and len(self._annotations[kind].columns)
             )
             + ")"
         )

@@ -250,9 +250,8 @@ def _checked(k: Any, radius: Any) -> tuple[int | None, float | None]:
 
 def _positions(bags: Bags, name: str) -> np.ndarray:
     values = array_of(bags.instance_data, name)
-    columns = values.reshape(len(values), -1).T
     what = f"instance_data[{name!r}]"
-    positions = np.column_stack([numbers(each, what) for each in columns])
+    positions = np.column_stack([numbers(each, what) for each in np.atleast_2d(values.T)])
     wrong = ~np.isfinite(positions).all(axis=1)
     if wrong.any():
         row = int(np.argmax(wrong))

@@ -83,6 +83,7 @@ OBS = {
     "age": [30.0, 40.0, 30.0, np.nan, 40.0, 30.0],
     "kind": list("TTBBTB"),
 }
+NAMES = [f"c{row}" for row in range(6)]
 
 
 def cells(X=None):
@@ -90,17 +91,19 @@ def cells(X=None):
     X = np.arange(18, dtype=np.float32).reshape(6, 3) if X is None else X
     parts = {"layers": {"counts": sparse.csr_array(np.eye(6, 3))}, "uns": {}}
     parts["obsm"] = {"pca": np.eye(6, 2), "frame": pd.DataFrame({"u": np.arange(6.0)})}
-    return SimpleNamespace(X=X, obs=pd.DataFrame(OBS), var_names=["CD3", "CD4", "CD8"], **parts)
+    obs = pd.DataFrame(OBS, index=NAMES)
+    return SimpleNamespace(X=X, obs=obs, var_names=["CD3", "CD4", "CD8"], **parts)
 
 
 def test_donors_are_bags_with_labels_covariates_and_features():
-    options = {"label_key": "ill", "covariates": ["age"], "instance_data": {"type": "kind"}}
+    options = {"label": "ill", "bag_data": ["age"], "instance_data": {"type": "kind"}}
     bags, y, donors = Bags.from_anndata(cells(), "donor", return_ids=True, **options)
     assert donors.tolist() == bags.bag_data["donor"].tolist() == ["d2", "d1", "d3"]
     assert y.tolist() == ["no", "yes", "yes"]
     assert bags.feature_names.tolist() == ["CD3", "CD4", "CD8"]
     rows = [0, 2, 5, 1, 4, 3]
-    assert bags.instance_data["row"].tolist() == rows
+    assert bags.instance_data.index.tolist() == [f"c{row}" for row in rows]
+    assert bags.bag_data.index.tolist() == ["d2", "d1", "d3"]
     np.testing.assert_array_equal(bags.instances, cells().X[rows])
     np.testing.assert_array_equal(bags.bag_data["age"], [30.0, 40.0, np.nan])
     assert "".join(bags.instance_data["type"]) == "TBBTTB"
@@ -111,14 +114,13 @@ def test_donors_are_bags_with_labels_covariates_and_features():
 
 
 WRONG = [
-    ({"label_key": "kind"}, "Bag 'd2' has two labels, T and B: a bag has one."),
-    ({"covariates": ["kind"]}, "Bag 'd2' has two entries of bag_data['kind'], T and B: a bag has"),
-    ({"covariates": ["sex"]}, "The table has no column 'sex': its columns are"),
-    ({"sample_key": "patient"}, "The table obs has no column 'patient': its columns are ['donor',"),
+    ({"label": "kind"}, "Bag 'd2' has two labels, T and B: a bag has one."),
+    ({"bag_data": ["kind"]}, "Bag 'd2' has two entries of bag_data['kind'], T and B: a bag has"),
+    ({"bag_data": ["sex"]}, "The table has no column 'sex': its columns are"),
+    ({"bag": "patient"}, "The table obs has no column 'patient': its columns are ['donor',"),
     ({"layer": "raw"}, "The mapping layers has no column 'raw': its columns are ['counts']."),
     ({"obsm": "umap"}, "The mapping obsm has no column 'umap': its columns are ["),
     ({"obsm": "pca", "layer": "counts"}, "layer and obsm are two matrices: name one of them."),
-    ({"instance_data": {"row": "kind"}}, "instance_data['row'] holds the rows of adata: rename"),
     (
         {"adata": SimpleNamespace(X=None, obs=pd.DataFrame(OBS), layers={"a": 1})},
         "adata.X is None:",
@@ -129,35 +131,36 @@ WRONG = [
 
 @pytest.mark.parametrize(("options", "message"), WRONG)
 def test_what_from_anndata_refuses(options, message):
-    given = {"adata": cells(), "sample_key": "donor", **options}
+    given = {"adata": cells(), "bag": "donor", **options}
     refuses(lambda: Bags.from_anndata(**given), message, (TypeError, ValueError))
 
 
 @pytest.mark.parametrize("chunks", [None, (2, 3)])
 def test_a_matrix_in_a_file_is_mapped_in_any_order_of_donors(tmp_path, chunks):
-    expected = Bags.from_anndata(cells(), "donor", covariates=["age"])
+    expected = Bags.from_anndata(cells(), "donor", bag_data=["age"])
     with h5py.File(tmp_path / "cells.h5ad", "w") as file:
         file.create_dataset("X", data=cells().X, chunks=chunks)
     with h5py.File(tmp_path / "cells.h5ad") as file:
-        bags = Bags.from_anndata(cells(file["X"]), "donor", covariates=["age"])
+        bags = Bags.from_anndata(cells(file["X"]), "donor", bag_data=["age"])
     assert is_read_in_blocks(bags) == (chunks is None)
     np.testing.assert_array_equal(bags.instances, expected.instances)
-    for name, values in expected.bag_data.items():
-        np.testing.assert_array_equal(bags.bag_data[name], values)
+    pd.testing.assert_frame_equal(bags.bag_data, expected.bag_data)
     assert bags.feature_names.tolist() == expected.feature_names.tolist()
-    assert bags.instance_data["row"].tolist() == expected.instance_data["row"].tolist()
+    assert bags.instance_data.index.tolist() == expected.instance_data.index.tolist()
 
 
 def test_scores_and_predictions_go_back_to_the_cells_and_donors():
     adata = cells()
-    bags = Bags.from_anndata(adata, "donor", covariates=["age"])[[0, 2]]  # rows 0, 2, 5 and 3
+    bags = Bags.from_anndata(adata, "donor", bag_data=["age"])[[0, 2]]  # rows 0, 2, 5 and 3
     arrays = {"score": [1, 2, 3, 4], "chosen": np.arange(4) > 1, "name": list("abcd")}
     arrays["columns"] = np.eye(4, 2)
     bags.to_anndata(adata, instance_data=arrays, bag_data={"predicted": ["no", "yes"]})
-    np.testing.assert_array_equal(adata.obs["milearn_score"], [1, np.nan, 2, 4, np.nan, 3])
-    assert adata.obs["milearn_chosen"].tolist() == [False, False, False, True, False, True]
-    assert adata.obs["milearn_name"].tolist() == ["a", "", "b", "d", "", "c"]
-    np.testing.assert_array_equal(adata.obsm["milearn_columns"][[0, 2, 5, 3]], np.eye(4, 2))
+    found = adata.obs.loc[["c0", "c2", "c5", "c3"]]
+    assert found["milearn_score"].tolist() == [1, 2, 3, 4]
+    assert found["milearn_chosen"].tolist() == [False, False, True, True]
+    assert "".join(found["milearn_name"]) == "abcd"
+    np.testing.assert_array_equal(found[["milearn_columns_0", "milearn_columns_1"]], np.eye(4, 2))
+    assert adata.obs.loc[["c1", "c4"], ["milearn_score", "milearn_name"]].isna().all(axis=None)
     table = adata.uns["milearn"]
     assert table["predicted"].tolist() == ["no", "yes"]
     assert table["donor"].tolist() == ["d2", "d3"]
@@ -167,27 +170,25 @@ def test_scores_and_predictions_go_back_to_the_cells_and_donors():
 def test_results_of_other_cells_are_refused():
     adata = cells()
     bags = Bags.from_anndata(adata, "donor")
-    message = "The cells of adata are not those of the bags: pass the same adata."
-    for other in (adata.obs.iloc[:5], adata.obs.iloc[::-1]):
-        refuses(lambda other=other: bags.to_anndata(SimpleNamespace(obs=other)), message)
+    other = SimpleNamespace(obs=adata.obs.rename(index={"c0": "c9"}), uns={})
+    message = "1 of 6 cells of the bags are not in adata, such as 'c0': pass the adata of"
+    refuses(lambda: bags.to_anndata(other), message)
+    adata.obs.index = ["c0", *NAMES[:5]]
+    refuses(lambda: bags.to_anndata(adata), "Two cells of adata are named 'c0': call adata.obs_")
     plain = Bags.from_list([np.eye(2)])
-    refuses(
-        lambda: plain.to_anndata(adata), "The bags have no instance_data['row']: create them by"
-    )
-    message = "instance_data['score'] has shape (2,) for 6 instances: give one entry per"
-    refuses(lambda: bags.to_anndata(adata, instance_data={"score": [1, 2]}), message)
-    assert "milearn" not in adata.uns
+    refuses(lambda: plain.to_anndata(adata), "The cells of the bags have no names: create them by")
+    message = "instance_data['score'] has 2 entries for 6 instances: give one entry per"
+    refuses(lambda: bags.to_anndata(cells(), instance_data={"score": [1, 2]}), message)
 
 
 def test_files_of_anndata(tmp_path):
     anndata = pytest.importorskip("anndata")
-    obs = pd.DataFrame(OBS, index=[f"c{row}" for row in range(6)])
-    kept = anndata.AnnData(cells().X, obs=obs, layers=cells().layers)
+    kept = anndata.AnnData(cells().X, obs=cells().obs, layers=cells().layers)
     kept.var_names = cells().var_names
     kept.write_h5ad(tmp_path / "cells.h5ad")
-    expected, y = Bags.from_anndata(cells(), "donor", label_key="ill")
+    expected, y = Bags.from_anndata(cells(), "donor", label="ill")
     adata = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
-    bags, labels = Bags.from_anndata(adata, "donor", label_key="ill")
+    bags, labels = Bags.from_anndata(adata, "donor", label="ill")
     assert is_read_in_blocks(bags)
     np.testing.assert_array_equal(bags.instances, expected.instances)
     assert labels.tolist() == y.tolist()

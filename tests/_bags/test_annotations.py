@@ -44,8 +44,9 @@ def tagged(sizes, *, graph=False, as_sparse=False):
 
 def data_of(tags):
     return {
-        "coords": np.column_stack([tags, 2 * tags, 3 * tags]).astype(np.float32),
-        "name": np.array([f"i{int(tag)}" for tag in tags], dtype=str),
+        "coords_0": tags.astype(np.float32),
+        "coords_1": 2 * tags,
+        "name": np.array([f"i{int(tag)}" for tag in tags], dtype=object),
         "label": tags.astype(np.int8),
     }
 
@@ -53,7 +54,7 @@ def data_of(tags):
 def columns_of(tags):
     return {
         "age": np.asarray(tags, dtype=np.int16),
-        "site": np.array([f"s{int(tag)}" for tag in tags], dtype=str),
+        "site": np.array([f"s{int(tag)}" for tag in tags], dtype=object),
         "dose": np.where(np.asarray(tags) % 2 == 0, np.nan, tags),
     }
 
@@ -68,8 +69,7 @@ def assert_aligned(bags, tags=None):
         assert list(found) == list(expected)
         for name, values in expected.items():
             np.testing.assert_array_equal(found[name], values)
-            assert found[name].dtype.kind == values.dtype.kind
-            assert not found[name].flags.writeable
+            assert values.dtype in (object, found[name].dtype)
     for graph, tag in zip((bags.instance_graph, bags.bag_graph), tags, strict=True):
         if graph is not None:
             np.testing.assert_array_equal(graph.diagonal(), tag)
@@ -114,13 +114,12 @@ def test_rows_frames_and_lists_keep_them_aligned(sizes, random):
     bags = tagged(sizes)
     rows = list(range(bags.n_instances))
     random.shuffle(rows)
-    data = {name: values[rows] for name, values in bags.instance_data.items()}
-    of_bags = {name: values[bags.bag_index[rows]] for name, values in bags.bag_data.items()}
+    data, of_bags = bags.instance_data.iloc[rows], bags.bag_data.iloc[bags.bag_index[rows]]
     found = Bags.from_ids(bags.instances[rows], bags.bag_index[rows].tolist(), instance_data=data,
                           bag_data=of_bags)  # fmt: skip
     assert_aligned(found)
     assert sorted(found.sizes) == sorted(sizes)
-    table, coords = bags.to_frame(), [f"coords_{axis}" for axis in range(3)]
+    table, coords = bags.to_frame(), ["coords_0", "coords_1"]
     for frame in (table.iloc[rows], pl.DataFrame(table)[rows]):
         found = Bags.from_frame(
             frame,
@@ -131,9 +130,7 @@ def test_rows_frames_and_lists_keep_them_aligned(sizes, random):
         assert_aligned(found)
         assert found.shape[1] == 2
     blocks = {name: np.split(data, bags.offsets[1:-1]) for name, data in bags.instance_data.items()}
-    listed = Bags.from_list(
-        list(bags), instance_data=blocks, bag_data=pd.DataFrame(dict(bags.bag_data))
-    )
+    listed = Bags.from_list(list(bags), instance_data=blocks, bag_data=bags.bag_data)
     assert_aligned(listed)
 
 
@@ -156,7 +153,7 @@ def test_splitters_and_pipelines_keep_them_aligned(sizes, seed):
     assert_aligned(columns.fit_transform(whole), tags)
     assert_aligned(whole[:, [1]], tags)
     first = whole.offsets[:-1]
-    data = {name: values[first] for name, values in whole.instance_data.items()}
+    data = whole.instance_data.iloc[first]
     singles = Bags.singletons(whole.instances[first], instance_data=data, bag_data=whole.bag_data)
     assert_aligned(singles)
 
@@ -164,12 +161,12 @@ def test_splitters_and_pipelines_keep_them_aligned(sizes, seed):
 def test_columns_of_bags_are_left_out_and_added():
     bags = tagged([2, 1, 3])
     alone = bags.with_bag_data(None)
-    assert dict(alone.bag_data) == {}
+    assert alone.bag_data.shape == (3, 0)
     assert_aligned(alone.with_bag_data(bags.bag_data))
-    both = bags.with_bag_data({**bags.bag_data, "more": np.zeros(3)})
+    both = bags.with_bag_data(bags.bag_data.assign(more=np.zeros(3)))
     assert list(both.bag_data) == ["age", "site", "dose", "more"]
-    ages = pd.DataFrame({"age": pd.Series([50, None, 70], dtype="Int64")})
-    np.testing.assert_array_equal(bags.with_bag_data(ages).bag_data["age"], [50, np.nan, 70])
+    ages = pd.DataFrame({"age": pd.array([50, None, 70], dtype="Int64")})
+    pd.testing.assert_frame_equal(bags.with_bag_data(ages).bag_data, ages)
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -182,19 +179,20 @@ def test_concatenation_keeps_what_all_parts_have(key):
     assert list(getattr(Bags.concatenate([left, right]), key)) == ["label"]
     refuses(
         lambda: Bags.concatenate([right, with_labels(["a", "b"])]),
-        f"{key}['label'] cannot be joined: the parts hold <U1 (n), int64 (n).",
+        f"{key}['label'] cannot be joined: the parts hold number (int64), text (",
     )
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_they_are_read_only_and_shown(key):
+def test_they_are_copies_and_shown(key):
     bags = tagged([2, 1])
     columns = getattr(bags, key)
-    with pytest.raises(TypeError, match="does not support item assignment"):
-        columns["more"] = np.zeros(3)
-    assert f"{key}={list(columns)}" in repr(bags)
-    alone = bags._changed(**{key: {}})
-    assert bags.nbytes - alone.nbytes == sum(data.nbytes for data in columns.values())
+    columns["more"] = 0.0
+    columns.iloc[0, 0] = 99
+    assert_aligned(bags)
+    assert f"{key}={list(getattr(bags, key))}" in repr(bags)
+    alone = bags._changed(**{key: None})
+    assert bags.nbytes > alone.nbytes
     assert np.shares_memory(alone.instances, bags.instances)
 
 

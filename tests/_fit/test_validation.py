@@ -208,7 +208,10 @@ def test_not_finite(value, message, kind):
         ("musk1.data", "X is a string ('musk1.data'): pass bags; to read them from a file use"),
         (Bags(np.empty((0, 2)), [0]), "Found 0 bag(s) while a minimum of 1 is required by"),
         (Bags(np.empty((2, 0)), [0, 2]), "The bags have 0 features while a minimum of 1 is"),
-        (np.full((2, 2, 2), "a"), "instances holds text, such as 'a': encode it as numbers first"),
+        (
+            np.full((2, 2, 2), "a"),
+            "instances holds text ('a'), which is not a number: encode it as",
+        ),
     ],
     ids=["a string for all", "no bags", "no features", "text"],
 )
@@ -299,7 +302,9 @@ def test_labels(bags):
         (None, "This Anything estimator requires y to be passed, but the target y is None."),
     ):
         refuses(lambda y=y: validate_labels(Anything(), y, bags), message)
-    with pytest.raises(ValueError, match="Input y contains NaN"):
+    with pytest.raises(
+        ValueError, match=r"^y holds 1 missing value\(s\) \(NaN\), the first for bag 1"
+    ):
         validate_labels(Anything(), [0.0, np.nan, 1.0], bags, numeric=True)
     with pytest.warns(DataConversionWarning, match="column-vector"):
         assert validate_labels(Anything(), [[0], [1], [0]], bags).shape == (3,)
@@ -316,7 +321,7 @@ def test_weights(bags):
     ):
         with pytest.raises(ValueError, match=message):
             validate_sample_weight(weights, bags)
-    with pytest.raises(ValueError, match="Input sample_weight contains NaN"):
+    with pytest.raises(ValueError, match=r"^sample_weight holds 1 missing value\(s\)"):
         validate_sample_weight([1.0, np.nan, 1.0], bags)
 
 

@@ -43,7 +43,8 @@ def test_background_is_removed(slides):
     assert left.names.tolist() == ["s0", "s1", "s3", "s4"]
     assert left.bag_data["hospital"].tolist() == ["A", "B", "B", "A"]
     assert np.array_equal(left.instances, slides.instances[keep])
-    assert np.array_equal(left.instance_data["coords"], slides.instance_data["coords"][keep])
+    expected = slides.instance_data[keep].reset_index(drop=True)
+    pd.testing.assert_frame_equal(left.instance_data.reset_index(drop=True), expected)
     assert left.feature_names.tolist() == ["a", "b", "c"]
     assert left.names[left.bag_index].tolist() == slides.names[slides.bag_index][keep].tolist()
     table = pd.Series([1, 0, 1, 0, 1], index=slides.names)
@@ -147,14 +148,14 @@ def test_samples(slides):
 
 def test_arrays_are_added_and_replaced(slides):
     scored = slides.with_instance_data(score=np.arange(20.0), tissue=np.ones(20))
-    assert list(scored.instance_data) == ["coords", "tissue", "score"]
+    assert list(scored.instance_data) == ["coords_0", "coords_1", "tissue", "score"]
     assert scored.instance_data["tissue"].all()
     assert not slides.instance_data["tissue"].all()
     assert scored.names.tolist() == slides.names.tolist()
     assert scored[[name == "s3" for name in slides.names]].instance_data["score"].tolist() == [
         12.0, 13.0
     ]  # fmt: skip
-    with pytest.raises(ValueError, match=r"instance_data\['score'\] has shape \(5,\)"):
+    with pytest.raises(ValueError, match=r"instance_data\['score'\] has 5 entries for 20"):
         slides.with_instance_data(score=np.ones(5))
 
 
@@ -176,8 +177,8 @@ def test_the_best_patches_as_csv(slides, tmp_path):
         mine = read[read["bag"] == name]
         assert np.allclose(mine["score"], scores[two])
         # Equal scores have no order.
-        places = slides.instance_data["coords"][two].tolist()
-        assert sorted(mine[["x", "y"]].to_numpy().tolist()) == sorted(places)
+        places = slides.instance_data[["coords_0", "coords_1"]].iloc[two]
+        assert sorted(mine[["x", "y"]].to_numpy().tolist()) == sorted(places.to_numpy().tolist())
 
 
 # -- sizes of patches ------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ def test_the_size_of_patches_is_read_and_used(folder):
     patient = X.merge(["p", "p"])
     maps = make(model.fit(X, [0, 1]), patient, coordinates="coords").maps_
     assert [each.get_extent()[1] for each in maps] == [2048, 1024]
-    half = X.select_instances(X.instance_data["coords"][:, 0] < 600)
+    half = X.select_instances(X.instance_data["coords_0"] < 600)
     assert half.instance_data["patch_size_level0"].tolist() == [512] * 8 + [256] * 12
     mapped = load_bag_folder(folder, mmap=folder / "mapped").data
     assert mapped.instance_data["patch_size_level0"].tolist() == [512] * 16 + [256] * 16

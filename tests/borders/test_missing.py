@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 from milearn import Bags
-from milearn._bags.canonical import MISSING
 from milearn.datasets import BagFileError, load_airr, load_bag_folder, load_bags, save_bags
 from milearn.preprocessing import AppendBagData
 from milearn.survival import MICoxPH, survival_outcomes
@@ -57,21 +56,6 @@ def test_a_path_and_a_frame_of_a_file_of_r(tmp_path, reader, cells, target):
     if reader != "texts":
         np.testing.assert_array_equal(age, [63, np.nan, 50, 71])
         assert AppendBagData(["age"]).fit_transform(data.data[[0, 2, 3]]).shape[1] == 4
-
-
-@pytest.mark.parametrize("word", sorted(MISSING))
-def test_every_word_of_pandas(tmp_path, word):
-    (tmp_path / "x.csv").write_text(
-        f"bag,label,x,y,bag_data:age\na,1,0.5,1,60\nb,{word},{word},2,{word}\nc,0,3,4,50\n"
-    )
-    data = load_bags(tmp_path / "x.csv", missing="nan")
-    np.testing.assert_array_equal(data.target, [1, np.nan, 0])
-    np.testing.assert_array_equal(data.data.instances, [[0.5, 1], [np.nan, 2], [3, 4]])
-    np.testing.assert_array_equal(data.data.bag_data["age"], [60, np.nan, 50])
-    with pytest.raises(BagFileError, match="row 2, column 'x': the value is missing"):
-        load_bags(tmp_path / "x.csv")
-    assert word == "?" or word in pd._libs.parsers.STR_NA_VALUES
-    assert pd._libs.parsers.STR_NA_VALUES <= MISSING
 
 
 def test_na_as_a_class_and_as_a_hospital(tmp_path):
@@ -371,12 +355,10 @@ def test_a_frame_of_semicolons_with_gaps(tmp_path):
     ("cells", "target"),
     [(["p", "NA", "n"], ["p", None, "n"]), (["1", "NA", "0"], [1, None, 0])],
 )
-def test_a_frame_of_polars_has_the_words_of_a_file(tmp_path, cells, target):
+def test_a_frame_holds_its_own_words_and_a_file_those_of_pandas(tmp_path, cells, target):
     table = {"b": ["s1", "s2", "s3"], "l": cells, "x": [1.0, 2.0, 3.0]}
-    _, y = Bags.from_frame(pl.DataFrame(table), "b", label="l")
-    assert plain_labels(y.tolist()) == target
-    _, y = Bags.from_frame(pd.DataFrame(table), "b", label="l")
-    assert y.tolist() == cells
+    for frame in (pl.DataFrame(table), pd.DataFrame(table)):
+        assert Bags.from_frame(frame, "b", label="l")[1].tolist() == cells
     folder = folder_of_bags(tmp_path / "f", "s1", "s2", "s3")
     frame = pd.DataFrame(table).rename(columns={"b": "bag", "l": "label"})
     frame.to_parquet(tmp_path / "t.parquet")

@@ -62,7 +62,7 @@ def test_names_columns_and_data_are_kept(blocks):
         instance_data={"coords": coords},
     )
     assert X.names.tolist() == ["d", "b", "c", "a"]
-    assert X[1:2].instance_data["coords"].tolist() == [[8, 9]]
+    assert X[1:2].instance_data.to_numpy().tolist() == [[8, 9]]
     assert X[[3]].bag_data["age"].tolist() == [4]
     assert X.feature_names.tolist() == ["u", "v"]
 

@@ -197,7 +197,7 @@ def test_tables_of_bags_features_and_instances(data, names, tmp_path, monkeypatc
     assert set(report.features["effect"].abs().nlargest(2).index) == {"CD3", "CD4"}
 
     listed = report.instances
-    assert list(listed)[:4] == ["row", "bag", "position", "score"]
+    assert list(listed)[:6] == ["row", "xy_0", "xy_1", "bag", "position", "score"]
     assert len(listed) == bags["n_selected"].sum()
     np.testing.assert_array_equal(listed[["CD3", "CD4", "CD8", "CD19"]], X.instances[chosen])
     rows = X.offsets[listed["bag"]] + listed["position"]

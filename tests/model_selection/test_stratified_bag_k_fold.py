@@ -220,7 +220,7 @@ TWO_OF_THREE = [0, 1, 0, 2, 1, 2] * 2  # each class is in two groups of three
         (5, [0] * 9 + [1] * 3, None, r"1 is in 3 labelled bag\(s\) and needs 5, .* n_splits=3, "),
         (5, ["a"] * 11 + ["b"], None, "'b' is in 1 labelled bag.* add bags of this class or leave"),
         (5, HALVES, np.arange(12) // 3, r"Class 0 is in 2 group\(s\) .* use n_splits=2, "),
-        (5, HALVES, [1.0, np.nan] * 6, "groups is missing for bag 1: give every bag its group"),
+        (5, HALVES, [1.0, np.nan] * 6, "groups is missing for bag 1: give every"),
         (2, TWO_OF_THREE, list("aabbcc") * 2, "leave a fold without a bag of class .* n_splits=2"),
         (5, HALVES[:-1], None, "inconsistent numbers of samples"),
         (5, HALVES, np.arange(3), "inconsistent numbers of samples"),

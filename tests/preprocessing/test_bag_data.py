@@ -69,10 +69,8 @@ def test_a_column_that_is_missing_or_of_another_kind():
     message = r"bag_data has no column 'age': its columns are \['site'\]"
     with pytest.raises(ValueError, match=message):
         fitted.transform(bags.with_bag_data({"site": bags.bag_data["site"]}))
-    with pytest.raises(ValueError, match=r"bag_data\['age'\] holds texts, but BagData was fitted"):
+    with pytest.raises(ValueError, match=r"bag_data\['age'\] is a category, but BagData was"):
         fitted.transform(bags.with_bag_data({"age": bags.bag_data["site"]}))
-    with pytest.raises(ValueError, match=r"one dimension, but bag_data\['age'\] has 2"):
-        fitted.transform(bags.with_bag_data({"age": np.zeros((24, 2))}))
     with pytest.raises(TypeError, match="bag_data must be a list of names of columns"):
         BagData("age").fit(bags)
 
@@ -102,7 +100,7 @@ def test_columns_are_appended_to_every_instance(kind, tmp_path):
 
 def test_texts_and_gaps_need_a_transformer():
     bags = drawn()
-    with pytest.raises(ValueError, match=r"bag_data\['site'\] holds texts: pass transformer="):
+    with pytest.raises(ValueError, match=r"bag_data\['site'\] is a category: pass transf"):
         AppendBagData(["site"]).fit_transform(bags)
     age = bags.bag_data["age"].copy()
     age[5] = np.nan

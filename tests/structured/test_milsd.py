@@ -363,7 +363,7 @@ BARE = Bags(BAGS.instances, BAGS.offsets)
         ({"graph": lambda X: None}, BAGS, Y, "callable that returned None"),
         ({"graph": "both"}, BAGS, Y, "graph='both' but the bags have no instance_graph"),
         ({"graph": "bag"}, BARE, Y, "graph='bag' but the bags have no bag_graph"),
-        ({"graph": "spatial"}, BARE, Y, r"instance_data\['coords'\]: give the positions"),
+        ({"graph": "spatial"}, BARE, Y, "The instance_data has no column 'coords'"),
     ],
 )
 def test_what_is_refused(settings, bags, y, message):

@@ -147,6 +147,7 @@ def load_airr(
     ValueError
         If ``receptors`` are not those of :func:`load_airr`, or have genes and ``genes`` is False,
         or the other way round.
+
     Warns
     -----
     UserWarning
@@ -194,7 +195,6 @@ def load_airr(
            [2, 0]], dtype=int32)
     """
     path = Path(path)
-    import pandas
 
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     needed = [_SEQUENCE, *(_GENES if genes else ())]
@@ -208,10 +208,9 @@ def load_airr(
     if receptors is not None:
         given = _known_receptors(np.asarray(receptors, dtype=bytes), genes)
 
-    def read(name: str) -> _Repertoire:
-        return _read(pandas, files[name], needed)
-
-    found, problems = for_each_bag(read, [*rows], "repertoires", 1, verbose)
+    found, problems = for_each_bag(
+        lambda name: _read(files[name], needed), [*rows], "repertoires", 1, verbose
+    )
     check_readable(path, problems, rows)
     without = [name for name, each in zip(rows, found, strict=True) if each.counts is None]
     if len(without) < len(rows):
@@ -230,7 +229,7 @@ def load_airr(
         _warn_of_zeros(bags)
     elif metadata is not None and bunch["target"] is None:
         warn_user(
-            f"target is None: the metadata have no column of labels among "
+            "target is None: the metadata have no column of labels among "
             f"{quoted_names(list(people[0].row.table.columns))}; name it as label=.",
             UserWarning,
         )
@@ -269,7 +268,9 @@ def _files(path: Path, metadata: Any) -> dict[str, Path]:
 # -- repertoires ---------------------------------------------------------------------------------
 
 
-def _read(pandas: Any, file: Path, needed: list[str]) -> _Repertoire:
+def _read(file: Path, needed: list[str]) -> _Repertoire:
+    import pandas
+
     names: list[np.ndarray] = []
     counts: list[np.ndarray] = []
     lines: list[int] = []
