@@ -250,7 +250,7 @@ def as_labels(found: Any) -> np.ndarray:
     """
     kind: Any = found.dtype
     if kind_of(found) == "text":
-        return np.asarray(found.to_numpy(dtype=object))
+        return np.asarray(found.to_numpy(dtype=object, na_value=np.nan))
     if not isinstance(kind, np.dtype) and hasattr(kind, "numpy_dtype"):  # nullable types
         if found.isna().any():
             return np.asarray(found.to_numpy(np.float64, na_value=np.nan))
