@@ -161,8 +161,8 @@ def load_bags(
     ...     things = load_bags(path)
     >>> things.data
     Bags(n_bags=2, n_instances=3, n_features=2, sizes=1..2, dtype=float64)
-    >>> things.target, things.bag_names
-    (array([1, 0]), array(['box', 'can'], dtype='<U3'))
+    >>> things.target.tolist(), things.bag_names.tolist()
+    ([1, 0], ['box', 'can'])
     """
     path, classes = Path(path), declared_classes(classes)
     if path.is_dir() and not is_npy_folder(path):
@@ -224,7 +224,7 @@ def _format_of(path: Path) -> str:
         raise ContentError("this is the file of one bag; read it by load_bag_folder.")
     raise ContentError(
         f"the suffix {path.suffix!r} is not one of .npz, .csv, .tsv and .parquet; for ARFF, MATLAB "
-        "and svmlight files see the page of the guide on your data."
+        "and svmlight files see the recipes of the guide."
     )
 
 

@@ -156,7 +156,8 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
             arrays |= _csr_parts(getattr(bags, name), f"{name}_")
     data = {"instance_data": bags.instance_data, "bag_data": bags.bag_data.reset_index(drop=True)}
     for key, frame in data.items():
-        arrays |= make_bags_of(arrays_of_frame, frame, key)
+        if len(frame.columns) or frame.index.dtype.kind not in "iuf":
+            arrays |= make_bags_of(arrays_of_frame, frame, key)
     arrays |= {name: record.fields[name] for name in FIELDS if name in record.fields}
     if record.descr:
         arrays["DESCR"] = np.array(record.descr)
