@@ -54,7 +54,7 @@ LAYERS = (
 ROWS = {group: number for number, row in enumerate(LAYERS) for group in row}
 # Groups that import less than their row allows.
 NARROW = {
-    "_bags": set(),
+    "_bags": {"_version"},
     **{
         group: {"_bags", "_kernels", "exceptions", "_compat", "_solvers.common"}
         for row in LAYERS

@@ -165,6 +165,7 @@ def load_bags(
     >>> things.target.tolist(), things.bag_names.tolist()
     ([1, 0], ['box', 'can'])
     """
+    removed("load_bags", read_options)
     path, classes = Path(path), declared_classes(classes)
     if path.is_dir() and not is_npy_folder(path):
         raise FileNotFoundError(
@@ -328,7 +329,6 @@ def save_bags(
     >>> bool((again.data.instances == X.instances).all())
     True
     """
-    removed("load_bags", read_options)
     path = Path(path)
     given = {
         "classes": classes,
