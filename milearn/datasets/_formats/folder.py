@@ -390,7 +390,7 @@ def load_bag_folder(
         label; the group that splitters keep together, such as a patient; the published part. None
         takes the first of these names, in any case: ``bag``, ``bag_name``, ``bag_id``,
         ``slide_id``, ``repertoire_id``, ``filename``; ``label``, ``bag_label``; ``group``,
-        ``patient_id``, ``case_id``; ``split``. A tuple of two columns for ``label``, whether the
+        ``patient``, ``patient_id``, ``case_id``, ``donor``; ``split``. A tuple of two columns for ``label``, whether the
         event was observed and the time, makes outcomes of survival analysis, see
         :func:`milearn.survival.survival_outcomes`.
     bag_data : list of str, or mapping of str to str, default=None
