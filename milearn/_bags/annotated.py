@@ -106,8 +106,8 @@ class AnnotatedBags:
             instance_data=obs[[]].assign(**cells).set_axis(obs.index.astype(str)),
             bag_data=frame_data(obs, {bag: bag, **bag_columns(bag_data)}),
         )
-        labels = None if label is None else label_of_bags(obs[label], obs[bag], classes)
-        return labelled(bags, labels, missing, ids if return_ids else None)
+        y = None if label is None else label_of_bags(obs[label], obs[bag], classes)
+        return labelled(bags, y, missing, ids if return_ids else None)
 
     def to_anndata(
         self,

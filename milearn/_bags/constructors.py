@@ -35,7 +35,7 @@ from .canonical import (
     unlike,
 )
 from .columns import without_index
-from .kinds import are_missing, as_array, as_labels, column, group_by_id, refuse_anndata
+from .kinds import are_missing, as_array, as_labels, column, group_by_id, labels, refuse_anndata
 from .merge import with_extras
 from .names import bag_text, canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
@@ -384,8 +384,8 @@ default=None
             instance_data=frame_data(df, instance_data, "instance_data") or None,
             bag_data=frame_data(df, columns) or None,
         )
-        labels = None if label is None else label_of_bags(df[label], df[bag], classes)
-        return labelled(bags, labels, missing, ids if return_ids else None)
+        y = None if label is None else label_of_bags(df[label], df[bag], classes)
+        return labelled(bags, y, missing, ids if return_ids else None)
 
     @classmethod
     def singletons(
@@ -481,11 +481,11 @@ default=None
         )
 
 
-def label_of_bags(labels: Any, keys: Any, classes: Any = None) -> np.ndarray:
+def label_of_bags(values: Any, keys: Any, classes: Any = None) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys, "The bag")
-    found = entry_of_groups(column(labels, "label"), codes, order[offsets[:-1]], names, "labels")
-    y = as_labels(found)
+    found = entry_of_groups(column(values, "label"), codes, order[offsets[:-1]], names, "labels")
+    y = labels(found, "label", classes)
     known = None if classes is None else {*list(classes)}
     for bag in () if known is None else np.flatnonzero(~are_missing(y)).tolist():
         if y[bag] not in known:

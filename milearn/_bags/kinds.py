@@ -258,6 +258,21 @@ def as_labels(found: Any) -> np.ndarray:
     return np.asarray(found)
 
 
+def labels(values: Any, what: str, classes: Any = None) -> np.ndarray:
+    """The labels of a column, or an error for a text among numbers that is not one of classes."""
+    found = column(values, what)
+    if classes is None and kind_of(found) == "text":
+        texts = found.dropna().unique().tolist()
+        read = [text for text in texts if _READABLE[0][0].fullmatch(text.strip())]
+        if len(texts) > len(read) > len(texts) / 2:
+            word = next(text for text in texts if text not in read)
+            raise ValueError(
+                f"{what} holds {word!r} among numbers such as {read[0]!r}: name it in na_values= "
+                "of the reader if it stands for a missing value, or pass classes=."
+            )
+    return as_labels(found)
+
+
 def ordered_categories(y: Any) -> np.ndarray | None:
     """Categories of an ordered Categorical of pandas or an Enum of polars, lowest first."""
     if hasattr(y, "iloc") and y.ndim == 2 and y.shape[1] == 1:

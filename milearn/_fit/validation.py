@@ -233,8 +233,7 @@ def validate_bags(
         For bags that do not fit together, too few of them, other features than in ``fit``, values
         that are not finite, text, or a data frame with a column that is not numeric.
     TypeError
-        For a string, sparse instances with ``accept_sparse=False``, or distributed bags if the
-        estimator needs all instances in one place.
+        For a string, or sparse instances with ``accept_sparse=False``.
 
     See Also
     --------

@@ -244,7 +244,7 @@ class MIClassifier(Automatic, BagClassifier):
             return CandidateName("", positive if self.pos_label is not None else None)
         hits = np.flatnonzero(classes == self.neg_label)
         if len(hits) == 0:
-            raise unknown_label(f"neg_label={self.neg_label!r} is", self.neg_label, classes)
+            raise unknown_label(f"neg_label={self.neg_label!r} is", classes)
         if len(classes) > 2:
             return CandidateName("", None, int(hits[0]))
         if self.pos_label is not None and positive == hits[0]:

@@ -23,7 +23,7 @@ from ..._bags.frames import (
     with_objects,
     without_objects,
 )
-from ..._bags.kinds import are_missing, as_labels, column, ordered_categories
+from ..._bags.kinds import are_missing, as_labels, column, labels, ordered_categories
 from ..._bags.names import bag_text
 from ..._bags.rows_on_disk import holds_text
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
@@ -72,15 +72,15 @@ class BagRecord:
         text = f"{path.name}: {n_bags} bags, {n_instances} instances, {n_features} features"
         return text + (", no labels." if self.target is None else ".")
 
-    def set_labels(self, labels: Any, classes: Any = None) -> None:
+    def set_labels(self, values: Any, classes: Any = None) -> None:
         """Store the labels of the bags, and all classes in their order.
 
         The classes are the declared ones, those of ordered categories, or the sorted texts; numbers
         have none.
         """
-        found = make_bags_of(column, labels, "label")
-        target = as_labels(found)
-        known = declared_classes(ordered_categories(found) if classes is None else classes)
+        ranks = ordered_categories(values)
+        target = make_bags_of(labels, values, "label", classes)
+        known = declared_classes(ranks if classes is None else classes)
         some = target[~are_missing(target)]
         if known is None and some.dtype == object:
             known = np.unique(some)
