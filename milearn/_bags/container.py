@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
+from .._version import removed
 from .annotated import AnnotatedBags
 from .annotations import NO_ANNOTATIONS, data_frame, selected
 from .blocks import BLOCK_BYTES, ArraySource
@@ -41,7 +42,17 @@ _NO_ARRAY = (
 )
 
 
-class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExports):
+class _Names(type):
+    if not TYPE_CHECKING:  # otherwise every attribute would be known
+
+        def __getattr__(cls, name: str) -> Any:
+            removed("Bags", [name], AttributeError)
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+class Bags(
+    BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExports, metaclass=_Names
+):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
@@ -566,6 +577,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
     if not TYPE_CHECKING:  # otherwise every attribute would be known
 
         def __getattr__(self, name: str) -> Any:
+            removed("Bags", [name], AttributeError)
             problem = f"{type(self).__name__!r} object has no attribute {name!r}"
             if hasattr(np.ndarray, name) and not name.startswith("_"):
                 problem += ": X.instances, the matrix of all instances, has it"

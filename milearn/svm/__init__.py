@@ -1,5 +1,8 @@
 """Support vector machines for bags."""
 
+from typing import NoReturn
+
+from .._version import removed
 from ._bag_svm import BagSVC, BagSVR
 from ._coupled_misvm import MISVR, CoupledMISVC, CoupledMISVR
 from ._misvc import MISVC, InstanceMISVC
@@ -17,3 +20,8 @@ __all__ = [
     "InstanceMISVC",
     "OrdinalMISVC",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    removed("svm", [name], ImportError)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,7 +21,7 @@ from ..._bags import Bags
 from ..._bags.annotations import PATCH_SIZE, bag_columns
 from ..._bags.canonical import check_choice
 from ..._bags.constructors import warn_of_zeros
-from ..._bags.kinds import as_ids, as_labels, column, id_text, ids, is_missing, listed
+from ..._bags.kinds import as_ids, as_labels, column, id_text, ids, is_missing, labels, listed
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
 from ..._compat import need_module
@@ -782,8 +782,9 @@ def add_table(
     if isinstance(label, tuple):
         record.target = make_bags_of(survival_outcomes, *(table[name] for name in label))
     elif label is not None or all(bag.label is not None for bag in bags):
-        labels = [bag.label for bag in bags] if label is None else table[label]
-        record.set_labels(labels, classes)
+        values = [bag.label for bag in bags] if label is None else table[label]
+        make_bags_of(labels, values, "label", classes)
+        record.set_labels(values, classes)
     if group is not None:
         record.fields["groups"] = make_bags_of(ids, table[group], f"column {group!r}")
     if split is not None:

@@ -21,6 +21,7 @@ from ..._bags.names import canonical_ids
 from ..._bags.rows_on_disk import LazyRows, converted, holds_text
 from ..._fit.outcomes import has_outcomes
 from ..._fit.validation import check_order
+from ..._version import removed
 from .._errors import ContentError, file_name_in_errors
 from .npy_folder import check_parent, is_npy_folder, read_npy_folder, write_npy_folder
 from .record import (
@@ -164,6 +165,7 @@ def load_bags(
     >>> things.target.tolist(), things.bag_names.tolist()
     ([1, 0], ['box', 'can'])
     """
+    removed("load_bags", read_options)
     path, classes = Path(path), declared_classes(classes)
     if path.is_dir() and not is_npy_folder(path):
         raise FileNotFoundError(

@@ -23,7 +23,7 @@ from ..._bags.frames import (
     with_objects,
     without_objects,
 )
-from ..._bags.kinds import are_missing, as_labels, column, labels, ordered_categories
+from ..._bags.kinds import are_missing, as_labels, column, ordered_categories
 from ..._bags.names import bag_text
 from ..._bags.rows_on_disk import holds_text
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
@@ -79,7 +79,7 @@ class BagRecord:
         have none.
         """
         ranks = ordered_categories(values)
-        target = make_bags_of(labels, values, "label", classes)
+        target = as_labels(make_bags_of(column, values, "label"))
         known = declared_classes(ranks if classes is None else classes)
         some = target[~are_missing(target)]
         if known is None and some.dtype == object:
