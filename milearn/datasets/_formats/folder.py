@@ -74,32 +74,33 @@ def find_bags(path: Path, key: str, coords: str | None) -> BagFiles:
     """The bags of a folder or file, sorted by name."""
     layouts = (_TORCHMIL, _CLAM)
     layout = next((o for o in layouts if any((path / f).is_dir() for f in o["features"])), _PLAIN)
-    found = {}
+    found: dict[str, list[dict[str, Path]]] = {}
     for part, patterns in layout.items():
-        folders = [p for pattern in patterns for p in (path.glob(pattern) if pattern else [path])]
-        found[part] = {folder: files for folder in folders if (files := files_of(folder, SUFFIXES))}
-    names = sorted(set().union(*found["features"].values()))
-    if not names or (layout is _TORCHMIL and len(found["features"]) > 1):
-        parts = found["features"] or [f for f in path.glob("*/") if files_of(f, SUFFIXES)]
-        inside = quoted_names(sorted(folder.name for folder in parts))
-        raise BagFileError(
-            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; "
-            + (f"pass one of its folders: {inside}." if parts else "check it.")
+        folders = [f for pattern in patterns for f in (path.glob(pattern) if pattern else [path])]
+        found[part] = [files for folder in folders if (files := files_of(folder, SUFFIXES))]
+    if not found["features"] or (layout is _TORCHMIL and len(found["features"]) > 1):
+        inside = [
+            f.name for f in path.glob(layout["features"][-1] or "*/") if files_of(f, SUFFIXES)
+        ]
+        remedy = (
+            f"pass one of its folders: {quoted_names(sorted(inside))}" if inside else "check it"
         )
-    bags: BagFiles = {name: {} for name in names}
-    for part, folders in found.items():
-        array = {"features": key, "coords": coords, "label": "labels"}.get(part, "")
-        for name in names if folders and array is not None else ():
-            some = next(iter(next(iter(folders.values())).values()))
-            places = [files[name] for files in folders.values() if name in files]
-            # A path that does not exist is in the message.
-            places = places or [some.with_name(name + some.suffix)]
-            own = part == "features" or layout is _TORCHMIL
-            bags[name][part] = [
-                ArrayInFile(place, array or some.parent.name, own and place == places[-1])
-                for place in places
-            ]
-    return bags
+        raise BagFileError(
+            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; {remedy}."
+        )
+    names = {"features": key, "coords": coords, "label": "labels"}
+
+    def places(part: str, bag: str) -> list[ArrayInFile]:
+        files = [folder[bag] for folder in found[part] if bag in folder]
+        some, own = next(iter(found[part][0].values())), part == "features" or layout is _TORCHMIL
+        if own and not files:  # a path that does not exist is in the message
+            files = [some.with_name(bag + some.suffix)]
+        array = names.get(part) or some.parent.name
+        return [ArrayInFile(file, array, own and file == files[-1]) for file in files]
+
+    parts = [part for part, folders in found.items() if folders and names.get(part, part)]
+    bags = sorted({bag for files in found["features"] for bag in files})
+    return {bag: {part: places(part, bag) for part in parts} for bag in bags}
 
 
 def files_of(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
@@ -248,11 +249,11 @@ def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader
     try:
         with _arrays_in(path) as found:
             names = [] if hasattr(found, "dtype") else list(found)
-            if names or not hasattr(found, "dtype"):
+            if not hasattr(found, "dtype"):
                 found = found.get(name)
-            elif not required:
+            elif not required:  # its only array has another meaning
                 return None
-            if not hasattr(found, "shape"):
+            if getattr(found, "shape", None) is None:
                 if not required:
                     return None
                 raise ContentError(f"no array {name!r} among {quoted_names(names) or 'none'}")
@@ -390,9 +391,9 @@ def load_bag_folder(
         label; the group that splitters keep together, such as a patient; the published part. None
         takes the first of these names, in any case: ``bag``, ``bag_name``, ``bag_id``,
         ``slide_id``, ``repertoire_id``, ``filename``; ``label``, ``bag_label``; ``group``,
-        ``patient_id``, ``case_id``; ``split``. A tuple of two columns for ``label``, whether the
-        event was observed and the time, makes outcomes of survival analysis, see
-        :func:`milearn.survival.survival_outcomes`.
+        ``patient``, ``patient_id``, ``case_id``, ``donor``; ``split``. A tuple of two columns for
+        ``label``, whether the event was observed and the time, makes outcomes of survival analysis,
+        see :func:`milearn.survival.survival_outcomes`.
     bag_data : list of str, or mapping of str to str, default=None
         Further columns of the table, such as age or site, which become ``data.bag_data``.
     classes : array-like of str or of numbers, default=None

@@ -144,8 +144,8 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
     elif holds_text(bags):
         arrays["texts"] = bags.instances[:, 0]
     if record.target is not None and has_outcomes(record.target):
-        names = outcome_fields(record.target) or ()
-        arrays |= {key: record.target[name] for key, name in zip(_OUTCOMES, names, strict=True)}
+        fields = outcome_fields(record.target) or ()
+        arrays |= {key: record.target[name] for key, name in zip(_OUTCOMES, fields, strict=True)}
     elif record.target is not None:
         arrays["y"] = record.target
     for key, names in (("feature_names", bags.feature_names), ("bag_names", bags.names)):

@@ -14,7 +14,7 @@ from .text import check_column, known_column, quoted_names
 KNOWN_COLUMNS = {
     "bag": ("bag", "bag_name", "bag_id", "slide_id", "repertoire_id", "filename"),
     "label": ("label", "bag_label"),
-    "group": ("group", "patient_id", "case_id"),
+    "group": ("group", "patient", "patient_id", "case_id", "donor"),
     "split": ("split",),
 }
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")
