@@ -195,7 +195,7 @@ class WellSVC(BagClassifier):
         points = data.instances[rows]
         gram = data.gram_of(points, 8.0 * len(rows) ** 2)
         everything = np.arange(len(rows))
-        matrix = np.asarray(gram.inner((everything, None), (everything, None)))
+        matrix = np.asarray(gram.inner(everything, everything))
         results, coefs, intercepts, uppers = [], [], [], []
         for loss in data.losses:
             merged = MergedSelection.of(matrix, point_of, data.offsets, loss.signs, loss.weights)
@@ -207,7 +207,7 @@ class WellSVC(BagClassifier):
             scores = matrix @ coef
             value = problem.loss(problem.highest(scores[merged.points]) + intercept)
             results.append(result)
-            coefs.append(np.bincount(*gram.expansion(everything, coef), minlength=len(rows)))
+            coefs.append(gram.expansion(coef))
             intercepts.append(intercept)
             uppers.append(0.5 * float(coef @ scores) + value)
         coef, constant = data.sign * np.stack(coefs), data.sign * np.array(intercepts)
