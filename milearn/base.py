@@ -17,6 +17,7 @@ from ._bags.threads import inner_matrices
 from ._fit.validation import (
     in_order,
     validate_bags,
+    values_of,
 )
 from ._version import VersionedEstimator
 
@@ -373,7 +374,25 @@ class BagRegressor(RegressorMixin, BagValues):
     True
     """
 
-    score = in_order(RegressorMixin.score)
+    @in_order
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination of the values of the bags.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+        y : array-like of shape (n_bags,)
+            Values of the bags, durations in days.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags; by default, all equal.
+
+        Returns
+        -------
+        float
+            :math:`R^2`.
+        """
+        return float(super().score(X, values_of(y), sample_weight))
 
 
 class BagClusterer(ClusterMixin, BagEstimator):

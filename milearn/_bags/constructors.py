@@ -35,7 +35,16 @@ from .canonical import (
     unlike,
 )
 from .columns import without_index
-from .kinds import are_missing, as_array, as_labels, column, group_by_id, labels, refuse_anndata
+from .kinds import (
+    are_missing,
+    as_array,
+    as_labels,
+    column,
+    group_by_id,
+    is_missing,
+    labels,
+    refuse_anndata,
+)
 from .merge import with_extras
 from .names import bag_text, canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
@@ -485,15 +494,13 @@ def label_of_bags(values: Any, keys: Any, classes: Any = None) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys, "The bag")
     found = entry_of_groups(column(values, "label"), codes, order[offsets[:-1]], names, "labels")
-    y = labels(found, "label", classes)
-    known = None if classes is None else {*list(classes)}
-    for bag in () if known is None else np.flatnonzero(~are_missing(y)).tolist():
-        if y[bag] not in known:
+    known = None if classes is None else column(classes, "classes").tolist()
+    for name, y in () if known is None else zip(names.tolist(), found.tolist(), strict=True):
+        if not is_missing(y) and y not in known:
             raise ValueError(
-                f"The label of bag {names[bag]!r} is {y[bag]!r}, which is not one of classes="
-                f"{list(classes)}."
+                f"The label of bag {name!r} is {y!r}, which is not one of classes={known}."
             )
-    return y
+    return labels(found, "label", classes)
 
 
 def labelled(bags: Any, y: Any, missing: str, ids: Any) -> Any:

@@ -22,6 +22,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -283,8 +284,17 @@ def ordered_categories(y: Any) -> np.ndarray | None:
 
 
 def targets(y: Any) -> Any:
-    """Labels, values or outcomes as an array; ordered classes as a Series, with their order."""
-    return np.asarray(y) if ordered_categories(y) is None else column(y, "y")
+    """Labels, values or outcomes as an array; ordered classes as a Series, with their order.
+
+    Durations are days.
+    """
+    found = np.asarray(y) if ordered_categories(y) is None else None
+    if found is not None and (found.ndim != 1 or found.dtype.names):
+        return found
+    own = column(y, "y")
+    if found is None:
+        return own
+    return _as_numbers(own, "y") if kind_of(own) == "duration" else as_labels(own)
 
 
 def conversion(texts: Any) -> str | None:
@@ -336,7 +346,7 @@ def id_text(value: Any) -> str:
     """An id as the text by which it is compared."""
     if isinstance(value, bytes):
         value = value.decode()
-    if isinstance(value, float | np.floating) and float(value).is_integer():
+    if isinstance(value, float | np.floating | Decimal) and value == value // 1:
         value = int(value)
     if isinstance(value, datetime) and value == datetime.combine(value.date(), datetime.min.time()):
         value = date(value.year, value.month, value.day)
@@ -346,8 +356,8 @@ def id_text(value: Any) -> str:
 def as_ids(values: Sequence[Any]) -> np.ndarray:
     """Ids as an array: integers if all of them are, otherwise texts; tuples stay tuples."""
     kinds = {type(each) for each in values}
-    whole = (int, float, np.integer, np.floating)
-    if kinds and all(issubclass(k, whole) for k in kinds) and all(v == int(v) for v in values):
+    whole = (int, float, np.integer, np.floating, Decimal)
+    if kinds and all(issubclass(k, whole) for k in kinds) and all(v == v // 1 for v in values):
         return np.array([int(each) for each in values])
     array = np.empty(len(values), dtype=object)
     array[:] = [each if isinstance(each, tuple) else id_text(each) for each in values]

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_consistent_length
 
 from .._bags import Bags
-from .._bags.kinds import as_labels, column, numbers
+from .._bags.kinds import as_labels, column, is_missing, numbers
 from .validation import validate_labels
 
 
@@ -53,7 +53,7 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     array([12.5, 60. ])
     """
     events = as_labels(column(event, "event"))
-    if odd := [value for value in events.tolist() if value not in (0, 1)]:
+    if odd := [each for each in events.tolist() if is_missing(each) or each not in (0, 1)]:
         raise ValueError(
             f"event holds {odd[0]!r}: pass True for an observed event and False for a censored bag."
         )

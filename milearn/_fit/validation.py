@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
 from functools import partial, wraps
 from inspect import signature
 from numbers import Real
@@ -460,6 +462,11 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     return y
 
 
+def values_of(y: Any) -> Any:
+    """The values of a regressor as numbers, durations in days; several outputs as they are."""
+    return numbers(y, "y", place="bag {}".format) if np.ndim(y) == 1 else y
+
+
 def refuse_outcomes(y: Any, model: Any = None) -> None:
     """Raise a ValueError for outcomes of survival analysis if they are not what ``model`` takes."""
     if getattr(getattr(y, "dtype", None), "names", None) and (
@@ -540,7 +547,7 @@ def check_label_types(y: Any) -> None:
     missing = [label for label in y if is_missing(label)]
     if missing:
         raise ValueError(
-            f"y holds {len(missing)} missing label(s) ({missing[0]!r}): leave these bags out, or "
+            f"y holds {len(missing)} missing label(s) ({missing[0]}): leave these bags out, or "
             "fit an estimator that learns from bags without a label, such as MILSD."
         )
     texts = sum(isinstance(label, str) for label in y)
@@ -552,7 +559,7 @@ def check_label_types(y: Any) -> None:
             f"y holds labels of mixed types ({types}): give every bag a label of the same type, a "
             "string or a whole number."
         )
-    if all(isinstance(label, Real) for label in y):
+    if all(isinstance(label, Real | Decimal) for label in y):
         raise ValueError(
             f"Unknown label type: y is an array of Python objects ({types}); convert it to an "
             "array of whole numbers, as in np.array(y.tolist())."
@@ -642,8 +649,13 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     (array([1, 3]), array([1, 0, 1]), 0)
     """
     refuse_outcomes(y)
-    if y.dtype == object:
+    if y.dtype == object or are_missing(y).any():
         check_label_types(y)
+    if y.dtype.kind in "mM" or any(isinstance(label, date | timedelta) for label in y):
+        raise ValueError(
+            f"y holds dates or durations ({listed([*map(str, y[:2])], 2)}): a class is a number, a "
+            "text or a category; pass y.astype(str) if these are classes."
+        )
     # Before scikit-learn casts infinite values with a warning.
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)

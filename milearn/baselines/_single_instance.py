@@ -23,6 +23,7 @@ from .._fit.validation import (
     in_order,
     validate_bags,
     validate_labels,
+    values_of,
     warn_of_unnamed_positive,
 )
 from ..base import BagEstimator, decided, deciding_rows
@@ -290,8 +291,9 @@ class SingleInstance(BagEstimator):
             Accuracy, or :math:`R^2`.
         """
         predicted = self.predict(X)
-        measure = r2_score if self._regresses else accuracy_score
-        return measure(y, predicted, sample_weight=sample_weight)
+        if self._regresses:
+            return r2_score(values_of(y), predicted, sample_weight=sample_weight)
+        return accuracy_score(y, predicted, sample_weight=sample_weight)
 
     # -- instances ------------------------------------------------------------------------
 

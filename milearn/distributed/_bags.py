@@ -408,7 +408,7 @@ class DistributedBags(Bags):
     workers. Estimators that learn by passes over the instances accept distributed bags in place of
     :class:`~milearn.Bags`: :class:`~milearn.MIClassifier`, ``MISVC(kernel="linear")``,
     :class:`~milearn.cluster.M3IC`, :class:`~milearn.preprocessing.InstanceTransformer` with a
-    scaler or :class:`~sklearn.decomposition.IncrementalPCA`,
+    scaler or IncrementalPCA,
     :class:`~milearn.preprocessing.BagStatistics` and others. What needs all instances in one place
     raises a TypeError. Every fitted estimator can predict distributed bags, block by block.
     Selections (``bags[train]``) are lazy, so you can use splitters,

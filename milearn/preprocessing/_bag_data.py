@@ -357,4 +357,4 @@ def _column(values: Any, what: str) -> tuple[str, np.ndarray]:
         return "number", numbers(found, what)
     if kind == "text" and (remedy := conversion(found)) is not None:
         raise ValueError(f"{what} holds text that reads as numbers or dates: {remedy}.")
-    return "category", found.to_numpy(dtype=object, na_value=None)
+    return "category", found.to_numpy(dtype=object, na_value=np.nan)

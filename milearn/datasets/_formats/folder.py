@@ -36,8 +36,7 @@ from .record import (
     make_bags_of,
     npz_header,
 )
-from .table import chosen_columns, frame_of_file
-from .text import check_column, quoted_names
+from .table import check_column, chosen_columns, frame_of_file, quoted_names
 
 # The folders of each part of the bags. A part in its own folder has a file for each bag.
 _TORCHMIL = {
