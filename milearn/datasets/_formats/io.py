@@ -359,7 +359,7 @@ def _record_of(X: Any, y: Any, names: Any, given: dict[str, Any], descr: str) ->
     if len(bags) == 0:
         raise ContentError("there are no bags to write; pass at least one.")
     classes = given.pop("classes")
-    fields = {
+    fields: dict[str, Any] = {
         name: ids(values, name) if name == "groups" else as_labels(column(values, name))
         for name, values in given.items()
         if values is not None
