@@ -66,7 +66,7 @@ def data_frame(
             columns[own] = found
     if names is None and index is not None and len(index) == n and index.dtype.kind not in "iuf":
         names = index
-    if not columns and names is None:
+    if not columns and (names is None or kind == "bag_data"):
         return None
     frame = pandas.DataFrame(columns, index=None if columns else range(n), copy=False)
     return _indexed(frame, names)
