@@ -28,7 +28,6 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context  # noqa: F401
-from sklearn.externals import _arff as arff  # noqa: F401
 from sklearn.model_selection._split import _validate_shuffle_split as split_counts  # noqa: F401
 from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions  # noqa: F401

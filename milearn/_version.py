@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.abc import MetaPathFinder
 from pickle import UnpicklingError
 from typing import Any, NoReturn
@@ -39,7 +39,34 @@ class VersionedEstimator(BaseEstimator):
         super().__setstate__(state)
 
 
-# -- what models of older versions refer to --------------------------------------------------------
+# -- what earlier versions had ---------------------------------------------------------------------
+
+_RECIPE = "write it as on the page Recipes of the user guide"
+# Names and keywords of earlier versions, and what to do instead.
+_REMOVED = {
+    "Bags.from_images": _RECIPE,
+    "Bags.from_series": _RECIPE,
+    "Bags.from_documents": f"pass lists of texts to Bags.from_list, or {_RECIPE}",
+    "Bags.from_arrow": "use Bags.from_frame(table.to_pandas(), bag)",
+    "Bags.to_arrow": "use pyarrow.Table.from_pandas(X.to_frame())",
+    "from_anndata.sample_key": "pass bag=",
+    "from_anndata.label_key": "pass label=",
+    "from_anndata.covariates": "pass bag_data=",
+    "load_bags.delimiter": "pass sep=",
+    "load_bags.format": "the suffix says it",
+    "load_bags.instance": "pass instance_data=",
+    "load_bags.instance_label": "pass instance_data=",
+    "load_bags.n_features": "read svmlight files as on the page on your own data",
+    "load_bags.zero_based": "read svmlight files as on the page on your own data",
+    "svm.WellSVC": "use MISVC(slack='instance')",
+}
+
+
+def removed(owner: str, names: Iterable[str], error: type[Exception] = TypeError) -> None:
+    """Raise an error for the first of the names that an earlier version had."""
+    for name in names:
+        if remedy := _REMOVED.get(f"{owner}.{name}"):
+            raise error(f"There is no {name!r} of {owner} since milearn 0.5: {remedy}.")
 
 
 def _advice(what: str) -> str:

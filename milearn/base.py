@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,9 @@ from sklearn.base import ClassifierMixin, ClusterMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._bags import Bags
-from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
+from ._bags.threads import inner_matrices
 from ._fit.validation import (
-    STORED_FLOATS,
     in_order,
     validate_bags,
     values_of,
@@ -66,8 +67,6 @@ class BagEstimator(VersionedEstimator):
     _fitted_names: tuple[str, ...] = ()
     # Instances of other types are converted to the first of these.
     _dtypes: Any = np.float64
-    # Named by the error of estimators that do not support remote bags.
-    _remote_alternative = "MISVC(kernel='linear') or MIClassifier"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -94,19 +93,12 @@ class BagEstimator(VersionedEstimator):
         # scikit-learn's validation stores the features on the estimator. Use a copy.
         stand_in = copy(self)
         stand_in.__dict__.pop("feature_names_in_", None)
-        # Use the types of the class: those of the instance are from an earlier fit. Remote bags are
-        # not converted, because the workers would have to keep the result.
-        is_remote = isinstance(X, Bags) and X.is_remote
-        own = STORED_FLOATS if is_remote else type(self)._dtypes
-        kinds = own if dtype is None else dtype
+        # Use the types of the class: those of the instance are from an earlier fit.
+        kinds = type(self)._dtypes if dtype is None else dtype
         bags = validate_bags(stand_in, X, dtype=kinds, **options)
         names = ("n_features_in_", "feature_names_in_")
         noted = {name: vars(stand_in)[name] for name in names if name in vars(stand_in)}
         return bags, noted
-
-    def _takes_remote_bags(self) -> bool:
-        """Whether ``fit`` supports remote bags with these parameters."""
-        return False
 
     def _replace_fitted(self, fitted: dict[str, Any]) -> None:
         """Store all fitted attributes at once, and delete those of earlier fits."""
@@ -122,6 +114,23 @@ class BagEstimator(VersionedEstimator):
 
     def _validated(self, X: Any) -> Bags:
         return validate_bags(self, X, reset=False, dtype=self._dtypes)
+
+    def _of_bags(self, X: Any, method: Callable[[Bags], Any], *, gives_rows: bool = False) -> Any:
+        """``method(bags)`` for validated bags, computed where their instances are.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+        method : callable
+            It returns one result per bag, or one per instance.
+        gives_rows : bool, default=False
+            Whether results are rows of instances.
+        """
+        check_is_fitted(self)
+        given = self, method
+        if isinstance(X, Bags):
+            return X._mapped(_predicted, given, gives_rows=gives_rows)
+        return _predicted(X, given)
 
 
 class _TwoLevels(BagEstimator):
@@ -146,7 +155,6 @@ class _TwoLevels(BagEstimator):
         scores = self._instance_scores(bags)
         return self._positive_sign * segment_max(self._positive_sign * scores, bags.offsets)
 
-    @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
         """Row of the instance with the highest score of each bag.
 
@@ -164,7 +172,7 @@ class _TwoLevels(BagEstimator):
         ndarray of shape (n_bags,)
             Positions in ``X.instances``.
         """
-        return deciding_rows(self, self._checked(X))
+        return self._of_bags(X, partial(deciding_rows, self), gives_rows=True)
 
 
 class BagClassifier(ClassifierMixin, _TwoLevels):
@@ -204,7 +212,6 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
     classes_: np.ndarray
     score = in_order(ClassifierMixin.score)
 
-    @over_blocks()
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag; positive values indicate ``classes_[1]``.
 
@@ -223,9 +230,8 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
             Scores of the bags.
         """
-        return self._bag_scores(self._checked(X))
+        return self._of_bags(X, self._bag_scores)
 
-    @over_blocks()
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
@@ -242,9 +248,8 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
             Scores of the instances.
         """
-        return self._instance_scores(self._checked(X))
+        return self._of_bags(X, self._instance_scores)
 
-    @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
         """Class of each bag.
 
@@ -260,7 +265,6 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
         """
         return self._decide(self.decision_function(X))
 
-    @over_blocks()
     def predict_instances(self, X: Any) -> np.ndarray:
         """Class of each instance, in the order of ``X.instances``.
 
@@ -312,9 +316,6 @@ class BagValues(_TwoLevels):
     (20,)
     """
 
-    _remote_alternative = "MISVR(kernel='linear') or MIRegressor"
-
-    @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
         """Value of each bag.
 
@@ -328,9 +329,8 @@ class BagValues(_TwoLevels):
         ndarray of shape (n_bags,)
             Values of the bags.
         """
-        return self._bag_scores(self._checked(X))
+        return self._of_bags(X, self._bag_scores)
 
-    @over_blocks()
     def predict_instances(self, X: Any) -> np.ndarray:
         """Value of each instance, in the order of ``X.instances``.
 
@@ -346,7 +346,7 @@ class BagValues(_TwoLevels):
         ndarray of shape (n_instances,)
             Values of the instances.
         """
-        return self._instance_scores(self._checked(X))
+        return self._of_bags(X, self._instance_scores)
 
 
 class BagRegressor(RegressorMixin, BagValues):
@@ -425,7 +425,6 @@ class BagClusterer(ClusterMixin, BagEstimator):
 
     labels_: np.ndarray
     n_clusters: int
-    _remote_alternative = "M3IC"
     _dtypes: Any = (np.float64, np.float32)
 
     def _validate_clusters(self, X: Any) -> tuple[Bags, dict[str, Any]]:
@@ -437,6 +436,12 @@ class BagClusterer(ClusterMixin, BagEstimator):
                 "many clusters as bags."
             )
         return bags, noted
+
+
+@inner_matrices()
+def _predicted(X: Any, given: tuple[Any, Callable[[Bags], Any]]) -> Any:
+    estimator, method = given
+    return method(estimator._checked(X))
 
 
 def class_scores(columns: list[np.ndarray], sign: int) -> np.ndarray:

@@ -23,7 +23,8 @@ MAX_SETTINGS = 15  # of an estimator: scikit-learn's SVC has as many
 # A module imports from its own group and from groups in rows above; groups in one row do not know
 # each other. The empty name is that of milearn/__init__.py.
 LAYERS = (
-    ("exceptions", "_bags", "_compat", "_version"),
+    ("_version",),
+    ("exceptions", "_bags", "_compat"),
     ("_constraints", "_kernels"),
     ("_solvers.common",),
     (
@@ -54,7 +55,7 @@ LAYERS = (
 ROWS = {group: number for number, row in enumerate(LAYERS) for group in row}
 # Groups that import less than their row allows.
 NARROW = {
-    "_bags": set(),
+    "_bags": {"_version"},
     **{
         group: {"_bags", "_kernels", "exceptions", "_compat", "_solvers.common"}
         for row in LAYERS

@@ -45,7 +45,7 @@ from milearn.metrics import bag_kernel
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, ClippedScaler, InstanceTransformer
 from milearn.structured import MILSD
-from milearn.svm import MISVC, SDPMIL, BagSVC, CoupledMISVC, InstanceMISVC, WellSVC
+from milearn.svm import MISVC, SDPMIL, BagSVC, CoupledMISVC, InstanceMISVC
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,6 @@ CLASSIFIERS = {
     ),
     "all-instancemisvc": _scaled("InstanceMISVC", InstanceMISVC, "mi-SVM"),
     "all-sdpmil": _scaled("SDPMIL", SDPMIL),
-    "all-wellsvc": _scaled("WellSVC", WellSVC),
     "all-dpboost": _scaled("DPBoost, stumps", lambda: DPBoost(C=0.3, time_limit=30)),
     "all-lpboost": _scaled("LPBoost, stumps", lambda: LPBoost(C=0.3, time_limit=30)),
     "all-milsd": _scaled("MILSD, neighbour graph", lambda: MILSD(mu=0.1, graph="knn")),

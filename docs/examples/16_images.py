@@ -109,11 +109,11 @@ print(f"AUC on new pages: {roc_auc_score(y_test, scores):.3f}")
 
 # %%
 # Three positive test pages with the deciding patch of each. The second page is missed: its score is just below
-# zero, although the patch is the right one. The position of a patch is its row of ``instance_data["coords"]``.
+# zero, although the patch is the right one. The position of a patch is in its row of ``instance_data``.
 figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.5), layout="constrained")
 figure.suptitle("The deciding patches of three pages")
 inner = model[:-1].transform(X_test)
-corners = X_test.instance_data["coords"][model[-1].witness(inner)]
+corners = X_test.instance_data[["coords_0", "coords_1"]].to_numpy()[model[-1].witness(inner)]
 for ax, page in zip(axes, np.flatnonzero(y_test)[:3], strict=True):
     ax.imshow(test_pages[page], cmap="gray_r")
     ax.add_patch(plt.Rectangle(corners[page] - 0.5, 8, 8, fill=False, color="#D55E00", lw=2))

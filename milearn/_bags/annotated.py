@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._version import removed
 from .annotations import bag_columns, data_frame, frame_data
 from .canonical import check_columns, frame_names
 from .constructors import label_of_bags, labelled
@@ -18,7 +19,7 @@ class AnnotatedBags:
     def from_anndata(
         cls,
         adata: Any,
-        bag: str,
+        bag: Any = None,
         *,
         label: str | None = None,
         layer: str | None = None,
@@ -28,6 +29,7 @@ class AnnotatedBags:
         missing: str = "nan",
         classes: Any = None,
         return_ids: bool = False,
+        **others: Any,
     ) -> Any:
         """Bags from AnnData: a cell is an instance, and a donor or sample is a bag.
 
@@ -93,6 +95,9 @@ class AnnotatedBags:
         >>> X.sizes, y
         (array([2, 1]), array([1, 0]))
         """
+        removed("from_anndata", others)
+        if others or bag is None:
+            raise TypeError(f"from_anndata has no {[*others]}, and needs bag=.")
         bags_type: Any = cls
         matrix, names = _matrix(adata, layer, obsm)
         obs = adata.obs
@@ -106,8 +111,8 @@ class AnnotatedBags:
             instance_data=obs[[]].assign(**cells).set_axis(obs.index.astype(str)),
             bag_data=frame_data(obs, {bag: bag, **bag_columns(bag_data)}),
         )
-        labels = None if label is None else label_of_bags(obs[label], obs[bag], classes)
-        return labelled(bags, labels, missing, ids if return_ids else None)
+        y = None if label is None else label_of_bags(obs[label], obs[bag], classes)
+        return labelled(bags, y, missing, ids if return_ids else None)
 
     def to_anndata(
         self,

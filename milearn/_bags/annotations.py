@@ -64,9 +64,10 @@ def data_frame(
                     f"{kind}[{own!r}] has {problem} for {n} {what}s: give one entry per {what}."
                 )
             columns[own] = found
-    if names is None and index is not None and len(index) == n and index.dtype.kind not in "iuf":
+    named = names is None and index is not None and len(index) == n
+    if named and index.dtype.kind not in "iuf":
         names = index
-    if not columns and (names is None or kind == "bag_data"):
+    elif not columns:
         return None
     frame = pandas.DataFrame(columns, index=None if columns else range(n), copy=False)
     return _indexed(frame, names)
@@ -261,7 +262,7 @@ def entries_of_groups(
         return None
     for name in frame.columns:
         entry_of_groups(frame[name], codes, first, names, f"entries of bag_data[{name!r}]", **words)
-    return frame.iloc[first].reset_index(drop=True)
+    return frame.iloc[first].set_axis(names)
 
 
 def entry_of_groups(

@@ -185,11 +185,6 @@ class ArraySource:
         self.block_dtype = computed_in(instances.dtype) if dtype is None else np.dtype(dtype)
         self.limit = max(1, block_bytes // (8 * max(1, int(width_of(instances)))))
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """Number of instances of each bag."""
-        return np.diff(self.offsets)
-
     def blocks(self, *, in_parts: bool = False) -> Iterator[Block]:
         """Iterate over the blocks."""
         return (self._block(*place) for place in self._places(in_parts))

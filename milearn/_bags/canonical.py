@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -444,54 +444,3 @@ def column_key(columns: Any, names: np.ndarray | None) -> Any:
                 raise IndexError(f"The bags have no feature named {str(name)!r}.")
         return np.array([known[name] for name in columns], dtype=np.intp)
     return columns.astype(np.intp) if columns.size == 0 else columns
-
-
-# TODO formats
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
-# Words for a missing value in a text: those of pandas, and that of ARFF.
-MISSING = frozenset(
-    ("", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND")
-    + ("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
-)
-
-
-def number(cell: Any) -> float:
-    """A cell as a number, or a ValueError; unlike in Python, "3_4" is a text."""
-    text = cell.decode() if isinstance(cell, bytes) else cell
-    if isinstance(text, str) and not _NUMBER.fullmatch(text):
-        raise ValueError(f"{text!r} is not a number")
-    return float(text)
-
-
-def read_words(cells: list[Any], words: Collection[str], stay_texts: bool = False) -> list[Any]:
-    """Cells of a table without blanks around texts and without words for missing values.
-
-    If there were such words and the rest are numbers, these are read as in a file.
-    """
-    rest = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
-    rest = [None if isinstance(cell, str) and cell in words else cell for cell in rest]
-    if rest == cells or stay_texts or not words:
-        return rest
-    try:
-        return [np.nan if is_missing(cell) else number(cell) for cell in rest]
-    except (TypeError, ValueError):
-        return rest
-
-
-def frame_column(df: Any, name: Any) -> np.ndarray:
-    values = np.asarray(df[name])
-    cells = values.tolist() if values.dtype == object else []
-    if values.ndim > 1 or any(hasattr(c, "__len__") and not isinstance(c, str) for c in cells):
-        raise ValueError(
-            f"Column {name!r} holds lists: a frame with one row per bag is read by Bags.from_arrow."
-        )
-    if values.dtype == object:
-        values = np.array([np.nan if is_missing(value) else value for value in cells])
-    return as_floats(values, f"Column {name!r}")
-
-
-def number_advice(text: str | None) -> str:
-    """What makes numbers of a column with this text."""
-    if text is not None and "," in text and first_text(text.replace(",", ".", 1)) is None:
-        return "read the table by pandas.read_csv with decimal=','"
-    return f"encode it as numbers first, {CATEGORY_ADVICE}"

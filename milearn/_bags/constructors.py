@@ -31,7 +31,6 @@ from .canonical import (
     numbered,
     stack_blocks,
     stacked,
-    text_column,
     to_list,
     unlike,
 )
@@ -43,12 +42,14 @@ from .kinds import (
     column,
     group_by_id,
     is_missing,
+    labels,
     refuse_anndata,
 )
 from .merge import with_extras
 from .names import bag_text, canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import offsets_of
+from .warn import warn_user
 
 _NO_BAGS = ", or Bags(np.empty((0, n_features)), [0]) for a container without bags"
 
@@ -366,6 +367,7 @@ default=None
         >>> X.sizes, y
         (array([2, 1]), array([1, 0]))
         """
+        df = df.collect() if hasattr(df, "collect") else df  # a LazyFrame of polars
         if not hasattr(df, "columns"):
             refuse_anndata(df, "The data frame")
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
@@ -391,8 +393,8 @@ default=None
             instance_data=frame_data(df, instance_data, "instance_data") or None,
             bag_data=frame_data(df, columns) or None,
         )
-        labels = None if label is None else label_of_bags(df[label], df[bag], classes)
-        return labelled(bags, labels, missing, ids if return_ids else None)
+        y = None if label is None else label_of_bags(df[label], df[bag], classes)
+        return labelled(bags, y, missing, ids if return_ids else None)
 
     @classmethod
     def singletons(
@@ -488,22 +490,17 @@ default=None
         )
 
 
-def bags_of_texts(bags: Any, texts: list[str]) -> Any:
-    """The bags with texts in the place of their instances, as their only feature."""
-    return bags._changed(instances=text_column(texts))
-
-
-def label_of_bags(labels: Any, keys: Any, classes: Any = None) -> np.ndarray:
+def label_of_bags(values: Any, keys: Any, classes: Any = None) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys, "The bag")
-    found = entry_of_groups(column(labels, "label"), codes, order[offsets[:-1]], names, "labels")
+    found = entry_of_groups(column(values, "label"), codes, order[offsets[:-1]], names, "labels")
     known = None if classes is None else column(classes, "classes").tolist()
     for name, y in () if known is None else zip(names.tolist(), found.tolist(), strict=True):
         if not is_missing(y) and y not in known:
             raise ValueError(
                 f"The label of bag {name!r} is {y!r}, which is not one of classes={known}."
             )
-    return as_labels(found)
+    return labels(found, "label", classes)
 
 
 def labelled(bags: Any, y: Any, missing: str, ids: Any) -> Any:
@@ -523,3 +520,21 @@ def labelled(bags: Any, y: Any, missing: str, ids: Any) -> Any:
             ids if ids is None else ids[kept],
         )
     return with_extras(bags, y, ids)
+
+
+def warn_of_zeros(bags: Any) -> None:
+    """Warn if some instances, but not all of their bag, consist of zeros."""
+    if bags.is_sparse or holds_text(bags) or bags.shape[1] < 2:
+        return
+    rows = np.flatnonzero(bags.instances[:, 0] == 0)
+    rows = rows[~bags.instances[rows].any(axis=1)]
+    among_others = np.bincount(bags.bag_index[rows], minlength=len(bags)) < bags.sizes
+    rows = rows[among_others[bags.bag_index[rows]]]
+    if len(rows):
+        warn_user(
+            f"{len(rows)} of {bags.n_instances} instances consist of zeros, the first in "
+            f"{bag_text(bags, bags.bag_index[rows[0]])}. If they stand for failures, such as "
+            "conformers that were not found, or for padding, leave them out by "
+            "X.select_instances(X.instances.any(axis=1)).",
+            UserWarning,
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
+from .._version import removed
 from .annotated import AnnotatedBags
 from .annotations import NO_ANNOTATIONS, data_frame, selected
 from .blocks import BLOCK_BYTES, ArraySource
@@ -41,7 +42,17 @@ _NO_ARRAY = (
 )
 
 
-class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExports):
+class _Names(type):
+    if not TYPE_CHECKING:  # otherwise every attribute would be known
+
+        def __getattr__(cls, name: str) -> Any:
+            removed("Bags", [name], AttributeError)
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+class Bags(
+    BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExports, metaclass=_Names
+):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
@@ -143,8 +154,6 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
 
     __array_ufunc__ = None
     ndim = 2
-    # Whether the instances are on the workers of a cluster.
-    is_remote = False
 
     def __init__(
         self,
@@ -294,6 +303,19 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             made._rows, made._instances = self._rows, self._instances
         return made
 
+    def _mapped(
+        self, function: Callable[..., Any], *arguments: Any, gives_rows: bool = False
+    ) -> Any:
+        """``function(bags, *arguments)``, one result per bag or instance, where instances are.
+
+        With ``gives_rows``, results are rows of instances.
+        """
+        return function(self, *arguments)
+
+    def _transformed(self, function: Callable[..., Bags], *arguments: Any) -> Bags:
+        """The bags ``function(bags, *arguments)`` of the same sizes, made where instances are."""
+        return function(self, *arguments)
+
     # -- content --------------------------------------------------------------------------
 
     @property
@@ -437,7 +459,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
             + "".join(
                 f", {kind}={list(self._annotations[kind].columns)}"
                 for kind in ("instance_data", "bag_data")
-                if self._annotations[kind] is not None
+                if self._annotations[kind] is not None and len(self._annotations[kind].columns)
             )
             + ")"
         )
@@ -555,6 +577,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExport
     if not TYPE_CHECKING:  # otherwise every attribute would be known
 
         def __getattr__(self, name: str) -> Any:
+            removed("Bags", [name], AttributeError)
             problem = f"{type(self).__name__!r} object has no attribute {name!r}"
             if hasattr(np.ndarray, name) and not name.startswith("_"):
                 problem += ": X.instances, the matrix of all instances, has it"

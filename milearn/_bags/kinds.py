@@ -251,12 +251,27 @@ def as_labels(found: Any) -> np.ndarray:
     """
     kind: Any = found.dtype
     if kind_of(found) == "text":
-        return np.asarray(found.to_numpy(dtype=object))
+        return np.asarray(found.to_numpy(dtype=object, na_value=np.nan))
     if not isinstance(kind, np.dtype) and hasattr(kind, "numpy_dtype"):  # nullable types
         if found.isna().any():
             return np.asarray(found.to_numpy(np.float64, na_value=np.nan))
         return np.asarray(found.to_numpy(kind.numpy_dtype))
     return np.asarray(found)
+
+
+def labels(values: Any, what: str, classes: Any = None) -> np.ndarray:
+    """The labels of a column, or an error for a text among numbers that is not one of classes."""
+    found = column(values, what)
+    if classes is None and kind_of(found) == "text":
+        texts = found.dropna().unique().tolist()
+        read = [text for text in texts if _READABLE[0][0].fullmatch(text.strip())]
+        if len(texts) > len(read) > len(texts) / 2:
+            word = next(text for text in texts if text not in read)
+            raise ValueError(
+                f"{what} holds {word!r} among numbers such as {read[0]!r}: name it in na_values= "
+                "of the reader if it stands for a missing value, or pass classes=."
+            )
+    return as_labels(found)
 
 
 def ordered_categories(y: Any) -> np.ndarray | None:

@@ -83,8 +83,8 @@ class BagMerging:
         >>> patients, y = slides.merge(["b", "a", "b"], [1, 0, 1])
         >>> patients.sizes, y
         (array([3, 1]), array([1, 0]))
-        >>> patients.instance_data["bag"]
-        array([0, 0, 2, 1])
+        >>> patients.instance_data["bag"].tolist()
+        [0, 0, 2, 1]
         """
         bags: Any = self
         check_choice("how", how, LABEL_RULES)

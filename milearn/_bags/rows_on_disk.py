@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .frames import arrays_of_frame, frame_of_arrays
 from .segments import gather_rows, offsets_of
 from .types import Matrix
 
@@ -127,8 +128,8 @@ def packed(part: Any) -> Any:
     CSR matrices are tuples of arrays: SciPy sets flags lazily on its matrices, and joblib.hash of
     the same bags would change with them.
     """
-    if isinstance(part, dict):
-        return {name: packed(each) for name, each in part.items()}
+    if hasattr(part, "iloc"):
+        return arrays_of_frame(part, "data")
     if sparse.issparse(part):
         return packed(part.data), packed(part.indices), packed(part.indptr), part.shape
     if isinstance(part, LazyRows) and part.shape[0]:
@@ -140,7 +141,7 @@ def packed(part: Any) -> Any:
 
 def unpacked(stored: Any) -> Any:
     if isinstance(stored, dict):
-        return {name: unpacked(each) for name, each in stored.items()}
+        return frame_of_arrays(stored, "data")
     if isinstance(stored, tuple):
         *parts, shape = stored
         return sparse.csr_array(tuple(unpacked(part) for part in parts), shape=shape)
@@ -329,7 +330,7 @@ def computed_in(dtype: Any) -> np.dtype:
 
 def read_in_blocks(bags: Any) -> Any:
     """Dense bags that are read in blocks, like those of a memory map; nothing is copied."""
-    if isinstance(bags.instance_rows, LazyRows):
+    if not isinstance(bags.instance_rows, np.ndarray):
         return bags
     return bags._changed(instances=LazyRows(bags.instances, bags.offsets[:-1], bags.offsets))
 
@@ -363,26 +364,33 @@ def compute_dtype(bags: Any) -> np.dtype:
 
 
 def is_read_in_blocks(bags: Any) -> bool:
-    """Whether the instances have to be read in blocks: memory maps and float16."""
-    return bags.is_remote or bags.dtype == np.float16 or isinstance(bags.instance_rows, LazyRows)
+    """Whether the instances have to be read in blocks: memory maps, float16, other processes."""
+    return bags.dtype == np.float16 or not _is_matrix(bags.instance_rows)
+
+
+def is_elsewhere(bags: Any) -> bool:
+    """Whether the instances can only be passed over, because they are in other processes."""
+    return not (_is_matrix(bags.instance_rows) or isinstance(bags.instance_rows, LazyRows))
+
+
+def _is_matrix(rows: Any) -> bool:
+    return isinstance(rows, np.ndarray) or sparse.issparse(rows)
 
 
 def row_blocks(bags: Any, dtype: Any = None) -> Iterator[tuple[int, int, Matrix]]:
     """Instances ``start`` to ``stop``, block by block, in the given type or as stored."""
-    source = bags.source(dtype=bags.dtype if dtype is None else dtype)
-    for block in source.blocks(in_parts=True):
-        yield block.rows.start, block.rows.stop, block.instances
+    blocks = bags.source(dtype=bags.dtype if dtype is None else dtype).blocks(in_parts=True)
+    return ((block.rows.start, block.rows.stop, block.instances) for block in blocks)
 
 
 def converted(bags: Any, dtype: Any) -> Any:
     """The bags with their instances converted to another type, with at most one copy."""
-    if bags.is_remote:
-        return bags.transformed(converted, dtype)
     if bags.is_sparse:
         instances = bags.instances.astype(dtype)
     else:
+        blocks = row_blocks(bags)
         instances = np.empty((bags.n_instances, bags.shape[1]), dtype=dtype)
-        for start, stop, block in row_blocks(bags):
+        for start, stop, block in blocks:
             instances[start:stop] = block
     return bags.with_instances(instances, feature_names=bags.feature_names)
 
@@ -394,4 +402,4 @@ def without_names(bags: Any) -> Any:
 
 def in_memory(bags: Any) -> Any:
     """The bags in memory, without a reference to a file."""
-    return converted(bags, bags.dtype) if isinstance(bags.instance_rows, LazyRows) else bags
+    return bags if _is_matrix(bags.instance_rows) else converted(bags, bags.dtype)

@@ -84,8 +84,8 @@ class _Outcomes(np.ndarray):
         return found
 
     def __reduce__(self) -> Any:  # with the index, for workers
-        make, given, state = super().__reduce__()  # type: ignore[misc]
-        return make, given, (state, self.index)
+        made: Any = super().__reduce__()
+        return (*made[:-1], (made[-1], self.index))
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state[0])

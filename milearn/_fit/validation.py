@@ -23,6 +23,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, keys_of
+from .._bags.constructors import warn_of_zeros
 from .._bags.kinds import (
     are_missing,
     as_labels,
@@ -33,7 +34,6 @@ from .._bags.kinds import (
     numbers,
 )
 from .._bags.names import bag_text, check_index
-from .._bags.remote import check_takes_remote
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
 from .._compat import check_sample_weight
 from .warn import warn_user
@@ -107,7 +107,9 @@ def as_bags(X: Any) -> Any:
     if isinstance(X, np.ndarray) and X.ndim == 3:
         # Also with dtype=object: NumPy creates such arrays from lists of blocks of equal size.
         n_bags, size, width = X.shape
-        return Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
+        bags = Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
+        warn_of_zeros(bags)
+        return bags
     if isinstance(X, np.ndarray) and X.ndim > 3:
         return Bags.from_list(X)  # its error has advice for pictures
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
@@ -233,8 +235,7 @@ def validate_bags(
         For bags that do not fit together, too few of them, other features than in ``fit``, values
         that are not finite, text, or a data frame with a column that is not numeric.
     TypeError
-        For a string, sparse instances with ``accept_sparse=False``, or distributed bags if the
-        estimator needs all instances in one place.
+        For a string, or sparse instances with ``accept_sparse=False``.
 
     See Also
     --------
@@ -273,8 +274,6 @@ def validate_bags(
                 f"Bags.from_frame(X, column). {TEXT_ADVICE}"
             ) from error
         return Bags.singletons(matrix, feature_names=frame_names(X))
-    if bags.is_remote:
-        check_takes_remote(estimator)
     name = "this function" if estimator is None else type(estimator).__name__
     n_bags, n_features = bags.shape
     if n_bags < min_bags:
@@ -341,10 +340,7 @@ def check_finite(bags: Bags, allow_nan: bool) -> None:
         if np.isnan(value):
             what, remedy = "NaN", "impute it with milearn.preprocessing.InstanceTransformer("
             remedy += "SimpleImputer()) or remove the instance"
-            if (
-                not (bags.is_sparse or bags.is_remote)
-                and np.isnan(bags.instance_rows[row : row + 1]).all()
-            ):
+            if not bags.is_sparse and np.isnan(bags.source().gather(np.array([row]))).all():
                 remedy = (
                     "all its features are NaN. If it is padding, leave it out, of a padded array "
                     "by Bags.from_padded(X, mask=~np.isnan(X).all(axis=2)), of Bags by "
@@ -388,19 +384,20 @@ def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
     names = bags.feature_names
     fitted_names = None if reset else getattr(estimator, "feature_names_in_", None)
     if names is not None and fitted_names is not None:
-        if len(names) != len(fitted_names) or list(names) != list(fitted_names):
+        if list(names) != list(fitted_names):
+            lacking = listed([name for name in fitted_names.tolist() if name not in names], 3)
+            new = listed([name for name in names.tolist() if name not in fitted_names], 3)
             raise ValueError(
-                "The feature names should match those that were passed during fit: got "
-                f"{_short(names)}, fitted with {_short(fitted_names)}."
+                "The feature names should match those that were passed during fit: "
+                + (f"{lacking} missing" if lacking else "the order differs")
+                + (f", {new} new" if new else "")
+                + ". Pass X[:, model.feature_names_in_]"
+                + (", with these features." if lacking else ".")
             )
         return
     validate_data(estimator, bags, reset=reset, skip_check_array=True)
     if names is not None and reset:
         estimator.feature_names_in_ = names
-
-
-def _short(names: np.ndarray) -> str:
-    return f"{len(names)} names ({listed(names.tolist(), 3)})"
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
@@ -453,16 +450,14 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)
-    given = y
+    given, flat = y, getattr(y, "ndim", 1) == 1
     y = column_or_1d(y, warn=True)
     check_n_labels(y, bags)
     if numeric:
         refuse_outcomes(y)
-        y = numbers(y if np.ndim(given) > 1 else given, "y", place=partial(bag_text, bags))
+        y = numbers(given if flat else y, "y", place=partial(bag_text, bags))
         assert_all_finite(y, input_name="y")
-    elif (
-        not isinstance(getattr(given, "dtype", np.dtype(object)), np.dtype) and np.ndim(given) == 1
-    ):
+    elif flat and not isinstance(getattr(given, "dtype", np.dtype(object)), np.dtype):
         y = as_labels(column(given, "y"))
     return y
 
@@ -531,7 +526,7 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     array([1., 1.])
     """
     check_order(bags, sample_weight=sample_weight)
-    if not (sample_weight is None or np.ndim(sample_weight) == 0):
+    if not (sample_weight is None or isinstance(sample_weight, Real)):
         sample_weight = numbers(sample_weight, "sample_weight", place=partial(bag_text, bags))
     weights: np.ndarray = check_sample_weight(sample_weight, bags, dtype=np.float64)
     if (weights < 0).any():

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._bags.distinct import instance_ranks
-from .._bags.remote import by_blocks
 from .._bags.warn import warn_user as warn_user
 from .._solvers.common.cccp import RELATIVE_TIE
 
@@ -48,7 +47,7 @@ def warn_of_constants(
     if varied == 0.0 or getattr(estimator, "_may_be_constant", False):
         return
     for some in (bags[:_FEW_BAGS], bags):
-        scores = by_blocks(some, score, *given).reshape(len(some), -1)
+        scores = some._mapped(score, *given).reshape(len(some), -1)
         # Scores that should be zero are rounding: compare them with a margin, or with values.
         size = np.maximum(np.abs(scores).max(axis=0), varied)
         n_constant = int((np.ptp(scores, axis=0) <= RELATIVE_TIE * size).sum())

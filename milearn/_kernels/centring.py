@@ -17,7 +17,7 @@ from .._bags import Bags
 def centre_of(instances: Any, *, deviations: float = 10.0, n_rows: int = 1000) -> np.ndarray | None:
     """The point to subtract from instances, or None if no feature is far from zero.
 
-    Sparse and memory-mapped instances are not centred: dense or in memory they would be too large.
+    Only dense instances in memory are centred: others would be too large.
 
     Parameters
     ----------
@@ -46,11 +46,8 @@ def centre_of(instances: Any, *, deviations: float = 10.0, n_rows: int = 1000) -
 
 
 def centred(bags: Bags) -> tuple[Bags, np.ndarray | None]:
-    """Bags with their centre as the origin, and the centre; the same bags if there is none.
-
-    Distributed bags are not centred.
-    """
-    centre = None if bags.is_remote else centre_of(bags.instance_rows)
+    """Bags with their centre as the origin, and the centre; the same bags if there is none."""
+    centre = centre_of(bags.instance_rows)
     if centre is None:
         return bags, None
     return bags.with_instances(subtracted(bags.instances, centre)), centre

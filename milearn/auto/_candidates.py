@@ -251,19 +251,21 @@ class Scaling:
         """Fit on distinct bags; texts are stored as CSR, others as dense arrays."""
         if text:
             return cls(Normalizer(), text)
-        when_read = bags.is_remote or is_read_in_blocks(bags)
-        return cls(scaler.fit(without_names(bags) if when_read else bags.instances), text)
+        return cls(
+            scaler.fit(without_names(bags) if is_read_in_blocks(bags) else bags.instances), text
+        )
 
     def __call__(self, bags: Any) -> Any:
-        if bags.is_remote:
-            return bags.transformed(self)
-        bags = as_kind(bags, self.text)
-        rows = bags.instances.astype(compute_dtype(bags), copy=False)
-        return bags.with_instances(self.scaler.transform(rows))
+        return as_kind(bags, self.text)._transformed(_scaled, self.scaler)
 
     def when_read(self, bags: Bags) -> Bags:
         """Dense bags that are scaled when they are read, in the type of computations."""
         return computed_when_read(bags, ScaledInPlace(self.scaler), compute_dtype(bags))
+
+
+def _scaled(bags: Bags, scaler: Any) -> Bags:
+    rows = bags.instances.astype(compute_dtype(bags), copy=False)
+    return bags.with_instances(scaler.transform(rows))
 
 
 @dataclass(frozen=True)

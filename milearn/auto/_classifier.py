@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._bags.remote import over_blocks
+from .._bags import Bags
 from .._compat import Interval, StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import (
@@ -244,7 +244,7 @@ class MIClassifier(Automatic, BagClassifier):
             return CandidateName("", positive if self.pos_label is not None else None)
         hits = np.flatnonzero(classes == self.neg_label)
         if len(hits) == 0:
-            raise unknown_label(f"neg_label={self.neg_label!r} is", self.neg_label, classes)
+            raise unknown_label(f"neg_label={self.neg_label!r} is", classes)
         if len(classes) > 2:
             return CandidateName("", None, int(hits[0]))
         if self.pos_label is not None and positive == hits[0]:
@@ -275,7 +275,6 @@ class MIClassifier(Automatic, BagClassifier):
 
     # -- prediction ---------------------------------------------------------------------------
 
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes of each bag.
 
@@ -289,7 +288,9 @@ class MIClassifier(Automatic, BagClassifier):
         ndarray of shape (n_bags, n_classes)
             Columns in the order of ``classes_``; rows sum to 1.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._probabilities)
+
+    def _probabilities(self, bags: Bags) -> np.ndarray:
         scores = in_parts(self._function.bag_scores, bags)
         return probabilities(self._calibration.calibrated(scores))
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
-from .._bags.rows_on_disk import converted, is_read_in_blocks, read_in_blocks
+from .._bags.rows_on_disk import converted, is_elsewhere, is_read_in_blocks, read_in_blocks
 from ..model_selection._inner import N_FOLDS
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
 
@@ -118,7 +118,8 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
     text = is_text(bags)
     kernels: tuple[str, ...] = TEXT_KERNELS if text else DENSE_KERNELS
     notes, left_out, reason = [], [], f"{bags.n_instances} instances"
-    if bags.is_remote:
+    elsewhere = is_elsewhere(bags)
+    if elsewhere:
         kernels, reason = (), "the bags are distributed"
         notes.append(f"kernels between bags: {reason}")
     elif _pair_cost(bags) > limits.pair_cost:
@@ -144,7 +145,7 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
     if in_blocks and not too_many:
         left_out.append("the highest instances by the RBF kernel")
         instance_kernel = None
-    elif not text and (bags.is_remote or too_many):
+    elif not text and (elsewhere or too_many):
         instance_kernel = None
         notes.append(f"highest instances by the RBF kernel: {reason}")
     elif not text and bags.n_instances > limits.exact_instances:
@@ -172,17 +173,15 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
 
 def is_held_in_blocks(bags: Any, limits: SizeLimits) -> bool:
     """Whether dense instances are too many to convert them to float64 in memory."""
-    if bags.is_remote or bags.is_sparse:
+    if bags.is_sparse or is_elsewhere(bags):
         return False
     stored_otherwise = is_read_in_blocks(bags) or bags.dtype != np.float64
     return stored_otherwise and bags.n_instances * bags.shape[1] > limits.float64_numbers
 
 
 def prepared(bags: Any, limits: SizeLimits) -> Any:
-    """Validated bags in float64, or as they are stored if they are held in blocks or remote."""
-    if bags.is_remote:
-        return bags
-    if is_held_in_blocks(bags, limits):
+    """Validated bags in float64, or as stored if they are held in blocks or elsewhere."""
+    if is_elsewhere(bags) or is_held_in_blocks(bags, limits):
         return read_in_blocks(bags)
     return bags if bags.dtype == np.float64 else converted(bags, np.float64)
 

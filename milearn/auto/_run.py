@@ -102,9 +102,6 @@ class Automatic(CallbackSupport):
     classes_: np.ndarray
     n_features_in_: int
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._stated(in_parts(self._function.bag_scores, bags))
 
@@ -476,7 +473,7 @@ class Search:
         would take too long. Its time grows by a power of the number of bags, as samples show.
         """
         like = [each for each in self.scored if each.name == name.name]
-        if self.time_limit is None or not self.scored or like or self.merged.bags.is_remote:
+        if self.time_limit is None or not self.scored or like:
             return self._allows(sum(self._took[each] for each in like[:1]))
         n_bags = len(self.merged.bags)
         # Each class, or part of the values, has the same share of a sample as of all bags.

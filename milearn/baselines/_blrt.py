@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import bag_fingerprints
-from .._bags.remote import over_blocks
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
 from .._solvers.baselines.bag_level_trees import (
@@ -217,7 +216,6 @@ class BLRT(BaselineClassifier):
             wanted = wanted * n_features
         return max(1, min(n_features, int(wanted)))
 
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Proportions of the classes in the leaves of each bag, averaged over trees.
 
@@ -231,7 +229,7 @@ class BLRT(BaselineClassifier):
         ndarray of shape (n_bags, n_classes)
             Rows sum to 1. They are not calibrated.
         """
-        return self._probabilities(self._checked(X))
+        return self._of_bags(X, self._probabilities)
 
     def _probabilities(self, bags: Bags) -> np.ndarray:
         parts = bags.source().map(_probabilities_of_block, self._trees)

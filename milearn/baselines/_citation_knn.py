@@ -10,7 +10,6 @@ from sklearn.utils import gen_batches
 
 from .._bags import Bags
 from .._bags.distinct import rows_per_block
-from .._bags.remote import over_blocks
 from .._compat import Interval
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.threads import fit_context
@@ -187,7 +186,6 @@ class CitationKNN(BaselineClassifier):
         distances.partition(self.n_citers - 1, axis=1)
         return distances[:, self.n_citers - 1].copy()
 
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Fraction of the votes for each class.
 
@@ -201,7 +199,7 @@ class CitationKNN(BaselineClassifier):
         ndarray of shape (n_bags, n_classes)
             Rows sum to 1. They are fractions of few votes and are not calibrated.
         """
-        return self._proportions(self._checked(X))
+        return self._of_bags(X, self._proportions)
 
     def _proportions(self, bags: Bags) -> np.ndarray:
         # Three matrices of the size of the distances are held.

@@ -7,11 +7,11 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.remote import over_blocks
 from .._bags.segments import segment_max
 from .._compat import Interval
 from .._constraints import AT_LEAST_ONE, POSITIVE, Constraints
@@ -200,8 +200,9 @@ class MIForest(BaselineClassifier):
             )
         merged = training.merged()
         temperatures = np.geomspace(self.max_temperature, self.min_temperature, self.n_epochs)
-        # Trees have single precision.
-        instances = training.bags.instances[merged.kept[merged.point_of]].astype(np.float32)
+        instances = training.bags.instances[merged.kept[merged.point_of]]
+        units = _units(instances)
+        instances = _in_units(instances, units)
         seeds = check_random_state(self.random_state).randint(
             2**31 - 1, size=(len(training.labels.classes), self.n_estimators)
         )
@@ -229,6 +230,7 @@ class MIForest(BaselineClassifier):
                 **training.fitted(),
                 "estimators_": forests if len(forests) > 1 else forests[0],
                 "temperatures_": temperatures,
+                "_units": units,
                 "feature_importances_": np.mean(importances, axis=0),
             }
         )
@@ -248,7 +250,7 @@ class MIForest(BaselineClassifier):
     def _probabilities(self, bags: Bags) -> list[np.ndarray]:
         """p of each instance, for each problem."""
         forests = [self.estimators_] if len(self.classes_) == 2 else self.estimators_
-        instances = bags.instances.astype(np.float32)
+        instances = _in_units(bags.instances, self._units)
         return [
             np.mean([positive_votes(tree, instances) for tree in trees], axis=0)
             for trees in forests
@@ -257,7 +259,6 @@ class MIForest(BaselineClassifier):
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return class_scores([p - 0.5 for p in self._probabilities(bags)], self._positive_sign)
 
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Fraction of the trees' votes for each class, for the highest instance of each bag.
 
@@ -272,7 +273,9 @@ class MIForest(BaselineClassifier):
             Rows sum to 1. With three or more classes, the highest votes of each class are divided
             by their sum. They are not calibrated.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._votes)
+
+    def _votes(self, bags: Bags) -> np.ndarray:
         tops = [segment_max(p, bags.offsets) for p in self._probabilities(bags)]
         if len(tops) == 1:
             columns = [1.0 - tops[0], tops[0]]
@@ -280,6 +283,30 @@ class MIForest(BaselineClassifier):
         votes = np.column_stack(tops)
         total = votes.sum(axis=1, keepdims=True)
         return np.where(total > 0, votes / np.where(total > 0, total, 1.0), 1.0 / len(tops))
+
+
+def _units(instances: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Origin and width of each feature; the origin is 0 if this is in its range."""
+    low, high = (
+        each.toarray()[0] if sparse.issparse(each) else each
+        for each in (instances.min(axis=0), instances.max(axis=0))
+    )
+    outside = (low > 0) | (high < 0)
+    origin = np.where(outside & (not sparse.issparse(instances)), low, 0.0)
+    width = np.maximum(high - origin, origin - low)
+    return origin, np.where(width > 0, width, 1.0)
+
+
+def _in_units(instances: Any, units: tuple[np.ndarray, np.ndarray]) -> Any:
+    """Features in units of their range in single precision, which trees have.
+
+    Their values would be rounded, and scikit-learn's trees do not divide values that differ by less
+    than 1e-7.
+    """
+    origin, width = units
+    if sparse.issparse(instances):
+        return sparse.csr_array(instances.multiply(1.0 / width)).astype(np.float32)
+    return ((instances - origin) / width).astype(np.float32)
 
 
 def _tree(seed: int, **parameters: Any) -> DecisionTreeClassifier:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
-from .._bags.remote import over_blocks
 from .._constraints import AT_LEAST_ONE, SHARE, Constraints
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
@@ -237,7 +236,6 @@ class MILBoost(BaselineClassifier):
         odds = [log_odds(column, bags.offsets) for column in self._columns(bags)]
         return class_scores(odds, self._positive_sign)
 
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes of bags.
 

@@ -213,7 +213,9 @@ class MILES(BaselineClassifier):
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
             Contributions; zero for instances that do not attain any of the similarities.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._contributions)
+
+    def _contributions(self, bags: Bags) -> np.ndarray:
         parts = np.zeros((bags.n_instances, len(self.coef_)))
         if self.coef_.size:
             alone = largest_similarities(

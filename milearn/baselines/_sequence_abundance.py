@@ -10,7 +10,6 @@ from scipy.special import expit
 
 from .._bags import Bags
 from .._bags.distinct import bag_fingerprints
-from .._bags.remote import over_blocks
 from .._constraints import SHARE, Constraints
 from .._fit.threads import fit_context
 from .._fit.validation import encode_classes, validate_labels, warn_of_unnamed_positive
@@ -220,7 +219,6 @@ class SequenceAbundanceClassifier(BagClassifier):
         )
         return self
 
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class, from the odds.
 
@@ -237,7 +235,6 @@ class SequenceAbundanceClassifier(BagClassifier):
         scores = self.decision_function(X)
         return np.stack([expit(-scores), expit(scores)], axis=1)
 
-    @over_blocks()
     def counts(self, X: Any) -> np.ndarray:
         """Numbers of associated sequences and of all sequences.
 
@@ -251,7 +248,7 @@ class SequenceAbundanceClassifier(BagClassifier):
         ndarray of int of shape (n_bags, 2)
             Associated sequences k and depth n.
         """
-        return self._counts(self._checked(X))
+        return self._of_bags(X, self._counts)
 
     def _counts(self, bags: Bags) -> np.ndarray:
         presence, depths = _presence(bags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -15,7 +16,6 @@ from sklearn.utils.metaestimators import available_if
 
 from .._bags import Bags
 from .._bags.canonical import check_choice
-from .._bags.remote import over_blocks
 from .._bags.segments import segment_max, segment_mean
 from .._bags.threads import inner_matrices
 from .._fit.validation import (
@@ -205,7 +205,6 @@ class SingleInstance(BagEstimator):
 
     # -- bags -----------------------------------------------------------------------------
 
-    @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
         """Class or value of each bag.
 
@@ -223,11 +222,10 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_bags,)
             Values of ``classes_``, or the values of a regressor.
         """
-        scores = self._bag_scores(self._checked(X))
+        scores = self._of_bags(X, self._bag_scores)
         return scores if self._regresses else decided(scores, self.classes_)
 
     @available_if(inner_has("estimator_", "decision_function"))
-    @over_blocks()
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag: maximum or mean of the scores of its instances.
 
@@ -244,10 +242,9 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
             Pooled scores.
         """
-        return self._bag_scores(self._checked(X))
+        return self._of_bags(X, self._bag_scores)
 
     @available_if(inner_has("estimator_", "predict_proba"))
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Pooled probabilities of the classes.
 
@@ -265,7 +262,9 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_bags, n_classes)
             Rows sum to 1.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._pooled_probabilities)
+
+    def _pooled_probabilities(self, bags: Bags) -> np.ndarray:
         probabilities = self.estimator_.predict_proba(bags.instances)
         if len(self.classes_) == 2:
             pooled = self._pool(probabilities[:, 1], bags)
@@ -299,7 +298,6 @@ class SingleInstance(BagEstimator):
     # -- instances ------------------------------------------------------------------------
 
     @available_if(inner_has("estimator_", "decision_function"))
-    @over_blocks()
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
@@ -315,10 +313,9 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
             Scores of the instances.
         """
-        return self._instance_scores(self._checked(X))
+        return self._of_bags(X, self._instance_scores)
 
     @available_if(inner_has("estimator_", "predict_proba"))
-    @over_blocks()
     def predict_proba_instances(self, X: Any) -> np.ndarray:
         """Probabilities of the classes of each instance, in the order of ``X.instances``.
 
@@ -332,9 +329,11 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_instances, n_classes)
             Columns in the order of ``classes_``.
         """
-        return self.estimator_.predict_proba(self._checked(X).instances)
+        return self._of_bags(X, self._instance_probabilities)
 
-    @over_blocks()
+    def _instance_probabilities(self, bags: Bags) -> np.ndarray:
+        return self.estimator_.predict_proba(bags.instances)
+
     def predict_instances(self, X: Any) -> np.ndarray:
         """Class or value of each instance, in the order of ``X.instances``.
 
@@ -351,11 +350,10 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_instances,)
             Values of ``classes_``, or the values of a regressor.
         """
-        scores = self._instance_scores(self._checked(X))
+        scores = self._of_bags(X, self._instance_scores)
         return scores if self._regresses else decided(scores, self.classes_)
 
     @available_if(_pools_by_max)
-    @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
         """Row of the instance with the highest score of each bag; only for ``pooling="max"``.
 
@@ -373,7 +371,7 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_bags,)
             Positions in ``X.instances``.
         """
-        return deciding_rows(self, self._checked(X))
+        return self._of_bags(X, partial(deciding_rows, self), gives_rows=True)
 
     # -- scikit-learn interface -------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.distinct import drawn_bags, most_bags
-from .._bags.remote import over_blocks
 from .._bags.rows_on_disk import in_memory
 from .._compat import StrOptions
 from .._constraints import AT_LEAST_ONE, Constraints
@@ -209,7 +208,6 @@ class BAMIC(BagClusterer):
         warn_of_stops("BAMIC", [result], self.max_iter, "raise max_iter")
         return self
 
-    @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of the nearest medoid of each bag.
 
@@ -223,7 +221,9 @@ class BAMIC(BagClusterer):
         ndarray of shape (n_bags,)
             Numbers of clusters, from 0.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._nearest)
+
+    def _nearest(self, bags: Bags) -> np.ndarray:
         distances = bag_distances(bags, self.medoid_bags_, metric=self._metric, n_jobs=self.n_jobs)
         return distances.argmin(axis=1)
 

@@ -242,9 +242,6 @@ class M3IC(CallbackSupport, BagClusterer):
         task.end()
         return self
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
     def _starts(
         self, bags: Bags, source: PassSource, rng: np.random.RandomState
     ) -> list[np.ndarray]:

@@ -75,10 +75,10 @@ def file_name_in_errors(path: Any, kind: str | None = None) -> Iterator[None]:
     except ContentError as error:
         raise BagFileError(f"{path}: {error}") from error.__cause__
     except Exception as error:
-        if kind is None or isinstance(error, (ImportError, MemoryError)):
+        if kind is None or isinstance(error, (BagFileError, ImportError, MemoryError)):
             raise
         what = type(error).__name__
-        # The text of an error of liac-arff may itself be an error.
+        # The text of an error of a library may itself be an error.
         with contextlib.suppress(Exception):
             what += f": {error}"
         raise BagFileError(

@@ -13,7 +13,6 @@ from sklearn.metrics import roc_auc_score
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
-from .._bags.remote import over_blocks
 from .._bags.segments import segment_mean
 from .._compat import Interval, StrOptions
 from .._constraints import Constraints
@@ -55,9 +54,6 @@ class _ShareModel(_TwoLevels):
     def __init__(self, *, share: float | str = "auto", n_parts: int | str = "auto") -> None:
         self.share = share
         self.n_parts = n_parts
-
-    def _takes_remote_bags(self) -> bool:
-        return True
 
     def _solved(
         self, merged: MergedBags, targets: np.ndarray, folds_of: Callable[[], Folds]
@@ -112,7 +108,6 @@ class _ShareModel(_TwoLevels):
         pooled = pooled_scores(columns, bags.offsets, signs, np.atleast_1d(self.pooling_))
         return pooled[:, 0] if np.ndim(self.orientation_) == 0 else pooled
 
-    @over_blocks()
     def selected_share(self, X: Any) -> np.ndarray:
         """Share of the instances of each bag whose scores are above ``cut_``.
 
@@ -128,13 +123,14 @@ class _ShareModel(_TwoLevels):
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
             Numbers from 0 to 1.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._selected_share)
+
+    def _selected_share(self, bags: Bags) -> np.ndarray:
         scores = self._columns(self._instance_scores(bags))
         selected = scores > np.atleast_1d(self.orientation_) * np.atleast_1d(self.cut_)
         shares = segment_mean(selected.astype(np.float64), bags.offsets)
         return shares[:, 0] if np.ndim(self.orientation_) == 0 else shares
 
-    @over_blocks()
     def witness_mask(self, X: Any) -> np.ndarray:
         """Instances whose scores are averaged to the score of their bag.
 
@@ -151,7 +147,9 @@ class _ShareModel(_TwoLevels):
         ndarray of bool of shape (n_instances,)
             In the order of ``X.instances``.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._witness_mask)
+
+    def _witness_mask(self, bags: Bags) -> np.ndarray:
         scores = self._columns(self._instance_scores(bags))
         masks = [
             rows_of_highest(column, bags.offsets, pooling)
@@ -338,7 +336,6 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         )
         return self
 
-    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class.
 

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from .._bags import Bags
-from .._bags.remote import over_blocks
 from ..base import BagEstimator
 
 
@@ -21,7 +20,6 @@ class BagEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
 
     # For the names of the columns; stored by ``fit``.
     _n_features_out: int
-    _remote_alternative = "BagStatistics or VLAD"
 
     def _rows(self, bags: Bags) -> np.ndarray:
         raise NotImplementedError
@@ -39,8 +37,4 @@ class BagEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
         ndarray of shape (n_bags, n_columns)
             The rows, in the order of the bags.
         """
-        return self._transformed(X)
-
-    @over_blocks()
-    def _transformed(self, X: Any) -> np.ndarray:
-        return self._rows(self._checked(X))
+        return self._of_bags(X, self._rows)

@@ -71,12 +71,6 @@ class _Codebook(BagEmbedding):
         takes_sparse = get_tags(self).input_tags.sparse
         return validate_bags(self, X, reset=False, dtype=self._dtypes, accept_sparse=takes_sparse)
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
-    def _transformed(self, X: Any) -> np.ndarray:
-        return self._rows(self._checked(X))
-
     def _rows(self, bags: Bags) -> np.ndarray:
         # A bag that is larger than a block is read in parts.
         parts = bags.source(dtype=np.float64).map(_sums_of_block, self, in_parts=True)

@@ -12,7 +12,7 @@ from .._bags.annotations import PATCH_SIZE, array_of
 from .._bags.canonical import check_choice
 from .._bags.names import position_of
 from .._fit.warn import warn_user
-from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below, local_bags, scored_instances
+from ._scores import HIGHLIGHT, LINE, NEUTRAL, Display, given_bags, legend_below, scored_instances
 
 _MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
 _MAX_POINTS = 2000  # if a map has more points, they are smaller
@@ -173,7 +173,7 @@ class InstanceScoresDisplay(Display):
         InstanceScoresDisplay
             The display with the plot.
         """
-        bags = local_bags(X)
+        bags = given_bags(X)
         position = position_of(bags, bag)
         one = bags[[position]]
         found = scored_instances(estimator, one, class_label)

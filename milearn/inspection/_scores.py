@@ -28,17 +28,6 @@ class InstanceScores(NamedTuple):
     meaning: str
 
 
-def local_bags(X: Any) -> Bags:
-    """Any input as bags in this process."""
-    bags = _bags(X)
-    if bags.is_remote:
-        raise TypeError(
-            "Displays and instance scores need bags of this process: select a few of the "
-            "distributed bags and bring them here, X[positions].compute()."
-        )
-    return bags
-
-
 def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Return the last step of a fitted pipeline or search, and the bags that reach it.
 
@@ -84,7 +73,7 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     >>> last.witness(bags).shape
     (40,)
     """
-    return _last_step(estimator, _bags(X))
+    return _last_step(estimator, given_bags(X))
 
 
 def instance_scores(
@@ -152,7 +141,7 @@ def instance_scores(
     >>> instance_scores(model, X).shape == (X.n_instances,)
     True
     """
-    bags = local_bags(X)
+    bags = given_bags(X)
     scores = scored_instances(estimator, bags, class_label).scores
     if not return_positions:
         return scores
@@ -263,7 +252,7 @@ def cross_val_instance_scores(
     refuse_outcomes(y, estimator)
     found = cross_val_predict(
         _InstanceScores(estimator, class_label),
-        local_bags(X),
+        given_bags(X),
         y,
         groups=groups,
         cv=cv,
@@ -399,7 +388,7 @@ def _last_step(estimator: Any, rows: Any = None) -> tuple[Any, Any]:
             return estimator, rows
 
 
-def _bags(X: Any) -> Any:
+def given_bags(X: Any) -> Any:
     """The input as bags; rows of a plain matrix are bags of one instance."""
     bags = as_bags(X)
     return check_bags(X) if bags is None else bags

@@ -28,8 +28,8 @@ from ._scores import (
     Display,
     class_column,
     final_step,
+    given_bags,
     label_text,
-    local_bags,
 )
 
 # Bytes of the features that are compared at once.
@@ -177,7 +177,7 @@ class ShareDisplay(Display):
     @classmethod
     def _of(cls, estimator: Any, X: Any, y: Any, class_label: Any = None) -> ShareDisplay:
         """The display of a fitted model without a plot."""
-        bags = local_bags(X)
+        bags = given_bags(X)
         model, rows = final_step(estimator, bags)
         if hasattr(model, "_share_step"):
             model, rows = model._share_step(rows)
@@ -489,7 +489,7 @@ def share_report(
 
     if not 0.0 < confidence_level < 1.0:
         raise ValueError(f"confidence_level={confidence_level!r} must be between 0 and 1.")
-    bags = local_bags(X)
+    bags = given_bags(X)
     check_order(bags, groups=groups)
     check_consistent_length(bags, groups)
     display = ShareDisplay._of(estimator, bags, y, class_label)

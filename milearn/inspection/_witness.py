@@ -17,7 +17,7 @@ from ._scores import (
     NEUTRAL,
     Display,
     evenly_spaced,
-    local_bags,
+    given_bags,
     scored_instances,
 )
 
@@ -165,7 +165,7 @@ class WitnessDisplay(Display):
         ValueError
             If ``y`` has another length than ``X``, or is outcomes of survival analysis.
         """
-        container = local_bags(X)
+        container = given_bags(X)
         if instance_shape is None:
             validate_bags(None, container, accept_sparse=True, ensure_all_finite=False)
         labels = None

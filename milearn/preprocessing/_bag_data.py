@@ -187,9 +187,6 @@ class BagData(TransformerMixin, _Columns):
         check_is_fitted(self)
         return np.array(self.columns_, dtype=object)
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
     def _validated(self, X: Any, reset: bool) -> Bags:
         # The instances are not read, so that NaN among them do no harm.
         return validate_bags(
@@ -340,8 +337,9 @@ def _appended(bags: Bags, rows: np.ndarray) -> Any:
     if bags.is_sparse:
         further = sparse.csr_array(rows[bags.bag_index])
         return sparse.hstack([bags.instances, further], format="csr")
+    blocks = row_blocks(bags)
     out = np.empty((bags.n_instances, bags.shape[1] + rows.shape[1]), dtype=rows.dtype)
-    for start, stop, block in row_blocks(bags):
+    for start, stop, block in blocks:
         out[start:stop, : bags.shape[1]] = block
         out[start:stop, bags.shape[1] :] = rows[bags.bag_index[start:stop]]
     return out

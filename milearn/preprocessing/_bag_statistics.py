@@ -171,9 +171,6 @@ class BagStatistics(TransformerMixin, VersionedEstimator):
             names.extend(f"{prefix}_{feature}" for feature in features)
         return np.array(names, dtype=object)
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.decomposition import IncrementalPCA
 from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
@@ -169,7 +170,7 @@ def routed_fit_params(
 
 
 # Transformers whose ``fit`` is one ``partial_fit``, so that calls per block are equivalent.
-_FITTED_IN_BLOCKS = (MaxAbsScaler, MinMaxScaler, StandardScaler)
+_FITTED_IN_BLOCKS = (IncrementalPCA, MaxAbsScaler, MinMaxScaler, StandardScaler)
 
 
 class _MatrixTransformer(TransformerMixin, VersionedEstimator):
@@ -280,8 +281,8 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     are passed where they are requested. NaN is passed through if the inner transformer accepts it.
 
     Instances in float16 or in a memory map are transformed in blocks, and the result is in memory,
-    in float32 for float16 instances. MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted
-    in blocks; for other transformers all instances are converted to float32.
+    in float32 for float16 instances. IncrementalPCA, MaxAbsScaler, MinMaxScaler and StandardScaler
+    are also fitted in blocks; for other transformers all instances are converted to float32.
 
     The columns of a :class:`~sklearn.compose.ColumnTransformer` may be lists of names of features
     of the bags.
@@ -290,9 +291,8 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     feature unions that begin with one, as a list of strings, and to other transformers as a matrix
     of one column.
 
-    Distributed bags (:class:`~milearn.distributed.DistributedBags`) stay distributed. The inner
-    transformer needs ``partial_fit``, which is called for the partitions in their order, without
-    labels.
+    Distributed bags (:class:`~milearn.distributed.DistributedBags`) stay distributed, and can be
+    fitted by these four.
 
     Examples
     --------
@@ -356,21 +356,6 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
                 f"{name} needs text, and the instances are numbers: create bags of text by "
                 "Bags.from_list, with a list of strings for each bag."
             )
-        if bags.is_remote and not _is_identity(inner):
-            if not hasattr(inner, "partial_fit"):
-                raise TypeError(
-                    f"{name} has no partial_fit, so that it cannot be fitted on distributed bags: "
-                    "fit it on some of them, as in fit(bags[:1000].compute()), or take one that "
-                    "has, such as StandardScaler or IncrementalPCA."
-                )
-            given = [key for key, value in params.items() if value is not None]
-            if given:
-                raise ValueError(
-                    f"{name} on distributed bags takes no {given[0]}: leave it out, or fit on "
-                    "bags.compute()."
-                )
-            self.transformer_ = bags.source().fold(fit_block, clone(inner))
-            return self
         labels = None
         if y is not None:
             labels = np.atleast_1d(np.asarray(y))
@@ -445,9 +430,6 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             transformer=self._inner(), method_mapping=mapping
         )
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "transformer_")
 
@@ -483,8 +465,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         )
         if _is_identity(self.transformer_):
             return bags
-        if bags.is_remote:
-            return bags.transformed(_transformed, self)
+        return bags._transformed(_with_new_instances, self)
+
+    def _with_new_instances(self, bags: Bags) -> Bags:
         named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
         return bags.with_instances(
             self._in_blocks(bags) if is_read_in_blocks(bags) else self._apply(bags.instances),
@@ -511,8 +494,8 @@ def _is_identity(inner: Any) -> bool:
     return isinstance(inner, FunctionTransformer) and inner.func is None
 
 
-def _transformed(bags: Bags, transformer: InstanceTransformer) -> Bags:
-    return transformer.transform(bags)
+def _with_new_instances(bags: Bags, transformer: InstanceTransformer) -> Bags:
+    return transformer._with_new_instances(bags)
 
 
 def fit_block(transformer: Any, block: Block) -> Any:

@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.blocks import width_of
-from .._bags.remote import by_blocks
 from .._bags.segments import segment_mean
 from .._compat import CallbackSupport, StrOptions, with_callbacks
 from .._constraints import AUTO_OR_POSITIVE, Constraints
@@ -246,8 +245,7 @@ class MICoxPH(CallbackSupport, BagValues):
         starts = self._starts(bags, problem, weights)
         n_threads = runs.n_threads(len(starts))
         problem = replace(problem, source=training.source(n_jobs=n_threads))
-        # Distributed instances count as if they were dense.
-        width = bags.shape[1] if bags.is_remote else width_of(bags.instance_rows)
+        width = width_of(bags.instance_rows)
         gap_tol = precision(self.tol, bags.n_instances, width, _COARSE)
         fit = partial(_solve, problem, gap_tol, self.max_iter)
         data = {"X": bags, "y": y, "sample_weight": sample_weight}
@@ -255,7 +253,7 @@ class MICoxPH(CallbackSupport, BagValues):
         [result] = results
         witnesses, _, scores = highest(bags.source(n_jobs=n_threads), result.w[None])
         if self.pooling == "mean":
-            scores = by_blocks(bags, _mean_scores, result.w)
+            scores = bags._mapped(_mean_scores, result.w)
         attained = "objective", "dual_gap", "n_iter", "converged", "n_passes"
         self._replace_fitted(
             {
@@ -285,9 +283,6 @@ class MICoxPH(CallbackSupport, BagValues):
         if self.init == "auto":
             return [*screened_starts(problem, weights), *drawn[1:]]
         return drawn if self.init == "random" else [CoxStart(), *drawn[1:]]
-
-    def _takes_remote_bags(self) -> bool:
-        return True
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return _scores(bags, self.coef_)

@@ -18,6 +18,7 @@ from .._constraints import POSITIVE, Constraints
 from .._fit.components import BAG_LIMITS, auto_components
 from .._fit.threads import fit_context
 from .._fit.validation import TrainingLabels, validate_labels, validate_sample_weight
+from .._fit.warn import warn_user
 from .._kernels.learned import LEARNED_KERNELS, compares_instances
 from .._kernels.memory import require_memory
 from .._solvers.common.low_rank import whitening
@@ -416,6 +417,14 @@ class BagSVC(BagSVM, BagClassifier):
         exact = SVC(C=self.C, kernel="precomputed", tol=self.tol)
         primal = LinearSVC(C=self.C, dual=False, tol=min(self.tol, 1e-4), max_iter=10_000)
         trained = self._trained(bags, bag_codes, costs, exact, primal)
+        if "dual_coef_" in trained and np.ptp(found.weights / found.sample_weights) > 0:
+            duals = np.abs(trained["dual_coef_"]).max(axis=0)
+            if (duals < (1 - 1e-9) * self.C * costs[trained["support_"]]).all():
+                warn_user(
+                    f"class_weight has no effect on BagSVC with C={self.C:g}: no bag is within the "
+                    "margin, where weights count. Lower C.",
+                    UserWarning,
+                )
         classes = {"classes_": found.classes, "_positive_sign": found.sign}
         self._replace_fitted({**noted, **trained, **classes})
         return self

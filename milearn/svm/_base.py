@@ -12,7 +12,6 @@ from .._constraints import AUTO_OR_POSITIVE, NOT_NEGATIVE, Constraints
 from .._kernels.bag import BAG_KERNELS
 from .._kernels.instance import KERNELS
 from ..base import _TwoLevels
-from ._data import is_linear
 from ._functions import BagFunction
 
 LOSSES = ("l1", "l2", "epsilon_insensitive")
@@ -32,9 +31,6 @@ class BaseMISVM(CallbackSupport, _TwoLevels):
 
     kernel: Any
     _function: BagFunction
-
-    def _takes_remote_bags(self) -> bool:
-        return is_linear(self) and getattr(self, "bag_kernel", None) != "minmax"
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return _flat(self._function.instance_scores(bags))

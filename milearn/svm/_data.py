@@ -45,8 +45,7 @@ class FitData:
     arguments: dict[str, Any]
     stored: dict[str, Any]
     losses: list[Any]
-    # Positions of the used bags, and the used bags, which may be remote, with their centre as the
-    # origin if there is one.
+    # Positions of the used bags, and the used bags with their centre as the origin if there is one.
     used: np.ndarray
     selected: Any
     centre: np.ndarray | None = None
@@ -170,8 +169,6 @@ class FitData:
         n_instances, width = self.n_instances, 0.0
         if self.features is not None:
             width = self.features.dim
-        elif self.linear and self.bags.is_remote:
-            width = self.bags.shape[1]
         elif self.linear:
             width = width_of(self.selected.instance_rows)
         tol = precision(self.estimator.tol, n_instances, width)
@@ -252,9 +249,7 @@ def is_linear(estimator: Any) -> bool:
 
 def _validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
     dtype = STORED_FLOATS if is_linear(estimator) else np.float64
-    bags, noted = estimator._validate_fit(X, dtype=dtype)
-    # A few remote bags have the same solver as bags in memory, and the same solution.
-    return bags.local() if bags.is_remote else bags, noted
+    return estimator._validate_fit(X, dtype=dtype)
 
 
 def memory_limit() -> float:

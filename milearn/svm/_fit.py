@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
-from .._bags.remote import by_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._bags.threads import working_threads
 from .._fit.multi_start import attributes_of, warn_of_stops
@@ -49,7 +48,7 @@ def store(data: FitData, runs: Runs, function: BagFunction, attributes: dict[str
         fitted["tube_half_width_"] = results[0].width
     # By the fitted function and not by the solver's scores, so that ties are broken as in
     # witness().
-    witnesses = by_blocks(data.bags, _witnesses, function, data.sign, gives_rows=True)
+    witnesses = data.bags._mapped(_witnesses, function, data.sign, gives_rows=True)
     fitted["witnesses_"] = _with_ties(data, witnesses, results)
     estimator._replace_fitted(fitted)
     warn_of_stops(type(estimator).__name__, results, estimator.max_iter)

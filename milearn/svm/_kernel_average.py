@@ -130,11 +130,13 @@ def _n_nonzero(block: Block) -> int:
 
 
 def as_kind(bags: Any, text: bool) -> Any:
-    """The bags with texts as CSR, and other instances as a dense matrix; they may be remote."""
+    """The bags with texts as CSR, and other instances as a dense matrix."""
     if bags.is_sparse == text:
         return bags
-    if bags.is_remote:
-        return bags.transformed(as_kind, text)
+    return bags._transformed(_as_kind, text)
+
+
+def _as_kind(bags: Bags, text: bool) -> Bags:
     if text:
         if is_read_in_blocks(bags):
             parts = [sparse.csr_array(rows) for _, _, rows in row_blocks(bags, np.float64)]

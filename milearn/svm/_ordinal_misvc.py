@@ -10,7 +10,6 @@ from sklearn.utils import column_or_1d
 
 from .._bags import Bags
 from .._bags.kinds import ordered_categories
-from .._bags.remote import over_blocks
 from .._bags.segments import segment_argmax, segment_max
 from .._compat import CallbackSupport, with_callbacks
 from .._constraints import AUTO_OR_POSITIVE, Constraints
@@ -237,9 +236,6 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         attributes["_positive_sign"] = -1 if len(place) == 2 and place[0] == 1 else 1
         return store(data, runs, InstanceFunction(expansion, np.zeros(1)), attributes)
 
-    def _takes_remote_bags(self) -> bool:
-        return True
-
     # -- scores --------------------------------------------------------------------------------
 
     def _latent(self, bags: Bags) -> np.ndarray:
@@ -253,7 +249,6 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         values = np.column_stack([np.zeros(len(scores)), np.cumsum(excess, axis=1)])
         return values[:, self._place]
 
-    @over_blocks()
     def latent_function(self, X: Any) -> np.ndarray:
         """Score of each bag, which the thresholds divide into classes.
 
@@ -267,10 +262,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         ndarray of shape (n_bags,)
             Highest score of the instances of each bag.
         """
-        bags = self._checked(X)
-        return segment_max(self._latent(bags), bags.offsets)
+        return self._of_bags(X, self._highest_latent)
 
-    @over_blocks()
     def instance_latent_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
@@ -284,9 +277,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         ndarray of shape (n_instances,)
             Scores, which have the thresholds of the bags.
         """
-        return self._latent(self._checked(X))
+        return self._of_bags(X, self._latent)
 
-    @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
         """Row of the instance that determines the score of each bag, the highest one.
 
@@ -300,7 +292,12 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         ndarray of shape (n_bags,)
             Positions in ``X.instances``.
         """
-        bags = self._checked(X)
+        return self._of_bags(X, self._highest_rows, gives_rows=True)
+
+    def _highest_latent(self, bags: Bags) -> np.ndarray:
+        return segment_max(self._latent(bags), bags.offsets)
+
+    def _highest_rows(self, bags: Bags) -> np.ndarray:
         return segment_argmax(self._latent(bags), bags.offsets)
 
 

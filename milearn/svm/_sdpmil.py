@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
-from .._bags.distinct import distinct_points
 from .._compat import StrOptions, with_callbacks
 from .._constraints import POSITIVE, Constraints
 from .._fit.components import AUTO, RELAXATION_LIMITS, auto_components
@@ -60,8 +59,6 @@ class SDPMIL(BaseMISVM, BagClassifier):
         Largest slack of an instance of a positive bag in the relaxation.
     selection : {"one", "at_least_one"}, default="one"
         Whether the relaxed :math:`\eta` of a bag sum to one, or to at least one.
-    relaxation : {"guo", "tight"}, default="guo"
-        "tight" also optimises over a mixture of selections [2]_, which gives a lower bound.
     polish : bool, default=False
         Whether to continue with the concave-convex procedure.
     kernel : str or callable, default="rbf"
@@ -117,11 +114,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
     objective_history_ : ndarray of shape (n_iter_,), or list of ndarray
         The value after each step.
     relaxation_value_ : float or ndarray of shape (n_classes,)
-        Value of the relaxation, which is a lower bound only over slacks up to ``slack_bound``. With
-        ``relaxation="tight"`` it is ``lower_bound_``.
-    lower_bound_, optimality_gap_ : float or ndarray of shape (n_classes,)
-        Lower bound of the problem (0 unless ``relaxation="tight"``), and ``objective_`` minus this
-        bound.
+        Value of the relaxation, which is a lower bound only over slacks up to ``slack_bound``.
     dual_gap_ : float or ndarray of shape (n_classes,)
         Duality gap of the last SVM, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
@@ -154,7 +147,6 @@ class SDPMIL(BaseMISVM, BagClassifier):
     See Also
     --------
     MISVC : Solves the same problem with ``slack="instance"``, by the concave-convex procedure.
-    WellSVC : Predicts with the mixture of ``relaxation="tight"``.
 
     Notes
     -----
@@ -163,8 +155,6 @@ class SDPMIL(BaseMISVM, BagClassifier):
     References
     ----------
     .. [1] Y. Guo. Max-Margin Multiple-Instance Learning via Semidefinite Programming. ACML 2009.
-    .. [2] Y.-F. Li, I. W. Tsang, J. T. Kwok, Z.-H. Zhou. Convex and Scalable Weakly Labeled SVMs.
-       Journal of Machine Learning Research 14, 2013.
 
     Examples
     --------
@@ -181,7 +171,6 @@ class SDPMIL(BaseMISVM, BagClassifier):
     _parameter_constraints = Constraints(
         slack_bound=[POSITIVE],
         selection=[StrOptions({"one", "at_least_one"})],
-        relaxation=[StrOptions({"guo", "tight"})],
         polish=["boolean"],
     )
 
@@ -191,7 +180,6 @@ class SDPMIL(BaseMISVM, BagClassifier):
         *,
         slack_bound: float = 2.0,
         selection: str = "one",
-        relaxation: str = "guo",
         polish: bool = False,
         kernel: Any = "rbf",
         gamma: Any = "scale",
@@ -206,7 +194,6 @@ class SDPMIL(BaseMISVM, BagClassifier):
         self.C = C
         self.slack_bound = slack_bound
         self.selection = selection
-        self.relaxation = relaxation
         self.polish = polish
         self.kernel = kernel
         self.gamma = gamma
@@ -250,16 +237,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
                 f"(tol={tol:.1e}): scale the features, lower C, or raise tol.",
                 ConvergenceWarning,
             )
-        for failure in {result.mixture_failure for result in results} - {""}:
-            warn_user(
-                f"The mixture of SDPMIL was not solved to its precision, and lower_bound_ may be "
-                f"too low: {failure}",
-                ConvergenceWarning,
-            )
         return self
-
-    def _takes_remote_bags(self) -> bool:
-        return False
 
     def _represented(self, data: FitData) -> tuple[FitData, SelectionSettings]:
         """The data with all inner products, and the settings of the relaxation."""
@@ -283,7 +261,6 @@ class SDPMIL(BaseMISVM, BagClassifier):
             polish=self.polish,
             n_components=n_components,
             max_bytes=max_bytes,
-            points=distinct_points(instances) if self.relaxation == "tight" else None,
         )
         return data, settings
 
@@ -297,7 +274,7 @@ def _selection_from(
     # Explicit features are in memory.
     rows = Bags(data.gram.instances, data.offsets).source() if data.over_rows else None
     found = solve_selection(problem, settings, options, rows, others)
-    if not found.stopped and (found.relaxation.error > options.tol or found.mixture_failure):
+    if not found.stopped and found.relaxation.error > options.tol:
         found.stopped = "relaxation"
     return found
 
@@ -311,16 +288,13 @@ def _selected(data: FitData, settings: SelectionSettings, results: list[Any]) ->
     selected = np.full((len(bags), len(results)), -1, dtype=np.intp)
     eta[rows] = 1.0
     for column, result in enumerate(results):
-        eta[rows[result.relaxation.rows], column] = result.eta
+        eta[rows[result.relaxation.rows], column] = result.relaxation.eta
         chosen = rows[result.selected]
         selected[bags.bag_index[chosen], column] = chosen
-    lower_bound = values_of(results, "lower_bound")
     single = len(results) == 1
     return {
-        "relaxation_value_": values_of(results, "relaxation_value"),
-        "lower_bound_": lower_bound,
+        "relaxation_value_": values_of([result.relaxation for result in results], "value"),
         "n_components_": n_components,
-        "optimality_gap_": values_of(results, "objective") - lower_bound,
         "eta_": eta[:, 0] if single else eta,
         "selected_": selected[:, 0] if single else selected,
     }

@@ -50,8 +50,8 @@ def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
     sizes = rng.integers(1, 5, size=n_bags) if size is None else np.full(n_bags, size)
     offsets = offsets_of(sizes)
     instances = 0.5 * rng.normal(size=(offsets[-1], 3))
-    # Zeros, so that the sparse matrix is sparse.
-    instances[rng.random(instances.shape) < 0.2] = 0.0
+    if size is None:  # zeros, so that the sparse matrix is sparse
+        instances[rng.random(instances.shape) < 0.2] = 0.0
     y = rng.permutation(np.arange(n_bags) % (3 if task == "multiclass" else 2))
     witnesses = offsets[:-1] + rng.integers(0, sizes)
     if task == "multiclass":

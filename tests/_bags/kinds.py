@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -87,10 +88,8 @@ def assert_same(left, right):
             np.testing.assert_array_equal(mine.toarray(), other.toarray())
     for kind in ("instance_data", "bag_data"):
         mine, other = getattr(left, kind), getattr(right, kind)
-        assert list(mine) == list(other)
-        for name, values in mine.items():
-            assert values.dtype == other[name].dtype
-            np.testing.assert_array_equal(values, other[name])
+        mine, other = mine.reset_index(drop=True), other.reset_index(drop=True)
+        pd.testing.assert_frame_equal(mine, other, check_column_type=False)
     names = left.feature_names, right.feature_names
     assert (names[0] is None) == (names[1] is None)
     assert names[0] is None or names[0].tolist() == names[1].tolist()

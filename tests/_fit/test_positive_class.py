@@ -12,7 +12,7 @@ from milearn.baselines import CitationKNN, MIForest, MILBoost
 from milearn.datasets import make_bags
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.structured import MILSD
-from milearn.svm import MISVC, SDPMIL, BagSVC, CoupledMISVC, InstanceMISVC, WellSVC
+from milearn.svm import MISVC, SDPMIL, BagSVC, CoupledMISVC, InstanceMISVC
 
 DIRECTED = [
     MISVC(),
@@ -20,7 +20,6 @@ DIRECTED = [
     CoupledMISVC(),
     SDPMIL(),
     MILSD(),
-    WellSVC(),
     DPBoost(),
     LPBoost(),
     MILBoost(n_estimators=3),

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from milearn import Bags
-from milearn.datasets import load_bags, save_bags
+from milearn.datasets import load_bags
 from milearn.svm import MISVC
 
 NUMBERS = "numbers the rows"
@@ -76,7 +76,7 @@ def test_own_frame_written_by_pandas(noise, tmp_path):
         data = load_bags(tmp_path / "own.csv")
     assert_noise(noise, data.data, data.target)
     assert data.data.names.tolist() == X.names.tolist()
-    save_bags(tmp_path / "own.csv", X, y)  # without a number of the row, and without a warning
+    X.to_frame(y=y).to_csv(tmp_path / "own.csv", index=False)  # without a warning
     assert load_bags(tmp_path / "own.csv").data.equals(X)
 
 

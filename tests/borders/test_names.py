@@ -344,7 +344,7 @@ def test_names_are_kept(X, tmp_path):
     assert not X.equals(unnamed)
 
 
-@pytest.mark.parametrize("form", ["npz", "npy-folder", "csv", "parquet", "arff"])
+@pytest.mark.parametrize("form", ["npz", "npy-folder"])
 def test_names_in_files(X, form, tmp_path):
     path = tmp_path / ("bags" if form == "npy-folder" else f"bags.{form}")
     save_bags(path, X, GOOD, format=form)

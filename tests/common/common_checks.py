@@ -133,7 +133,6 @@ OF_MANY_FITS: dict[str, dict] = {
     "SDPMIL": {"kernel": "linear", "C": 1.0},
     "ShareDiscriminant": {"share": 1.0, "n_parts": 0},
     "ShareRegressor": {"share": 1.0, "n_parts": 0},
-    "WellSVC": {"C": 1.0},
 }
 # Three parts of the bags show what twenty do.
 IN_PART: dict[str, dict] = {"ShareDiscriminant": {"n_parts": 3}, "ShareRegressor": {"n_parts": 3}}

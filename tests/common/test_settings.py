@@ -65,7 +65,6 @@ SETTINGS: dict[str, list[dict]] = {
     "SDPMIL": [
         {"kernel": "linear", "selection": "at_least_one", "C": 1.0},
         {"polish": True},
-        {"relaxation": "tight"},
     ],
     "MICoxPH": [{"ties": "efron", "C": 10.0}, {"pooling": "mean"}],
     "MILSD": [{"graph": "knn", "C": 10.0}],

@@ -26,12 +26,9 @@ from collections import Counter
 from pathlib import Path
 
 import pandas as pd
-from scipy import io as matlab
-from scipy import sparse
 
 from milearn.datasets import BagFileError, load_bags, save_bags
-from milearn.datasets._formats.io import FORMATS
-from tests.datasets._formats.test_formats import DENSE, ROUND_TRIPS, SPARSE
+from tests.datasets._formats.test_formats import ROUND_TRIPS
 
 _MAX_SIZE = 1 << 16
 _MEMORY = 1 << 33
@@ -50,56 +47,39 @@ _PIECES = [
 ] + [
     text.encode("utf-8", "surrogatepass")
     for text in (
-        *",:;'\"\\\n\r\0\t{}%#|. \ufeff\u2028\ud800", "\\u0041", "qid:", "# n_features: ", "@end",
-        "@data", "@attribute x numeric", "relational",
+        *",:;'\"\\\n\r\0\t{}[]%#|. \ufeff\u2028\ud800", "\\u0041", "null", "category:", "index:",
     )
 ]  # fmt: skip
 
 
 # -- valid files -------------------------------------------------------------------------------
 
-_TEXTS = {
-    "arff": rb"""% nominal attributes, quotes, escapes, missing values, weights
-@relation 'a b'
-@attribute 'bag id' {p,'q r',s}
-@attribute bag relational
-  @attribute x numeric
-  @attribute colour {red,'light blue',?}
-  @attribute level {1,2,3}
-@end bag
-@attribute class {yes,no}
-@data
-p,"1,red,1\n-2.5,'light blue',2",yes,{2.5}
-'q r','?,red,3',no
-s,"{0 4,1 'light blue'}\n{2 3}",?
-""",
-    "svmlight": b"# n_features: 4\n1 qid:3 1:0.5 3:2 # first\n1 qid:3 2:-1\n-1 qid:5 4:1e3\n",
-    "svm": b"0:7:1 1:0.5 3:2\n1:7:1 2:-1\n2:9:-1 1:1e3\n",
-}
+FORMATS = ("npz", "npy-folder", "csv", "tsv", "parquet")
+FRAME = pd.DataFrame(
+    {
+        "bag": ["p", "q r", "p", "007"],
+        "label": [1, 0, 1, None],
+        "x": [0.5, -2e10, 1 / 3, 4.0],
+        "count": [1, 2, 3, 4],
+    }
+)
 
 
 def valid_files(folder):
     """Small valid files of every format: for each some sets of file name to content."""
     found = {form: [] for form in FORMATS}
-    for bags, y, fields, forms in ROUND_TRIPS.values():
-        for form in forms:
+    for bags, y, fields in ROUND_TRIPS.values():
+        for form in ("npz", "npy-folder"):
             path = folder / f"x.{form}"
             save_bags(path, bags, y, format=form, **fields)
             files = [*path.iterdir()] if path.is_dir() else [path]
             found[form].append({file.name: file.read_bytes() for file in files})
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for suffix, text in _TEXTS.items():
-        found["arff" if suffix == "arff" else "svmlight"].append({f"x.{suffix}": text})
+    found["csv"].append({"x.csv": FRAME.to_csv(index=False).encode()})
+    found["tsv"].append({"x.tsv": FRAME.to_csv(index=False, sep="\t").encode()})
     # Without compression a changed byte is not just a broken stream.
-    for instances, version in [(b.instances, v) for b in (DENSE, SPARSE) for v in ("4", "5")]:
-        matrix = sparse.csc_array(instances) if sparse.issparse(instances) else instances
-        labels = {"bag_ids": DENSE.bag_index, "labels": DENSE.bag_index % 2}
-        labels |= {"comment": ["one", "two"]} if version == "5" else {}
-        matlab.savemat(buffer := io.BytesIO(), {"features": matrix, **labels}, format=version)
-        found["mat"].append({"x.mat": buffer.getvalue()})
-    frame = pd.DataFrame({"bag": DENSE.bag_index, "label": 1, "x": DENSE.instances[:, 0]})
     options = {"compression": None, "use_dictionary": False}
-    found["parquet"].append({"x.parquet": frame.to_parquet(**options)})
+    found["parquet"].append({"x.parquet": FRAME.to_parquet(**options)})
     return found
 
 
@@ -165,15 +145,11 @@ def run(folder, *, seed, files=math.inf, seconds=math.inf):
     valid, rng, counts, failures = valid_files(folder), random.Random(seed), Counter(), []
     end, number = time.monotonic() + seconds, 0
     while number < files and time.monotonic() < end:
-        form = [*FORMATS][number % len(FORMATS)]
+        form = FORMATS[number % len(FORMATS)]
         content = dict(rng.choice(valid[form]))
         damaged = rng.choice(sorted(content))
         content[damaged] = mutate(content[damaged], rng)
-        missing = {"missing": "nan"} if rng.random() < 0.5 else {}
-        options = missing if "missing" in FORMATS[form].options else {}
-        if form == "npy-folder":
-            # A damaged head must not hide that this is such a folder.
-            options = {"format": form, "mmap": rng.random() < 0.5}
+        options = {"mmap": True} if form == "npy-folder" and rng.random() < 0.5 else {}
         shutil.rmtree(folder)
         folder.mkdir()
         for name, data in content.items():

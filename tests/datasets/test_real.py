@@ -1,4 +1,4 @@
-"""The published sets: every file is read, and two formats of one set say the same."""
+"""The published sets: every file is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from milearn.datasets import (
     fetch_musk,
     load_bags,
 )
-from milearn.datasets._fetch.fetchers import content_sha256
 
 # File: bags, instances, features, positive bags (None when not binary), smallest, largest bag.
 SETS = {
@@ -37,11 +36,6 @@ SETS = {
     "newsgroups/sci_med.npz": (100, 3045, 200, 50, 11, 54),
     "newsgroups/talk_politics_guns.npz": (100, 3558, 200, 50, 13, 59),
     "mutagenesis1.npz": (188, 10486, 7, 125, 28, 88),
-    "original/musk1.arff": (92, 476, 166, 47, 2, 40),
-    "original/musk1norm_matlab.mat": (92, 476, 166, 47, 2, 40),
-    "original/trec_1_200x200_matlab.mat": (400, 3224, 66552, 200, 1, 19),
-    "original/mutagenesis-atoms.arff": (188, 1618, 10, 125, 5, 15),
-    "original/suramin.arff": (13, 2898, 20, 7, 122, 266),
 }
 
 
@@ -75,29 +69,6 @@ def test_what_else_the_files_know(data_dir):
     news = load_bags(real(data_dir, "newsgroups/sci_med.npz"))
     highest = np.maximum.reduceat(news.instance_labels, news.data.offsets[:-1])
     assert_array_equal(highest, news.target)
-
-
-def test_arff_and_npz_give_the_same_musk1(data_dir):
-    arff = load_bags(real(data_dir, "original/musk1.arff"))
-    npz = load_bags(real(data_dir, "musk1.npz"))
-    order = {name: at for at, name in enumerate(arff.bag_names)}
-    picked = [order[name] for name in npz.bag_names]
-    assert content_sha256(arff.data, arff.target) == content_sha256(npz.data, npz.target)
-    assert_array_equal(arff.data[picked].offsets, npz.data.offsets)
-    assert_array_equal(arff.target[picked], npz.target)
-    assert arff.feature_names.tolist() == npz.feature_names.tolist()
-    # The class stands in the molecule's name too.
-    assert_array_equal(npz.target, [name.startswith("MUSK") for name in npz.bag_names])
-    # The rows of this ARFF file weigh as much as they hold instances.
-    assert_array_equal(arff.sample_weight, arff.data.sizes)
-
-
-def test_mat_and_npz_give_the_same_trec1(data_dir):
-    mat = load_bags(real(data_dir, "original/trec_1_200x200_matlab.mat"))
-    npz = load_bags(real(data_dir, "trec9/tst1.npz"))
-    assert (mat.data.instances != npz.data.instances).nnz == 0
-    assert_array_equal(mat.data.offsets, npz.data.offsets)
-    assert_array_equal(mat.target > 0, npz.target)
 
 
 def test_fetchers_take_what_lies_in_the_data_home(data_dir):

@@ -6,7 +6,6 @@ import copy
 import multiprocessing
 import os
 import pickle
-import re
 import signal
 import threading
 import time
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.decomposition import IncrementalPCA
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 
 from milearn import (
@@ -27,11 +27,11 @@ from milearn import (
     CoupledMISVC,
     InstanceMISVC,
     MIClassifier,
-    MIRegressor,
 )
 from milearn._bags.rows_on_disk import is_read_in_blocks
 from milearn._solvers.common import passes
 from milearn.datasets import make_bags, save_bags
+from milearn.inspection import instance_scores
 from milearn.metrics import bag_kernel
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.survival import survival_outcomes
@@ -118,13 +118,10 @@ def test_sizes_are_here_and_instances_there(there, data):
     assert_same_bags(there.compute(), bags)
     assert copy.deepcopy(there).instance_rows is there.instance_rows
     assert is_read_in_blocks(there)
-    np.testing.assert_array_equal(there[7], bags[7])
-    np.testing.assert_array_equal(there[-1], bags[-1])
 
 
 KEYS = {
     "slice": slice(10, 90, 3),
-    "mask": np.arange(120) % 4 == 0,
     "shuffled": np.random.RandomState(0).permutation(120)[:70],
     "twice": np.array([5, 5, 110, 3]),
 }
@@ -140,7 +137,7 @@ def test_selections_are_those_of_bags(there, data, key):
     found = passes.highest(picked.source(block_bytes=200), weights)
     for value, here in zip(found, passes.highest(expected.source(), weights), strict=True):
         np.testing.assert_allclose(value, here, rtol=1e-12)
-    doubled = picked.transformed(_doubled)
+    doubled = picked._transformed(_doubled)
     assert_same_bags(doubled.compute(), expected.with_instances(2 * expected.instances))
 
 
@@ -209,16 +206,14 @@ def test_bags_are_spread_and_not_copied_to_workers_that_have_an_argument(
     assert min(counts) > 2
 
 
-def test_a_few_bags_are_passed_over_in_this_process(client, data):
+def test_a_few_bags_are_brought_to_this_process(client, data):
     bags, _ = data
     size = bags[::2].nbytes
     sent = DistributedBags.from_bags(bags, partition_bytes=size // 3, local_bytes=size)
     assert set(sent.source().map(_process)) - {os.getpid()}
     few = sent[::2]
     assert set(few.source().map(_process)) == {os.getpid()}
-    assert set(few.transformed(_doubled).source().map(_process)) == {os.getpid()}
-    # Whoever predicts has few rounds and much to compute.
-    assert os.getpid() not in few.mapped(_process)
+    assert set(few._transformed(_doubled).source().map(_process)) == {os.getpid()}
     rows = np.array([20, 3, 3])
     np.testing.assert_array_equal(few.source().gather(rows), bags[::2].instances[rows])
     assert few.source().fold(_count, 0, 2) == 2 * few.n_instances
@@ -228,34 +223,25 @@ def _process(block):
     return os.getpid()
 
 
-def test_pickles_are_the_bags_while_somebody_has_them(client, data):
-    there = DistributedBags.from_bags(data[0], partition_bytes=data[0].nbytes // 3)
-    pickled = pickle.dumps(there[20:][::3])
-    assert len(pickled) < data[0].nbytes / 3
-    again = pickle.loads(pickled)
-    assert_same_bags(again.compute(), data[0][20:][::3])
-    assert again.feature_names == there.feature_names
-    keys = [
-        future.key for each in (there, again) for future in each.instance_rows.partitions.futures
-    ]
-    del there
-    # The copy keeps the partitions.
-    assert_same_bags(again[2:].compute(), data[0][20:][::3][2:])
-    del again
-    deadline = time.monotonic() + 60
-    while client.run_on_scheduler(_knows, keys) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    with pytest.raises(ValueError, match="no longer the partitions"):
-        pickle.loads(pickled)
-
-
-def _knows(keys, dask_scheduler):
-    return any(key in dask_scheduler.tasks for key in keys)
-
-
 def test_what_belongs_to_this_process_is_refused(there):
-    with pytest.raises(TypeError, match="needs all instances in one process"):
-        there[:, 0]
+    ones = np.ones(there.n_instances, dtype=bool)
+    for use in (
+        lambda: there.instances,
+        lambda: list(there),
+        lambda: there[:, 0],
+        lambda: there[3],
+        lambda: there.instance_rows[:3],
+        lambda: there.select_instances(ones),
+        lambda: there.sample_instances(2),
+        lambda: there.with_instance_data(score=ones),
+        lambda: there.with_instances(ones[:, None]),
+        lambda: bag_kernel(there),
+        lambda: MISVC().fit(there, np.arange(120) % 2),
+    ):
+        with pytest.raises(TypeError, match=r"bring them here with bags.compute\(\), or take"):
+            use()
+    with pytest.raises(TypeError, match="leave n_jobs=None"):
+        pickle.dumps(there)
     with pytest.raises(ValueError, match="no bag among"):
         there[:0].compute()
 
@@ -263,44 +249,38 @@ def test_what_belongs_to_this_process_is_refused(there):
 # -- files -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["npy-folder", "npz"])
-def test_bags_of_files(client, data, tmp_path, form):
+def test_bags_of_files(client, data, tmp_path):
     bags, y = data
-    suffix = ".npz" if form == "npz" else ""
-    paths = [tmp_path / f"part-{number}{suffix}" for number in range(2)]
+    bags = bags.with_instances(bags.instances, feature_names=list("abcdef"))
+    paths = [tmp_path / f"part-{number}" for number in range(2)]
     for path, part in zip(paths, (slice(0, 50), slice(50, None)), strict=True):
         names = [f"bag {number}" for number in range(120)[part]]
-        save_bags(path, bags[part], y[part], format=form, bag_names=names)
+        save_bags(path, bags[part], y[part], format="npy-folder", bag_names=names)
     found = scan_bags(paths, partition_bytes=bags.nbytes // 5)
-    assert found.data.n_partitions == (2 if form == "npz" else 6)
+    assert found.data.n_partitions == 6
     np.testing.assert_array_equal(found.target, y)
-    assert found.bag_names[-1] == "bag 119"
+    assert found.bag_names[-1] == found.data.names[-1] == "bag 119"
     assert_same_bags(found.data.compute(), bags)
-    save_bags(tmp_path / "narrow.npz", bags[:, :3], y)
-    with pytest.raises(ValueError, match=r"narrow.npz: n_features is 3 but 6"):
-        scan_bags([*paths, tmp_path / "narrow.npz"])
-    turned = [tmp_path / "first.npz", tmp_path / "turned.npz"]
-    for path, names in zip(turned, ("abcdef", "bacdef"), strict=True):
-        save_bags(path, bags.with_instances(bags.instances, feature_names=list(names)), y)
-    with pytest.raises(ValueError, match=r"turned.npz has its columns in another order \('b' for"):
-        scan_bags(turned)
     with pytest.raises(FileNotFoundError, match="no such file"):
-        scan_bags(tmp_path / "nothing.npz")
-
-
-def test_labels_of_files_are_as_written(client, data, tmp_path):
-    bags, _ = data
-    labels = {"x": ["b", "c"], "y": ["a", "b"], "z": [None, np.nan], "n": [0, 1]}
-    for name, y in labels.items():
-        save_bags(tmp_path / f"{name}.npz", bags[:2], y)
-    found = scan_bags([tmp_path / f"{name}.npz" for name in "xyz"])
-    assert [None if y != y else y for y in found.target] == ["b", "c", "a", "b", None, None]
-    assert found.classes.tolist() == ["a", "b", "c"]
-    declared = scan_bags([tmp_path / f"{name}.npz" for name in "xy"], classes=["c", "b", "a"])
-    assert declared.classes.tolist() == ["c", "b", "a"]
-    assert declared.target.tolist() == ["b", "c", "a", "b"]
-    with pytest.raises(ValueError, match=r"x.npz: labels are texts but numbers in .*n.npz"):
-        scan_bags([tmp_path / f"{name}.npz" for name in "xn"])
+        scan_bags(tmp_path / "nothing")
+    texts, names = np.where(y[:50] > 0, "b", "a"), bags.feature_names
+    halves = bags[:50].with_instances(bags[:50].instances.astype(np.float16), feature_names=names)
+    others = {
+        "number": (bags[:50, :3], y[:50]),
+        "names": (bags[:50, list("bacdef")], y[:50]),
+        "type": (halves, y[:50]),
+        "texts": (bags[:50], texts),
+    }
+    for what, (other, labels) in others.items():
+        save_bags(tmp_path / what, other, labels, format="npy-folder")
+        with pytest.raises(ValueError, match=rf"{what}: .*{what}.* differ from those of .*part-0"):
+            scan_bags([paths[0], tmp_path / what])
+    save_bags(tmp_path / "one.npz", bags, y)
+    with pytest.raises(ValueError, match="mmap"):
+        scan_bags(tmp_path / "one.npz")
+    found = scan_bags(tmp_path / "texts")
+    assert found.target.tolist() == texts.tolist()
+    assert found.classes.tolist() == ["a", "b"]
 
 
 def test_what_a_folder_lacks_is_left_out(client, tmp_path):
@@ -331,65 +311,40 @@ def test_bags_of_a_folder_with_one_file_per_bag(client, data, tmp_path):
 # -- estimators --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("slack", ["bag", "instance"])
-def test_misvc_is_that_of_bags(there, data, slack):
-    there, bags, y = there[:60], data[0][:60], data[1][:60]
-    model = MISVC(1.0, kernel="linear", slack=slack, random_state=0)
-    here = copy.deepcopy(model).fit(bags, y)
-    model.fit(there, y)
-    # Sums of the same blocks, but for their order.
-    assert model.objective_ == pytest.approx(here.objective_, rel=1e-6)
-    np.testing.assert_allclose(model.coef_, here.coef_, atol=1e-4)
-    np.testing.assert_array_equal(model.witnesses_, here.witnesses_)
-    again = pickle.loads(pickle.dumps(model))
-    for method in (
-        "predict",
-        "decision_function",
-        "predict_instances",
-        "instance_decision_function",
-        "witness",
-    ):
-        found, expected = getattr(again, method)(there), getattr(model, method)(bags)
-        np.testing.assert_allclose(found, expected, rtol=1e-10)
-    assert again.score(there, y) == model.score(bags, y)
-
-
 @pytest.mark.parametrize(
     "model",
     [
-        CoupledMISVC(1.0, kernel="linear"),
-        InstanceMISVC(1.0, kernel="linear"),
+        MISVC(kernel="linear"),
+        MISVC(kernel="linear", slack="instance"),
+        CoupledMISVC(kernel="linear"),
+        InstanceMISVC(kernel="linear"),
         MISVR(kernel="linear"),
         OrdinalMISVC(),
+        M3IC(3, C=10.0, min_cluster_size=5, tol=1e-8),
     ],
-    ids=["coupled", "labels", "regression", "ordinal"],
+    ids=["bag", "instance", "coupled", "labels", "regression", "ordinal", "m3ic"],
 )
-def test_what_goes_by_passes_is_that_of_bags(there, data, model):
+def test_fits_are_those_of_bags(there, data, model):
     there, bags, y = there[:60], data[0][:60], data[1][:60].astype(float)
+    model.set_params(random_state=0)
     here = copy.deepcopy(model).fit(bags, y)
     model.fit(there, y)
+    # Sums of the same blocks, but for their order.
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-5)
     np.testing.assert_allclose(model.coef_, here.coef_, atol=1e-3)
-    np.testing.assert_allclose(model.predict(there), model.predict(bags), rtol=1e-10)
-    assert model.witnesses_.shape == (len(bags),)
-
-
-@pytest.mark.parametrize("options", [{}, {"min_cluster_size": 5}])
-def test_m3ic_is_that_of_bags(there, data, options):
-    there, bags = there[:60], data[0][:60]
-    # Partitions add in another order: only the exact steps are the same.
-    options = options | {"n_init": 2, "tol": 1e-8, "random_state": 0}
-    here = M3IC(3, C=10.0, **options).fit(bags)
-    model = M3IC(3, C=10.0, **options).fit(there)
-    assert model.objective_ == pytest.approx(here.objective_, rel=1e-8)
-    np.testing.assert_array_equal(model.labels_, here.labels_)
-    np.testing.assert_array_equal(model.witness(there), here.witness(bags))
-    np.testing.assert_array_equal(model.predict_instances(there), here.predict_instances(bags))
+    np.testing.assert_array_equal(model.witnesses_, here.witnesses_)
+    again = pickle.loads(pickle.dumps(model))
+    for method in ("predict", "predict_instances", "witness"):
+        found, expected = getattr(again, method)(there), getattr(model, method)(bags)
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    found, expected = (instance_scores(again, each) for each in (there, bags))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 SCALERS = [
     InstanceTransformer(StandardScaler()),
     InstanceTransformer(MinMaxScaler()),
+    InstanceTransformer(IncrementalPCA()),
     ClippedScaler("quantile"),
 ]
 
@@ -413,14 +368,6 @@ class ClassifierOfFewModels(few_trees.MIClassifier):
         return [each for each in super()._candidates(run, given) if each.name in kept]
 
 
-class RegressorOfFewModels(few_trees.MIRegressor):
-    """In this process, what MIRegressor has for distributed bags."""
-
-    def _candidates(self, run):
-        kept = {"ridge", "linear", "trees", "share"}
-        return [each for each in super()._candidates(run) if each.name in kept]
-
-
 def words_of(bags, y):
     """CSR bags of few words; the first instance of a positive bag has the first word."""
     rng = np.random.RandomState(0)
@@ -430,17 +377,14 @@ def words_of(bags, y):
     return Bags(sparse.csr_array(values), bags.offsets)
 
 
-@pytest.mark.parametrize("form", ["float32", "text", "values"])
+@pytest.mark.parametrize("form", ["float32", "text"])
 def test_models_without_settings_are_those_of_few_models(client, data, form):
     bags, y = data[0][:36], data[1][:36]
     model, here = few_trees.MIClassifier(random_state=0), ClassifierOfFewModels(random_state=0)
     if form == "float32":
         bags = Bags(bags.instances.astype(np.float32), bags.offsets, feature_names=list("abcdef"))
-    elif form == "text":
+    else:
         bags = words_of(bags, y)
-    elif form == "values":
-        y = y + np.random.RandomState(0).normal(size=36)
-        model, here = few_trees.MIRegressor(random_state=0), RegressorOfFewModels(random_state=0)
     there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 2)
     model.fit(there, y)
     here.fit(bags, y)
@@ -450,24 +394,21 @@ def test_models_without_settings_are_those_of_few_models(client, data, form):
     # Inner folds stop at a relative step of 1e-3, and the two algorithms stop at other points.
     for name, measures in here.scores_.items():
         assert model.scores_[name] == pytest.approx(measures, abs=0.02)
-    method = "predict" if form == "values" else "predict_proba"
-    expected = getattr(here, method)(bags)
-    np.testing.assert_allclose(getattr(model, method)(there), expected, atol=0.01)
-    np.testing.assert_allclose(getattr(model, method)(bags), expected, atol=0.01)
+    for each in (there, bags):
+        np.testing.assert_allclose(model.predict_proba(each), here.predict_proba(bags), atol=0.01)
 
 
-@pytest.mark.parametrize("kind", [MIClassifier, MIRegressor])
-def test_models_without_settings_take_a_few_distributed_bags(there, data, kind):
+def test_models_without_settings_take_a_few_distributed_bags(there, data):
     y = data[1].copy()
     few = [int(np.argmax(y == 0)), int(np.argmax(y == 1))]
-    model = kind(random_state=0).fit(there[few], y[few].astype(float))
+    model = MIClassifier(random_state=0).fit(there[few], y[few])
     assert model.scores_ == {}
     np.testing.assert_allclose(model.predict(there[few]), model.predict(data[0][few]))
 
 
 def test_values_that_are_not_finite_are_refused_by_their_bag(client, data):
     bags, y = data
-    sent = DistributedBags.from_bags(bags, partition_bytes=2000).transformed(_spoilt, 300)
+    sent = DistributedBags.from_bags(bags, partition_bytes=2000)._transformed(_spoilt, 300)
     bag = int(bags.bag_index[300])
     with pytest.raises(ValueError, match=rf"Bag {bag} contains NaN \(instance row 300\)"):
         MISVC(kernel="linear").fit(sent, y)
@@ -481,28 +422,10 @@ def _spoilt(bags, row):
     return bags.with_instances(values)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda there, y: MISVC().fit(there, y),
-        lambda there, y: CoupledMISVC(kernel="linear", bag_kernel="minmax").fit(there, y),
-        lambda there, y: bag_kernel(there),
-        lambda there, y: np.asarray(there),
-        lambda there, y: list(there),
-        lambda there, y: there.instances,
-    ],
-    ids=["rbf", "coupled", "function", "numpy", "loop", "instances"],
-)
-def test_what_needs_all_instances_says_what_to_do(there, data, use):
-    with pytest.raises(TypeError, match=r"bring them here with bags.compute\(\), or take") as info:
-        use(there, data[1].astype(float))
-    assert str(info.value).count(". ") == 0
-
-
 # Settings of the public estimators that can be fitted on distributed bags.
 PASSES = """
-BagData BagOfWords BagStatistics ClippedScaler FisherVector InstanceTransformer M3IC MIClassifier
-MICoxPH MIRegressor OrdinalMISVC ShareDiscriminant ShareRegressor VLAD
+AppendBagData BagData BagOfWords BagStatistics ClippedScaler FisherVector InstanceTransformer M3IC
+MIClassifier MICoxPH MIRegressor OrdinalMISVC ShareDiscriminant ShareRegressor VLAD
 """
 LINEAR = "CoupledMISVC CoupledMISVR InstanceMISVC MISVC MISVR"
 TAKEN = {name: {} for name in PASSES.split()} | {
@@ -534,15 +457,9 @@ def test_every_estimator_takes_distributed_bags_or_says_what_does(few, model):
     if name in TAKEN:
         model.fit(there, targets)
     else:
-        with pytest.raises(TypeError) as info:
+        with pytest.raises(TypeError, match=r"bring them here with bags.compute\(\), or take"):
             model.fit(there, targets)
-        sentence = str(info.value)
-        assert sentence.startswith(f"{name} needs ")
-        assert sentence.count(". ") == 0
-        assert "bring them here with bags.compute()" in sentence
-        alternatives = re.split(" or |, ", sentence.partition("such as ")[2].rstrip("."))
-        assert {each.partition("(")[0] for each in alternatives} <= set(TAKEN)
-        if name in ("LinkContentMF", "AppendBagData"):  # graphs and columns are not on the workers
+        if name == "LinkContentMF":  # the graph is not on the workers
             return
         model.fit(bags, targets)
     found = [method for method in METHODS if hasattr(model, method)]
@@ -559,10 +476,8 @@ def rows_of(result):
 
 
 def test_transformers_that_need_all_instances_say_so(there):
-    with pytest.raises(TypeError, match="QuantileTransformer has no partial_fit"):
+    with pytest.raises(TypeError, match="needs all instances in one process"):
         InstanceTransformer(QuantileTransformer()).fit(there)
-    with pytest.raises(ValueError, match="takes no sample_weight"):
-        InstanceTransformer().fit(there, sample_weight=np.ones(120))
 
 
 # -- a worker dies -----------------------------------------------------------------------------
@@ -588,6 +503,7 @@ def test_a_fit_outlives_workers(client, data, n_killed):
     assert disturbed
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     np.testing.assert_array_equal(model.witnesses_, expected.witnesses_)
+    assert model.fit(there, y).objective_ == pytest.approx(expected.objective_, rel=1e-9)
     client.wait_for_workers(2, timeout=120)
     assert not set(victims) & set(client.run(os.getpid).values())
 
@@ -669,51 +585,33 @@ def small_worker(client):
         yield small
 
 
-def test_partitions_that_do_not_fit_into_a_worker_are_refused(small_worker, tmp_path):
-    bags = Bags(np.zeros((20_000, 16)), np.arange(0, 20_001, 10))
-    sentence = r"^A partition of 2\.44 MB .*memory_limit is 3\.81 MB.* smaller partition_bytes"
-    with pytest.raises(MemoryError, match=sentence):
-        DistributedBags.from_bags(bags, client=small_worker)
-    halves = DistributedBags.from_bags(bags, client=small_worker, partition_bytes=bags.nbytes // 2)
-    assert halves.n_partitions == 2
-    np.save(tmp_path / "one.npy", bags.instances)
-    with pytest.raises(MemoryError, match=sentence):
-        scan_bag_folder(tmp_path, client=small_worker)
+def _statuses(client):
+    return {worker["status"] for worker in client.scheduler_info()["workers"].values()}
 
 
 def test_workers_whose_memory_stays_full_are_an_error(small_worker, monkeypatch):
     monkeypatch.setattr(_bags, "_BETWEEN_LOOKS", 0.05)
     deadline = time.monotonic() + 60
-    while _bags.states(small_worker) != {"paused"} and time.monotonic() < deadline:
+    while _statuses(small_worker) != {"paused"} and time.monotonic() < deadline:
         time.sleep(0.05)
     there = DistributedBags.from_bags(Bags.singletons(np.zeros((20, 2))), client=small_worker)
-    with pytest.raises(RuntimeError, match=r"paused all workers.*memory_limit is 3\.81 MB"):
+    with pytest.raises(RuntimeError, match="paused all workers"):
         there.compute()
 
 
-# -- names and choices of instances ---------------------------------------------------------------
+# -- names ---------------------------------------------------------------------------------------
 
 
 def test_names_of_bags_decide_their_order(client, data):
-    pandas = pytest.importorskip("pandas")
     bags, y = data
     ids = [f"p{number:03}" for number in np.random.default_rng(0).permutation(len(bags))]
     named = Bags(bags.instances, bags.offsets, names=ids)
     there = DistributedBags.from_bags(named, partition_bytes=bags.nbytes // 3)
     assert there.names.tolist() == there.compute().names.tolist() == ids
     assert there[[3, 1]].names.tolist() == [ids[3], ids[1]]
-    labels = pandas.Series(y, index=ids)
-    model = MISVC(kernel="linear")
-    fitted = model.fit(there, labels)
-    np.testing.assert_allclose(fitted.coef_, MISVC(kernel="linear").fit(named, y).coef_, rtol=1e-3,
-                               atol=1e-4)  # fmt: skip
+    labels = pd.Series(y, index=ids)
+    fitted = MISVC(kernel="linear").fit(there, labels)
+    here = MISVC(kernel="linear").fit(named, y)
+    np.testing.assert_allclose(fitted.coef_, here.coef_, rtol=1e-3, atol=1e-4)
     with pytest.raises(ValueError, match=r"pass y\.loc\[X\.names\]"):
-        model.fit(there, labels.sort_index())
-    for choose in (
-        lambda: there.select_instances(np.ones(there.n_instances, dtype=bool)),
-        lambda: there.sample_instances(2),
-        lambda: there.with_instance_data(score=np.ones(there.n_instances)),
-    ):
-        with pytest.raises(TypeError, match=r"needs all instances in one process.*compute"):
-            choose()
-    assert there.compute().sample_instances(1).sizes.max() == 1
+        fitted.fit(there, labels.sort_index())

@@ -28,7 +28,7 @@ from milearn.inspection import cross_val_instance_scores, final_step, instance_s
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 from milearn.structured import MILSD
 from milearn.survival import MICoxPH, survival_outcomes
-from milearn.svm import InstanceMISVC, OrdinalMISVC, WellSVC
+from milearn.svm import InstanceMISVC, OrdinalMISVC
 from tests.toys import LeastSquaresBags
 
 
@@ -130,7 +130,6 @@ def test_inner_estimators_without_decision_function_and_ordered_classes(data):
         MISVC(kernel="linear"),
         InstanceMISVC(kernel="linear"),
         SparseMISVC(kernel="linear"),
-        WellSVC(kernel="linear"),
         MILSD(),
     ],
     ids=lambda model: type(model).__name__,

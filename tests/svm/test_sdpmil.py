@@ -45,7 +45,6 @@ def test_objective_is_the_stated_one_and_never_rises(C, kernel, polish):
     assert len(model.objective_history_) == model.n_iter_
     assert (np.diff(model.objective_history_) <= 0).all()
     assert abs(model.dual_gap_) <= 1e-6 * model.objective_
-    assert model.optimality_gap_ == model.objective_ - model.lower_bound_
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -184,10 +183,9 @@ def test_instances_far_from_zero_are_those_near_it(kernel, offset):
     np.testing.assert_array_equal(other.selected_, one.selected_)
 
 
-@pytest.mark.parametrize("relaxation", ["guo", "tight"])
-def test_equal_instances_leave_a_constant(relaxation):
+def test_equal_instances_leave_a_constant():
     X, y = Bags(np.ones((65, 4)), np.r_[0:65:3, 65]), np.arange(22) % 3 == 0
-    model = SDPMIL(relaxation=relaxation).fit(X, y)
+    model = SDPMIL().fit(X, y)
     # Eight bags with y = +1 against 14: f = -1, with a slack of two for each of the eight.
     assert model.objective_ == pytest.approx(2 * 8 * model.C)
     np.testing.assert_allclose(model.decision_function(X), -1.0, atol=1e-6)

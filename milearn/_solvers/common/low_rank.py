@@ -70,16 +70,12 @@ def needs_kernel(gram: Gram) -> bool:
     return _columns(gram) is None
 
 
-def centered_kernel(
-    gram: Gram, rows: np.ndarray | None = None, *, max_bytes: float = np.inf
-) -> np.ndarray:
+def centered_kernel(gram: Gram, *, max_bytes: float = np.inf) -> np.ndarray:
     """A new kernel matrix of centred instances, in Fortran order.
 
     Parameters
     ----------
     gram : Gram
-    rows : ndarray of int, default=None
-        The instances; None for all.
     max_bytes : float
         Maximum size of the matrix.
 
@@ -88,8 +84,7 @@ def centered_kernel(
     MemoryError
         If it would be larger than ``max_bytes``.
     """
-    rows = np.arange(gram.n) if rows is None else rows
-    n = len(rows)
+    n, rows = gram.n, np.arange(gram.n)
     if 8 * n * n > max_bytes:
         raise MemoryError(
             f"The fit needs the kernel matrix of {n} x {n} instances "

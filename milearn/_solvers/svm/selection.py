@@ -24,7 +24,6 @@ from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
 from ..common.passes import instance_scores
 from .losses import Hinge
 from .mi_svm_kernel import solve_mi_svm, witness_rule
-from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
 from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .starts import TRIAL, solve_mi_svm_rows
@@ -33,8 +32,6 @@ from .starts import TRIAL, solve_mi_svm_rows
 # precisely than to ``tol``, and scores that differ by less than its precision tie.
 _RELAXATION_TOL = 1e-4
 _TIE_TOL = 1e-6
-# Number of matrices between all instances that a mixture has in memory.
-_MATRICES = 3.0
 
 
 @dataclass(frozen=True)
@@ -49,13 +46,6 @@ class SelectionSettings:
     # See :func:`milearn._solvers.common.low_rank.kernel_features`.
     n_components: int | None
     max_bytes: float
-    # Rows of the distinct instances, and the distinct instance of each row. If not None, a mixture
-    # of selections is computed for its lower bound and its best selection.
-    points: tuple[np.ndarray, np.ndarray] | None = None
-    # See :func:`.mixture.mix_selections`.
-    mixture_tol: float = 1e-3
-    max_selections: int = 30
-    countable: int = 20_000
 
 
 @dataclass(kw_only=True)
@@ -65,14 +55,6 @@ class SelectionResult(CCCPSolution):
     svm: Any  # of the dual, or by passes
     selected: np.ndarray  # row of the selected instance of each positive bag
     relaxation: RelaxationResult
-    eta: np.ndarray  # of each row of ``relaxation.rows``
-    relaxation_value: float
-    lower_bound: float = 0.0
-    mixture_failure: str = ""  # why the mixture is not more precise, if its program failed
-
-    def with_svm(self, svm: Any, selected: np.ndarray) -> SelectionResult:
-        """The result whose objective, history and gap are those of another SVM."""
-        return replace(self, **svm.outcome(), svm=svm, selected=selected)
 
 
 def solve_selection(
@@ -136,13 +118,7 @@ def solve_selection(
         svm=first,
         selected=selected,
         relaxation=relaxation,
-        eta=relaxation.eta,
-        relaxation_value=relaxation.value,
     )
-    if settings.points is not None:
-        selections, mixed = _mixture(problem, settings, settings.points, selected)
-        mixture = [best.with_svm(fitted(each), each) for each in selections]
-        best = replace(min([best, *mixture], key=lambda each: each.objective), **mixed)
     stops = options.on_iteration is not None and options.on_iteration(1, best.objective)
     if not settings.polish:
         return best
@@ -150,33 +126,6 @@ def solve_selection(
         best.stopped = "callback"
         return best
     return _polished(best, solve, options, others)
-
-
-def _mixture(
-    problem: BinaryProblem,
-    settings: SelectionSettings,
-    points: tuple[np.ndarray, np.ndarray],
-    selected: np.ndarray,
-) -> tuple[np.ndarray, dict[str, Any]]:
-    """The selections of a mixture except the first, ``selected``, and results of the mixture."""
-    rows, point_of = points
-    gram = centered_kernel(problem.gram, rows, max_bytes=settings.max_bytes / _MATRICES)
-    merged = MergedSelection.of(gram, point_of, problem.offsets, problem.signs, problem.weights)
-    found = mix_selections(
-        merged.problem,
-        merged.start(selected),
-        tol=settings.mixture_tol,
-        max_iter=settings.max_selections,
-        countable=settings.countable,
-    )
-    selections = np.array([merged.rows(each) for each in found.selections[1:]])
-    facts = {
-        "eta": merged.spread(found.eta),
-        "relaxation_value": found.lower_bound,
-        "lower_bound": found.lower_bound,
-        "mixture_failure": found.failure,
-    }
-    return selections, facts
 
 
 def relaxation_problem(problem: BinaryProblem, settings: SelectionSettings) -> RelaxationProblem:
@@ -225,4 +174,5 @@ def _polished(
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
     if hasattr(run, "n_passes"):
         run.n_passes += rounded.svm.n_passes
-    return replace(rounded.with_svm(run, run.witnesses), witnesses=run.witnesses)
+    at_end = run.outcome() | {"witnesses": run.witnesses, "selected": run.witnesses}
+    return replace(rounded, **at_end, svm=run)

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.io import loadmat
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.canonical import check_choice
+from ..._bags.constructors import label_of_bags
 from .._errors import BagFileError, file_name_in_errors
 from .._formats.io import load_bags
-from .._formats.record import group_rows
+from .._formats.record import BagRecord
 from .download import fetched, get_data_home
 
 _UCI = "https://archive.ics.uci.edu/static/public"
@@ -247,12 +249,8 @@ def _published(
         data = load_bags(path, dtype=np.float64, as_sparse=as_sparse)
     else:
         path = fetched(url, data_home, member=member, **options)
-        if path.suffix == ".mat":
-            data = load_bags(path, as_sparse=as_sparse)
-            # Identifiers only count the bags; the published names of the images are not available.
-            data.pop("bag_names", None)
-        else:
-            data = _read_musk(path)
+        is_matlab = path.suffix == ".mat"
+        data = _read_andrews(path, as_sparse) if is_matlab else _read_musk(path)
         data["url"] = url
     found = content_sha256(data["data"], data["target"])
     if found != content:
@@ -292,12 +290,37 @@ def _read_musk(path: Path) -> Bunch:
     """The C4.5 file of the archive: molecule, conformation, features, class and a period."""
     with file_name_in_errors(path, "C4.5"):
         cells = np.loadtxt(path, dtype=str, delimiter=",", ndmin=2)
-        values = cells[:, 2:-1].astype(np.float64)
-        record = group_rows(
-            values,
-            cells[:, 0].tolist(),
-            np.char.rstrip(cells[:, -1], "."),
-            row_fields={"instance_names": cells[:, 1]},
-            feature_names=[f"f{column + 1}" for column in range(values.shape[1])],
+        labels = np.char.rstrip(cells[:, -1], ".").astype(np.int64)
+        record = _grouped(cells[:, 2:-1].astype(np.float64), cells[:, 0], labels, cells[:, 1])
+    return record.to_bunch(path)
+
+
+def _read_andrews(path: Path, as_sparse: bool) -> Bunch:
+    """The MATLAB file: a matrix of features, the number of the bag of each row, and its label."""
+    with file_name_in_errors(path, "MATLAB 5"):
+        found = loadmat(path)
+        values, ids, labels = (
+            sparse.csr_array(found[name]) for name in ("features", "bag_ids", "labels")
+        )
+        record = _grouped(
+            values if as_sparse else values.toarray(),
+            ids.toarray().ravel(),
+            labels.toarray().ravel(),
         )
     return record.to_bunch(path)
+
+
+def _grouped(values: Any, ids: np.ndarray, labels: np.ndarray, names: Any = None) -> BagRecord:
+    """Bags of rows in any order, with the label that the rows of a bag have in common.
+
+    Without names of the instances the ids only count the bags, and are no names.
+    """
+    found = Bags.from_ids(values, ids.tolist(), instance_data={"row": np.arange(len(ids))})
+    rows = np.asarray(found.instance_data["row"])
+    fields, features = {}, None
+    if names is not None:
+        fields["instance_names"] = names[rows]
+        features = [f"f{column + 1}" for column in range(values.shape[1])]
+    bags_names = None if names is None else found.names
+    bags = Bags(found.instances, found.offsets, feature_names=features, names=bags_names)
+    return BagRecord(bags, label_of_bags(labels, ids.tolist()), fields)

@@ -6,7 +6,6 @@ import csv
 import mmap
 import os
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,11 +16,8 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.annotations import bag_columns
-from ..._bags.canonical import MISSING
 from ..._bags.kinds import listed
 from ..._bags.segments import offsets_of
-from ..._compat import need_module
 from ..._fit.warn import warn_user
 from .._errors import BagFileError, ContentError, file_name_in_errors
 from .folder import (
@@ -39,10 +35,19 @@ from .text import quoted_names
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"
 _PRODUCTIVE, _FALSE = "productive", ["F", "f", "False", "false", "FALSE"]
+# Words for a missing sequence or gene, those of pandas.
+_GAPS = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 _VALID = "[ACDEFGHIKLMNPQRSTVWY]+"
 # Whole numbers below are exact in double precision.
 _MOST_COPIES = 2**53
 _ROWS_AT_ONCE = 100_000
+# Why a row is left out. A row with several reasons is counted for the first one.
+_REASONS = (
+    "not productive",
+    f"without {_SEQUENCE}",
+    "with characters other than the 20 amino acids",
+    f"with a {_COUNT} that is not a whole number above zero",
+)
 # Lines of damaged rows that are named for a file, and files that are named.
 _SHOWN_LINES, _SHOWN_FILES = 3, 5
 _FILE_ERRORS = (OSError, EOFError, UnicodeError, zlib.error)
@@ -58,8 +63,8 @@ class _Repertoire:
     by_length: dict[int, np.ndarray]
     # Sums over the rows of each receptor.
     counts: np.ndarray | None
-    # Number of damaged rows, and the first lines.
-    n_dropped: int
+    # Number of damaged rows for each reason, and the first lines.
+    n_dropped: np.ndarray
     lines: list[int]
 
 
@@ -71,7 +76,7 @@ def load_airr(
     label: str | tuple[str, str] | None = None,
     group: str | None = None,
     split: str | None = None,
-    bag_data: Sequence[str] | None = None,
+    bag_data: Any = None,
     classes: Any = None,
     missing: str = "error",
     genes: bool = False,
@@ -103,20 +108,20 @@ def load_airr(
     bag, label, group, split : str, default=None
         Columns of the metadata, as in :func:`load_bag_folder`. ``bag`` has the file of a person,
         with or without suffix.
-    bag_data : sequence of str, default=None
+    bag_data : list of str, or mapping of str to str, default=None
         Further columns of the metadata, such as age or sequencing run, which become
         ``data.bag_data``.
     classes : array-like of str or of numbers, default=None
         As in :func:`load_bag_folder`.
-    missing : {"error", "drop"}, default="error"
+    missing : {"error", "nan", "drop"}, default="error"
         As in :func:`load_bag_folder`.
     genes : bool, default=False
         Whether receptors with the same ``junction_aa`` and different V or J genes are different.
         The first gene of a call is used, without its allele.
     receptors : ndarray of bytes of shape (n_receptors,), default=None
-        ``receptors`` of the training data, for people that a fitted model predicts. A receptor that
-        is not among them is an instance of zeros. By default, the features are all receptors of
-        the folder.
+        ``receptors`` of the training data, for people that a fitted model predicts, with the same
+        ``genes``. A receptor that is not among them is an instance of zeros. By default, the
+        features are all receptors of the folder, of which models of motifs count k-mers.
     verbose : bool, default=False
         Whether to show a progress bar on stderr, for which tqdm has to be installed.
 
@@ -138,16 +143,20 @@ def load_airr(
     BagFileError
         A ValueError with every file that is missing or without a row, before any repertoire is
         read, or with every file that is unreadable, without a required column, or without a single
-        receptor.
-    ImportError
-        Without pandas (``pip install "milearn[frames]"``).
+        receptor; or with the columns of the metadata, if one that was asked for is not among them.
+    ValueError
+        If ``receptors`` are not those of :func:`load_airr`, or have genes and ``genes`` is False,
+        or the other way round.
 
     Warns
     -----
     UserWarning
-        If rows were left out, with the first files and lines: those without ``junction_aa``, with
-        characters other than the 20 amino acids, such as a stop codon, with a ``duplicate_count``
-        that is not a whole number above zero, or with a ``productive`` that is false.
+        If rows were left out, with their number for each reason and the first files and lines:
+        those with a ``productive`` that is false, without ``junction_aa``, with characters other
+        than the 20 amino acids, such as a stop codon, or with a ``duplicate_count`` that is not a
+        whole number above zero. If instances are zeros, because their receptors are not among
+        ``receptors``, with their number. If the metadata of training people have no column that is
+        known to hold labels, with its columns.
 
     See Also
     --------
@@ -186,44 +195,58 @@ def load_airr(
            [2, 0]], dtype=int32)
     """
     path = Path(path)
-    pandas = need_module("pandas", "load_airr")
+
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     needed = [_SEQUENCE, *(_GENES if genes else ())]
-    further, declared = list(bag_columns(bag_data)), declared_classes(classes)
+    declared = declared_classes(classes)
     files = _files(path, metadata)
     rows, problems, dropped = rows_of_bags(metadata, [*files], columns, path, missing, declared)
     check_readable(path, problems, {*rows, *(name for name, _ in problems)})
     if not rows:
         raise BagFileError(f"{path}: no repertoire has a row of the metadata and all its entries.")
-    given = None if receptors is None else _known_receptors(np.asarray(receptors, dtype=bytes))
+    given = None
+    if receptors is not None:
+        given = _known_receptors(np.asarray(receptors, dtype=bytes), genes)
 
-    def read(name: str) -> _Repertoire:
-        return _read(pandas, files[name], needed)
-
-    found, problems = for_each_bag(read, [*rows], "repertoires", 1, verbose)
+    found, problems = for_each_bag(
+        lambda name: _read(files[name], needed), [*rows], "repertoires", 1, verbose
+    )
     check_readable(path, problems, rows)
     without = [name for name, each in zip(rows, found, strict=True) if each.counts is None]
     if len(without) < len(rows):
         lacking = f"there is no column {_COUNT!r}, which other files have"
         check_readable(path, [(name, lacking) for name in without], rows)
     people = [FoundBag(name, row) for name, row in rows.items()]
-    n_dropped = np.array([repertoire.n_dropped for repertoire in found])
-    _warn_of_rows({files[name]: r for name, r in zip(rows, found, strict=True) if r.n_dropped})
+    n_dropped = np.array([repertoire.n_dropped.sum() for repertoire in found])
+    _warn_of_rows({files[name]: r for name, r in zip(rows, found, strict=True) if r.lines})
     with file_name_in_errors(path):
         bags, known = _one_hot_bags(found, given)
         record = BagRecord(bags)
-        add_table(record, people, further, declared)
+        add_table(record, people, bag_data, declared)
     record.descr = described(record, path, dropped)
     bunch = record.to_bunch(path)
+    if given is not None:
+        _warn_of_zeros(bags)
+    elif metadata is not None and bunch["target"] is None:
+        warn_user(
+            "target is None: the metadata have no column of labels among "
+            f"{quoted_names(list(people[0].row.table.columns))}; name it as label=.",
+            UserWarning,
+        )
     bunch["receptors"], bunch["n_dropped"], bunch["dropped"] = known, n_dropped, dropped
     return bunch
 
 
-def _known_receptors(receptors: np.ndarray) -> dict[int, np.ndarray]:
+def _known_receptors(receptors: np.ndarray, genes: bool) -> dict[int, np.ndarray]:
     longer = np.diff(np.char.str_len(receptors))
     ordered = (longer > 0) | ((longer == 0) & (receptors[1:] > receptors[:-1]))
     if not (len(receptors) and ordered.all()):
         raise ValueError("receptors are not in the order of load_airr: pass its receptors.")
+    if (b" " in receptors[0]) != genes:
+        raise ValueError(
+            f"receptors have {'no' if genes else 'V and J'} genes, such as {receptors[0]!r}, and "
+            f"genes={genes}: pass genes={not genes}, as for the training people."
+        )
     return _by_length(receptors)
 
 
@@ -245,11 +268,13 @@ def _files(path: Path, metadata: Any) -> dict[str, Path]:
 # -- repertoires ---------------------------------------------------------------------------------
 
 
-def _read(pandas: Any, file: Path, needed: list[str]) -> _Repertoire:
+def _read(file: Path, needed: list[str]) -> _Repertoire:
+    import pandas
+
     names: list[np.ndarray] = []
     counts: list[np.ndarray] = []
     lines: list[int] = []
-    n_dropped = 0
+    n_dropped = np.zeros(len(_REASONS), dtype=np.intp)
     table = {"sep": "\t", "quoting": csv.QUOTE_NONE, "encoding": "utf-8-sig"}
     try:
         header = pandas.read_csv(file, nrows=0, **table).columns
@@ -264,33 +289,35 @@ def _read(pandas: Any, file: Path, needed: list[str]) -> _Repertoire:
             index_col=False,
             dtype=str,
             keep_default_na=False,
-            na_values=dict.fromkeys((_SEQUENCE, *_GENES), sorted(MISSING)),
+            na_values=dict.fromkeys((_SEQUENCE, *_GENES), _GAPS),
             skip_blank_lines=False,
             chunksize=_ROWS_AT_ONCE,
             **table,
         )
         with blocks:
             for block in blocks:
-                valid = block[_SEQUENCE].fillna("").str.fullmatch(_VALID).to_numpy(dtype=bool)
+                # One row for each of the reasons.
+                faults = np.zeros((len(_REASONS), len(block)), dtype=bool)
                 if _PRODUCTIVE in block:
-                    valid = valid & ~block[_PRODUCTIVE].isin(_FALSE).to_numpy()
+                    faults[0] = block[_PRODUCTIVE].isin(_FALSE)
+                faults[1] = block[_SEQUENCE].isna()
+                faults[2] = ~block[_SEQUENCE].fillna("A").str.fullmatch(_VALID).to_numpy(dtype=bool)
                 if has_counts:
                     copies = pandas.to_numeric(block[_COUNT], errors="coerce")
                     whole = (copies > 0) & (copies < _MOST_COPIES) & (copies % 1 == 0)
-                    valid = valid & whole.to_numpy(dtype=bool)
+                    faults[3] = ~whole.to_numpy(dtype=bool)
+                valid = ~faults.any(axis=0)
+                if has_counts:
                     counts.append(copies.to_numpy(dtype=np.float64)[valid])
                 bad = np.flatnonzero(~valid)
-                n_dropped += len(bad)
+                n_dropped += np.bincount(faults[:, bad].argmax(axis=0), minlength=len(_REASONS))
                 # The header is line 1.
                 lines += [int(block.index[at]) + 2 for at in bad[: _SHOWN_LINES + 1 - len(lines)]]
                 names.append(_names(block[valid], needed))
     except (*_FILE_ERRORS, pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
         raise ContentError(f"it cannot be read ({error})") from error
     if not any(map(len, names)):
-        with_count = " and a whole number of copies" if has_counts else ""
-        raise ContentError(
-            f"it has no receptor: a row needs a sequence of the 20 amino acids{with_count}"
-        )
+        raise ContentError(f"it has no receptor: {_reasons(n_dropped) or 'there is no row'}")
     distinct, places = np.unique(np.concatenate(names), return_inverse=True)
     sums = np.bincount(places, np.concatenate(counts)) if has_counts else None
     if sums is not None:
@@ -375,9 +402,24 @@ def _warn_of_rows(damaged: dict[Path, _Repertoire]) -> None:
         for file, each in [*damaged.items()][:_SHOWN_FILES]
     ]
     more = f" and {len(damaged) - len(shown)} more files" if len(damaged) > len(shown) else ""
+    n_dropped = np.sum([each.n_dropped for each in damaged.values()], axis=0)
     warn_user(
-        f"{sum(each.n_dropped for each in damaged.values())} rows without a sequence of the 20 "
-        "amino acids, without a whole number of copies, or not productive, were left out: "
-        f"{', '.join(shown)}{more}.",
-        UserWarning,
+        f"Rows were left out: {_reasons(n_dropped)}, in {', '.join(shown)}{more}.", UserWarning
     )
+
+
+def _reasons(n_dropped: np.ndarray) -> str:
+    counts = zip(n_dropped.tolist(), _REASONS, strict=True)
+    return ", ".join(f"{n:,} {reason}" for n, reason in counts if n)
+
+
+def _warn_of_zeros(bags: Bags) -> None:
+    n = bags.n_instances
+    n_zeros = n - bags.instances.nnz
+    if n_zeros:
+        warn_user(
+            f"{n_zeros:,} of {n:,} instances ({n_zeros / n:.0%}) are zeros: their receptors are "
+            "not among receptors=. Models of motifs need all receptors: read new people without "
+            "receptors=, as on the page Immune repertoires.",
+            UserWarning,
+        )

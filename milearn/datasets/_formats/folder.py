@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +19,9 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.annotations import PATCH_SIZE, bag_columns
-from ..._bags.canonical import check_choice, number
-from ..._bags.kinds import listed, ordered_categories
+from ..._bags.canonical import check_choice
+from ..._bags.constructors import warn_of_zeros
+from ..._bags.kinds import as_ids, as_labels, column, id_text, ids, is_missing, labels, listed
 from ..._bags.segments import offsets_of
 from ..._bags.threads import Parallel
 from ..._compat import need_module
@@ -30,28 +31,23 @@ from .._errors import BagFileError, ContentError, file_name_in_errors
 from .npy_folder import new_folder, read_npy_folder, write_arrays
 from .record import (
     BagRecord,
-    as_labels,
-    column_of,
     declared_classes,
     float_type,
     make_bags_of,
     npz_header,
-    warn_of_zeros,
 )
-from .table import as_frame, cells_of, check_distinct, missing_words, read_frame
-from .text import check_column, header_advice, is_gap, known_column, likely_cause, quoted_names
+from .table import chosen_columns, frame_of_file
+from .text import check_column, quoted_names
 
-# Names of the recognised columns of a table, in the order of preference.
-_BAG_COLUMNS = "bag bag_name bag_id repertoire_id slide_id slide filename file image_id name id"
-_COLUMNS = {
-    "bag": tuple(_BAG_COLUMNS.split()),
-    "label": ("label", "bag_label", "target"),
-    "group": ("group", "case_id", "patient_id", "patient", "case", "donor"),
-    "split": ("split",),
+# The folders of each part of the bags. A part in its own folder has a file for each bag.
+_TORCHMIL = {
+    "features": ("features", "features/*/"),
+    "label": ("labels",),
+    "coords": ("coords",),
+    "instance_labels": ("inst_labels", "patch_labels", "instance_labels"),
 }
-# Words for an observed event and for a censored bag.
-_EVENTS = dict.fromkeys(("1", "true", "yes"), True) | dict.fromkeys(("0", "false", "no"), False)
-_INSTANCE_LABELS = ("inst_labels", "patch_labels", "instance_labels")
+_CLAM = {"features": ("h5_files", "pt_files"), "coords": ("h5_files",)}
+_PLAIN = {"features": ("",), "coords": ("",)}
 
 
 class ArrayInFile(NamedTuple):
@@ -67,87 +63,44 @@ BagFiles = dict[str, dict[str, list[ArrayInFile]]]
 
 
 class BagRow(NamedTuple):
-    """A row of the table: those of "label", "group" and "split" that it has, and all columns.
+    """The row of a bag in the table, and the columns of "bag", "label", "group" and "split"."""
 
-    The label of a bag in survival analysis is a tuple of its event and its time.
-    """
-
-    parts: dict[str, Any]
-    columns: dict[str, Any]
-    # The column of each part.
-    chosen: dict[str, Any]
-    # The categories of the labels, if they have an order.
-    ranks: np.ndarray | None = None
+    table: Any = None
+    at: int = 0
+    chosen: Mapping[str, Any] = MappingProxyType({})
 
 
-def find_bags(path: Path, key: str, coords: str | None) -> tuple[BagFiles, Path | None]:
-    """The bags of a folder sorted by name, and its table of splits."""
-    if (path / "features").is_dir():
-        tables = [folder / "splits.csv" for folder in (path, path.parent)]
-        bags = _parallel_folders(path, key, coords)
-        return bags, next((table for table in tables if table.is_file()), None)
-    if (path / "h5_files").is_dir() or (path / "pt_files").is_dir():
-        return _clam_folders(path, key, coords), None
-    return _files_of_bags(_some_files(path), key, coords), None
-
-
-def _files_of_bags(files: dict[str, Path], key: str, coords: str | None) -> BagFiles:
-    """Bags whose positions, if there are any, are in the file of the features."""
-    return {
-        name: {
-            "features": [ArrayInFile(file, key)],
-            "coords": [] if coords is None else [ArrayInFile(file, coords, False)],
-        }
-        for name, file in sorted(files.items())
-    }
-
-
-def _clam_folders(path: Path, key: str, coords: str | None) -> BagFiles:
-    """CLAM: features in both folders or only in pt_files, and coordinates in h5_files."""
-    h5, pt = files_of(path / "h5_files", SUFFIXES), files_of(path / "pt_files", SUFFIXES)
-    if not h5 and not pt:
-        raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
-    bags = _files_of_bags({**pt, **h5}, key, coords)
-    for name in h5.keys() & pt.keys():
-        bags[name]["features"] = [ArrayInFile(h5[name], key, False), ArrayInFile(pt[name], key)]
-    return bags
-
-
-def _parallel_folders(path: Path, key: str, coords: str | None) -> BagFiles:
-    """torchmil: one folder per part of the bags."""
-    features = path / "features"
-    inside = _folders_of_bags(features)
-    nested = len(inside) == 1 and not files_of(features, SUFFIXES)
-    files = _some_files(inside[0] if nested else features)
-    bags = _files_of_bags(files, key, coords)
-    inner = next((name for name in _INSTANCE_LABELS if (path / name).is_dir()), None)
-    for part, folder, array in (
-        ("label", "labels", "labels"),
-        ("coords", "coords", coords),
-        ("instance_labels", inner, inner),
-    ):
-        if folder is None or array is None or not (path / folder).is_dir():
-            continue
-        found = files_of(path / folder, SUFFIXES)
-        for name, parts in bags.items():
-            # A path that does not exist, so that the error contains the missing file.
-            missing = path / folder / f"{name}{files[name].suffix}"
-            parts[part] = [ArrayInFile(found.get(name, missing), array)]
-    return bags
-
-
-def _some_files(path: Path) -> dict[str, Path]:
-    found = files_of(path, SUFFIXES)
-    if not found:
-        inside = ", ".join(folder.name for folder in _folders_of_bags(path)[:8])
-        remedy = f"pass one of its folders: {inside}." if inside else "check it."
-        if not inside and (ends := sorted(file.suffix for file in path.glob("*.[ct]sv"))):
-            remedy = f"{ends.count(ends[0])} files end in {ends[0]}: read them with pandas, and "
-            remedy += "pass Bags.from_frame one frame of all rows with a column for the bag."
-        raise BagFileError(
-            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; {remedy}"
+def find_bags(path: Path, key: str, coords: str | None) -> BagFiles:
+    """The bags of a folder or file, sorted by name."""
+    layouts = (_TORCHMIL, _CLAM)
+    layout = next((o for o in layouts if any((path / f).is_dir() for f in o["features"])), _PLAIN)
+    found: dict[str, list[dict[str, Path]]] = {}
+    for part, patterns in layout.items():
+        folders = [f for pattern in patterns for f in (path.glob(pattern) if pattern else [path])]
+        found[part] = [files for folder in folders if (files := files_of(folder, SUFFIXES))]
+    if not found["features"] or (layout is _TORCHMIL and len(found["features"]) > 1):
+        inside = [
+            f.name for f in path.glob(layout["features"][-1] or "*/") if files_of(f, SUFFIXES)
+        ]
+        remedy = (
+            f"pass one of its folders: {quoted_names(sorted(inside))}" if inside else "check it"
         )
-    return found
+        raise BagFileError(
+            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; {remedy}."
+        )
+    names = {"features": key, "coords": coords, "label": "labels"}
+
+    def places(part: str, bag: str) -> list[ArrayInFile]:
+        files = [folder[bag] for folder in found[part] if bag in folder]
+        some, own = next(iter(found[part][0].values())), part == "features" or layout is _TORCHMIL
+        if own and not files:  # a path that does not exist is in the message
+            files = [some.with_name(bag + some.suffix)]
+        array = names.get(part) or some.parent.name
+        return [ArrayInFile(file, array, own and file == files[-1]) for file in files]
+
+    parts = [part for part, folders in found.items() if folders and names.get(part, part)]
+    bags = sorted({bag for files in found["features"] for bag in files})
+    return {bag: {part: places(part, bag) for part in parts} for bag in bags}
 
 
 def files_of(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
@@ -173,10 +126,6 @@ def files_of(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
     return found
 
 
-def _folders_of_bags(path: Path) -> list[Path]:
-    return sorted(entry for entry in path.iterdir() if entry.is_dir() and files_of(entry, SUFFIXES))
-
-
 # -- the table ---------------------------------------------------------------------------------
 
 
@@ -197,7 +146,7 @@ def rows_of_bags(
     names : sequence of str
         Names of the files without suffix.
     asked : dict
-        The column for each of "bag", "label", "group" and "split", None to recognise it; for
+        The column for each of "bag", "label", "group" and "split", None for a known name; for
         "label" also two columns, the event and the time of an outcome.
     folder : Path
         The folder of the bags, for error messages if the table has no path, or the file of a bag,
@@ -214,158 +163,68 @@ def rows_of_bags(
     dropped : dict of str
         What is missing, by the same names; empty unless ``missing="drop"``.
     """
-    check_choice("missing", missing, ("error", "drop"))
+    check_choice("missing", missing, ("error", "nan", "drop"))
     if table is None:
-        given = [f"{part}=" for part, column in asked.items() if column is not None]
-        if given:
-            raise ValueError(
-                f"{', '.join(given)} without a table: pass the table that has the column."
-            )
-        return {name: BagRow({}, {}, {}) for name in names}, [], {}
+        if given := [f"{part}=" for part, column in asked.items() if column is not None]:
+            raise ValueError(f"{', '.join(given)} without a table: pass the table with the column.")
+        return {name: BagRow() for name in names}, [], {}
     is_frame = hasattr(table, "columns")
-    texts = _texts_in(asked, classes)
-    frame = as_frame(table) if is_frame else _frame_of_file(table, texts, classes)
-    # Those of a frame of pandas have been read by the user.
-    words = () if hasattr(table, "iloc") else missing_words(classes)
     with file_name_in_errors(f"{folder}: the table" if is_frame else table):
-        check_distinct(list(frame.columns))
-        columns = {name: cells_of(frame[name], texts, words) for name in frame.columns}
-        chosen = {part: _chosen(columns, part, asked[part]) for part in ("label", "group", "split")}
-        bags = _bag_of_each_row(columns, asked["bag"], names)
-        ranks = None
-        if isinstance(chosen["label"], str):
-            ranks = declared_classes(ordered_categories(frame[chosen["label"]]))
+        frame = as_frame(table) if is_frame else frame_of_file(Path(table), asked, classes)
+        chosen = chosen_columns(frame, asked)
+        bags = _bag_of_each_row(frame[chosen["bag"]].tolist(), names, chosen["bag"])
     rows: dict[str, BagRow] = {}
     problems: list[tuple[str, str]] = []
     gaps: list[tuple[str, str]] = []
+    needed = [chosen["group"], chosen["split"]]
+    if isinstance(chosen["label"], tuple):
+        needed += chosen["label"]
+    elif missing != "nan":
+        needed.append(chosen["label"])
     known = set(names)
-    left = [*known.difference(bags)]
+    empty = {name: frame[name].isna().to_numpy() for name in needed if name is not None}
     for at, bag in enumerate(bags):
         if bag is None:
             gaps.append((f"row {at + 1} of the table", _NO_NAME))
         elif bag in rows:
             problems.append((bag, "the table has two rows for it"))
-        elif bag not in known:
-            cause = likely_cause([bag], left) if len(gaps) < _SHOWN else ""
-            what = f"{_NO_FILE}; {cause}" if cause else _NO_FILE
-            gaps += [] if folder.is_file() else [(bag, what)]
-        else:
-            cells = {name: column[at] for name, column in columns.items()}
-            rows[bag] = BagRow({}, cells, {p: name for p, name in chosen.items() if name}, ranks)
-            for part, column in rows[bag].chosen.items():
-                several = column if isinstance(column, tuple) else (column,)
-                empty = next((name for name in several if is_gap(cells[name])), None)
-                if empty is not None and (missing == "drop" or part != "label"):
-                    gaps.append((bag, f"the column {empty!r} for {part}= is empty"))
-                elif isinstance(column, tuple):
-                    rows[bag].parts[part], problem = _outcome(column, *(cells[c] for c in column))
-                    problems += [(bag, problem)] if problem else []
-                else:
-                    rows[bag].parts[part] = cells[column]
+        elif bag in known:
+            rows[bag] = BagRow(frame, at, chosen)
+            gaps += [(bag, f"the column {n!r} is empty") for n, gap in empty.items() if gap[at]]
+        elif not folder.is_file():
+            gaps.append((bag, _NO_FILE))
     gaps += [(name, _NO_ROW) for name in names if name not in rows]
-    if missing == "error":
+    if missing != "drop":
         return rows, problems + gaps, {}
-    return {name: row for name, row in rows.items() if name not in dict(gaps)}, problems, dict(gaps)
+    dropped = dict(gaps)
+    return {name: row for name, row in rows.items() if name not in dropped}, problems, dropped
 
 
-def _outcome(names: tuple[str, str], event: Any, time: Any) -> tuple[Any, str | None]:
-    word = str(event).strip().lower()
-    with contextlib.suppress(ValueError):
-        # pandas reads a column of integers with a missing value as floats.
-        word = f"{number(word):g}"
-    if word not in _EVENTS:
-        return None, f"the column {names[0]!r} holds {event!r} instead of 0 or 1"
-    try:
-        value = number(time)
-    except (TypeError, ValueError):
-        value = math.nan
-    wrong = f"the column {names[1]!r} holds {time!r}, which is not a time"
-    return (_EVENTS[word], value), None if 0 <= value < math.inf else wrong
+def as_frame(table: Any) -> Any:
+    """A frame of pandas or polars as one of pandas, whose columns are its only names."""
+    if not hasattr(table, "iloc"):
+        import pandas
+
+        return pandas.DataFrame({n: column(table[n], f"column {n!r}") for n in table.columns})
+    return table if table.index.names == [None] else table.reset_index()
 
 
-def _texts_in(asked: dict[str, Any], classes: np.ndarray | None) -> list[str]:
-    """Columns of texts, such as names of files and groups: "007" is not the number 7."""
-    parts = [
-        "bag",
-        "group",
-        *(["label"] if classes is not None and classes.dtype.kind == "U" else []),
-    ]
-    return [name for part in parts for name in (*_COLUMNS[part], asked[part]) if name is not None]
-
-
-def _frame_of_file(path: Any, names: Sequence[str], classes: np.ndarray | None) -> Any:
-    path = Path(path)
-    kinds = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-    kind = kinds.get(path.suffix.lower())
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such table; check the path.")
-    if kind is None:
-        raise BagFileError(
-            f"{path}: a table is a .csv, .tsv or .parquet file or a data frame, not "
-            f"{path.suffix!r}."
-        )
-    with file_name_in_errors(path, kind):
-        return read_frame(path, kind, "\t" if kind == "tsv" else ",", names, classes)
-
-
-def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
-    if asked is None:
-        return known_column(_COLUMNS[part], list(columns), part)
-    if part == "label" and not isinstance(asked, str):
-        if len(asked) != 2:
-            raise ContentError(
-                f"label={asked!r} has {len(asked)} columns; pass one column, or two of them, the "
-                "event and the time."
-            )
-        return tuple(_chosen(columns, part, name) for name in asked)
-    check_column(asked, part, list(columns))
-    return asked
-
-
-def _bag_of_each_row(
-    columns: dict[str, list[Any]], asked: str | None, names: Sequence[str]
-) -> list[str | None]:
-    """The bag of each row, from the column that contains most names of files."""
-    asked = asked if asked is None else _chosen(columns, "bag", asked)
-    every = [known_column([name], list(columns), "bag") for name in _COLUMNS["bag"]]
-    candidates = [name for name in every if name is not None] if asked is None else [asked]
-    if not candidates:
+def _bag_of_each_row(cells: Sequence[Any], names: Sequence[str], name: Any) -> list[str | None]:
+    """The bag of each row, by its name or by a path to its file."""
+    files = {id_text(name): name for name in names}
+    bags: list[str | None] = []
+    for cell in cells:
+        text = id_text(cell)
+        # A path of Windows or of Linux. A compressed file has two suffixes.
+        path = Path(text.replace("\\", "/"))
+        shorter = (files.get(each) for each in (text, path.name, path.stem, Path(path.stem).stem))
+        bags.append(None if is_missing(cell) else next(filter(None, shorter), text))
+    if not {*names}.intersection(bags):
         raise ContentError(
-            f"no column among {quoted_names(list(columns))} is known to name the bags; name it "
-            f"with bag=.{header_advice(list(columns))}"
+            f"no value of {name!r} ({listed(cells, 2)}) is the name of a file "
+            f"({listed(names, 2)}); name the column of the bags with bag=, or correct the names."
         )
-    known = set(names)
-    found = [[_bag_name(value, known) for value in columns[name]] for name in candidates]
-    hits = [len(known.intersection(column)) for column in found]
-    if not max(hits):
-        values = [[name for name in column if name] for column in found]
-        shown = [
-            f"{name!r} ({listed(some, 2)})" for name, some in zip(candidates, values, strict=True)
-        ]
-        cause = likely_cause([name for some in values for name in some[:_SHOWN]], names)
-        raise ContentError(
-            f"no value of {' or '.join(shown)} is the name of a file ({listed(names, 2)}); "
-            + (cause or "name the column of the bags with bag=")
-            + "."
-        )
-    return found[hits.index(max(hits))]
-
-
-def _bag_name(value: Any, known: set[str]) -> str | None:
-    """A cell as the name of a bag, without folder and suffix unless files have them."""
-    if is_gap(value):
-        return None
-    text = _id_text(value)
-    # A path of Windows or of Linux. A compressed file has two suffixes.
-    path = Path(text.replace("\\", "/"))
-    shorter = (text, path.name, path.stem, Path(path.stem).stem)
-    return next((name for name in shorter if name in known), text)
-
-
-def _id_text(value: Any) -> str:
-    # pandas reads a column of integers with a missing value as floats.
-    whole = isinstance(value, float) and value.is_integer()
-    return str(int(value) if whole else value).strip()
+    return bags
 
 
 class ArrayHeader(NamedTuple):
@@ -388,13 +247,16 @@ def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader
     """
     path, name, required = place
     try:
-        with contextlib.ExitStack() as stack:
-            find, names = SUFFIXES[path.suffix.lower()](path, stack)
-            found = None if names is None and not required else find(name)
-            if found is None or found.shape is None:
+        with _arrays_in(path) as found:
+            names = [] if hasattr(found, "dtype") else list(found)
+            if not hasattr(found, "dtype"):
+                found = found.get(name)
+            elif not required:  # its only array has another meaning
+                return None
+            if getattr(found, "shape", None) is None:
                 if not required:
                     return None
-                raise ContentError(f"no array {name!r} among {quoted_names(names or ()) or 'none'}")
+                raise ContentError(f"no array {name!r} among {quoted_names(names) or 'none'}")
             if out is not None:
                 out[...] = np.asarray(found).reshape(out.shape)
             size = np.ravel(getattr(found, "attrs", {}).get(PATCH_SIZE, np.nan))
@@ -411,26 +273,24 @@ def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader
         raise ContentError(f"{path.parent.name}/{path.name}: {said}") from error
 
 
-# Each of the functions returns a function that finds the array of a name, or None, and the names
-# of all arrays, None for a format with one array without a name.
-
-
-def _open_hdf5(path: Path, stack: contextlib.ExitStack) -> Any:
-    h5py = need_module("h5py", str(path), "milearn[hdf5]")
-    file = stack.enter_context(h5py.File(path, "r"))
-
-    def find(name: str) -> Any:  # which may be a path, such as "20x/features"
-        found = file.get(name)
-        return found if isinstance(found, h5py.Dataset) else None
-
-    return find, list(file)
-
-
-def _open_npy(path: Path, stack: contextlib.ExitStack) -> Any:
-    # As a memory map: the length of the file is checked, and a file in Fortran order needs no extra
-    # copy.
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return (lambda _: array), None
+@contextlib.contextmanager
+def _arrays_in(path: Path) -> Iterator[Any]:
+    """The arrays of a file by name, or the array of a format with one array without a name."""
+    suffix = path.suffix.lower()
+    if suffix in (".h5", ".hdf5"):
+        # Names may be paths, such as "20x/features".
+        with need_module("h5py", str(path), "milearn[hdf5]").File(path, "r") as file:
+            yield file
+    elif suffix == ".npy":
+        # As a memory map: the length of the file is checked, and a file in Fortran order needs no
+        # extra copy.
+        yield np.load(path, mmap_mode="r", allow_pickle=False)
+    elif suffix == ".npz":
+        # NumPy does not close a file that it cannot read.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            yield {name: _Member(archive, name) for name in archive.files}
+    else:
+        yield _tensors_in(path)
 
 
 class _Member:
@@ -444,15 +304,7 @@ class _Member:
         return np.asarray(self._archive[self._name], dtype=dtype)
 
 
-def _open_npz(path: Path, stack: contextlib.ExitStack) -> Any:
-    # NumPy does not close a file that it cannot read.
-    file = stack.enter_context(path.open("rb"))
-    archive = stack.enter_context(np.load(file, allow_pickle=False))
-    names = archive.files
-    return (lambda name: _Member(archive, name) if name in names else None), names
-
-
-def _open_torch(path: Path, stack: contextlib.ExitStack) -> Any:
+def _tensors_in(path: Path) -> Any:
     # A pickle, which nothing but torch reads without running it.
     torch = need_module("torch", str(path), "torch")
     try:
@@ -466,27 +318,17 @@ def _open_torch(path: Path, stack: contextlib.ExitStack) -> Any:
         return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).detach().numpy()
 
     if isinstance(found, torch.Tensor):
-        return (lambda _: array(found)), None
+        return array(found)
     if not isinstance(found, dict):
         raise ContentError(f"it holds {type(found).__name__}, not a tensor")
-    tensors = {str(name): each for name, each in found.items() if isinstance(each, torch.Tensor)}
-    return (lambda name: array(tensors[name]) if name in tensors else None), list(tensors)
+    return {str(name): array(each) for name, each in found.items() if torch.is_tensor(each)}
 
 
-SUFFIXES: dict[str, Callable[[Path, contextlib.ExitStack], Any]] = {
-    ".h5": _open_hdf5,
-    ".hdf5": _open_hdf5,
-    ".npy": _open_npy,
-    ".npz": _open_npz,
-    ".pt": _open_torch,
-}
+SUFFIXES = (".h5", ".hdf5", ".npy", ".npz", ".pt")
 
 
 _SHOWN = 20  # maximum number of bags in an error message
-_NO_FILE, _NO_ROW = (
-    "there is no file for this row of the table",
-    "the table has no row for this file",
-)
+_NO_FILE, _NO_ROW = "there is no file for this row", "the table has no row for this file"
 _NO_NAME = "it names no bag"
 _GAPS = (_NO_FILE, _NO_ROW, _NO_NAME)
 _SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1}
@@ -501,7 +343,7 @@ def load_bag_folder(
     label: str | tuple[str, str] | None = None,
     group: str | None = None,
     split: str | None = None,
-    bag_data: Sequence[str] | None = None,
+    bag_data: Any = None,
     classes: Any = None,
     key: str = "features",
     coords: str | None = "coords",
@@ -540,22 +382,20 @@ def load_bag_folder(
     path : path-like
         The folder, or the file of one bag, for which the table may have other rows.
     table : path-like or data frame, default=None
-        A .csv, .tsv or .parquet file, or a pandas or polars frame, with one row per bag. The bags
-        are in the order of its rows, or in the order of their names without a table. An empty label
-        means that the bag has no label. The words that :func:`pandas.read_csv` takes as missing are
-        empty cells, unless ``classes`` has them; in a frame of pandas they are not. Blanks around
-        texts are left out.
+        A pandas or polars frame with one row per bag, or a .csv, .tsv or .parquet file, which
+        pandas reads: pass the frame of :func:`pandas.read_csv` for another separator, encoding or
+        words for missing values. The bags are in the order of its rows, or in the order of their
+        names without a table.
     bag, label, group, split : str, default=None
         Columns of the table: the bag, which is the name of its file with or without suffix; its
-        label; the group that splitters keep together, such as a patient; the published part. When
-        None they are recognised by their names, in any case and also with spaces (``Slide ID``):
-        ``bag``, ``bag_name``, ``slide_id``, ...; ``label``, ``bag_label``, ``target``; ``group``,
-        ``case_id``, ``patient_id``, ``patient``, ...; ``split``. A tuple of two columns for
-        ``label``, whether the event was observed (0 or 1, true or false, yes or no) and the time,
-        makes outcomes of survival analysis, see :func:`milearn.survival.survival_outcomes`.
-    bag_data : sequence of str, default=None
-        Further columns of the table, such as age or site, which become ``data.bag_data``. An empty
-        cell is NaN in a column of numbers.
+        label; the group that splitters keep together, such as a patient; the published part. None
+        takes the first of these names, in any case: ``bag``, ``bag_name``, ``bag_id``,
+        ``slide_id``, ``repertoire_id``, ``filename``; ``label``, ``bag_label``; ``group``,
+        ``patient``, ``patient_id``, ``case_id``, ``donor``; ``split``. A tuple of two columns for
+        ``label``, whether the event was observed and the time, makes outcomes of survival analysis,
+        see :func:`milearn.survival.survival_outcomes`.
+    bag_data : list of str, or mapping of str to str, default=None
+        Further columns of the table, such as age or site, which become ``data.bag_data``.
     classes : array-like of str or of numbers, default=None
         All classes in their order, of which every label must be one. Texts make texts of all
         labels. By default, labels are as in the table; ordered categories are the classes.
@@ -570,10 +410,10 @@ def load_bag_folder(
         integers of up to two bytes become float32 and others float64.
     empty : {"raise", "drop"}, default="raise"
         Whether a file without instances is an error, or is ignored and listed in ``dropped``.
-    missing : {"error", "drop"}, default="error"
-        Whether rows without a file, files without a row, and rows without a group, a split, or an
-        event and a time, are errors, or are left out and listed in ``dropped``. "drop" also leaves
-        out bags without a label.
+    missing : {"error", "nan", "drop"}, default="error"
+        Whether bags without a file, a row, a label, a group or a split are an error, or are left
+        out and listed in ``dropped``. "nan" keeps bags without a label, which is NaN; all else that
+        is missing remains an error.
     mmap : path-like, default=False
         A new folder. The instances are written to a file in this folder and mapped into memory on
         demand; :func:`load_bags` opens the folder again with ``mmap=True``. False reads into
@@ -638,7 +478,7 @@ def load_bag_folder(
             "mmap=True does not define where to write the instances: pass the path of a "
             "folder, mmap='folder', which stays and can be opened again."
         )
-    further, declared = list(bag_columns(bag_data)), declared_classes(classes)
+    declared = declared_classes(classes)
     mapped = Path(mmap) if mmap else None
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
@@ -657,7 +497,7 @@ def load_bag_folder(
         )
         record = _filled(path, bags, kept_dtype, folder, *progress)
         with file_name_in_errors(path):
-            add_table(record, bags, further, declared)
+            add_table(record, bags, bag_data, declared)
         record.descr = described(record, path, dropped)
         if folder is not None:
             write_arrays(folder, record)
@@ -695,8 +535,10 @@ def read_headers(
         )
     check_choice("empty", empty, ("raise", "drop"))
     wanted = None if dtype is None else float_type(dtype)
-    files, splits = find_bags(path, *arrays)
-    table = splits if table is None else table
+    files = find_bags(path, *arrays)
+    splits = [folder / "splits.csv" for folder in (path, path.parent)]
+    if table is None and (path / "features").is_dir():
+        table = next((file for file in splits if file.is_file()), None)
     rows, problems, dropped = rows_of_bags(table, [*files], columns, path, missing, classes)
     for name in [*rows] if missing == "drop" else []:
         if not all(place.path.is_file() for place in files[name].get("label", ())):
@@ -732,8 +574,8 @@ def warn_of_dropped(dropped: dict[str, str], n_bags: int) -> None:
 def _counted(dropped: dict[str, str], n_bags: int) -> str:
     reasons: dict[str, list[str]] = {}
     for name, reason in dropped.items():
-        reasons.setdefault(reason.split(";")[0], []).append(name)
-    counts = [f"{len(names)} ({names[0]}): {dropped[names[0]]}" for names in reasons.values()]
+        reasons.setdefault(reason, []).append(name)
+    counts = [f"{len(names)} ({names[0]}): {reason}" for reason, names in reasons.items()]
     return f"{len(dropped)} of {len(dropped) + n_bags} bags are left out. {'. '.join(counts)}."
 
 
@@ -761,6 +603,10 @@ class FoundBag:
     patch_size: float = np.nan
     parts: dict[str, _Part] = field(default_factory=dict)
     label: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers read files; the whole table would go to each of them.
+        return {**self.__dict__, "row": BagRow()}
 
     @property
     def width(self) -> int:
@@ -835,7 +681,10 @@ def check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collec
     if len(problems) > _SHOWN:
         lines.append(f"  and {len(problems) - _SHOWN} more")
     if any(what.startswith(_GAPS) or what.endswith("is empty") for _, what in problems):
-        lines.append("Pass missing='drop' to leave out what has no file, no row or an empty cell.")
+        lines.append(
+            "Pass missing='drop' to leave out what has no file, no row or an empty cell, or "
+            "missing='nan' to keep bags without a label."
+        )
     if any(": no array " in what for _, what in problems):
         lines.append("If the arrays have other names, pass them as key and coords.")
     raise BagFileError(
@@ -907,55 +756,41 @@ def _kept(dtype: np.dtype) -> np.dtype:
 
 def fields_of(bags: Sequence[FoundBag], classes: np.ndarray | None) -> dict[str, Any]:
     """Labels, names, groups and splits of the bags found by :func:`read_headers`, for a Bunch."""
-    parts = {part: [bag.row.parts[part] for bag in bags] for part in bags[0].row.parts}
-    chosen = bags[0].row.chosen
-    label, group, split = (parts.get(part) for part in ("label", "group", "split"))
-    if label is None and all(bag.label is not None for bag in bags):
-        label = [bag.label for bag in bags]
-    names = np.array([bag.name for bag in bags], dtype=str)
-    fields: dict[str, Any] = {"target": None, "bag_names": names}
-    if label and isinstance(label[0], tuple):
-        fields["target"] = survival_outcomes(*zip(*label, strict=True))
-    elif label is not None:
-        place = _place(bags, chosen.get("label", "labels"))
-        ranks = bags[0].row.ranks if classes is None else classes
-        fields["target"], classes = as_labels(label, ranks, place)
-        if classes is not None:
-            fields["classes"] = classes
-    if group is not None:
-        fields["groups"] = np.array([_id_text(value) for value in group])
-    if split is not None:
-        words = [str(value).strip().lower() for value in split]
-        known = all(word in _SPLITS for word in words)
-        place = _place(bags, chosen["split"])
-        fields["split"] = (
-            np.array([_SPLITS[w] for w in words]) if known else column_of(split, place)
-        )
-    return fields
-
-
-def _place(bags: Sequence[FoundBag], column: str) -> Callable[[int], str]:
-    return lambda at: f"row of {bags[at].name!r}, column {column!r}"
+    record = BagRecord(Bags(np.zeros((len(bags), 1)), range(len(bags) + 1)))
+    add_table(record, bags, None, classes)
+    return {**record.fields, "target": record.target, "bag_names": record.bags.names}
 
 
 def add_table(
-    record: BagRecord,
-    bags: Sequence[FoundBag],
-    bag_data: Sequence[str],
-    classes: np.ndarray | None,
+    record: BagRecord, bags: Sequence[FoundBag], bag_data: Any, classes: np.ndarray | None
 ) -> None:
-    """Add what the table says of the bags: labels, names, and columns of ``bag_data``."""
-    known = bags[0].row.columns
-    if bag_data and not known:
-        raise ContentError("bag_data= without a table: pass the table that has the columns.")
-    columns = {}
-    for name in bag_data:
-        check_column(name, "bag_data", list(known))
-        cells = [bag.row.columns[name] for bag in bags]
-        columns[name] = column_of(cells, _place(bags, name))
-    record.bags = record.bags.with_bag_data(columns)
-    record.fields |= fields_of(bags, classes)
-    record.target = record.fields.pop("target")
+    """Add what the table says of the bags: names, labels, and columns of ``bag_data``."""
+    record.bags = record.bags._changed(names=as_ids([bag.name for bag in bags]))
+    table, chosen, columns = bags[0].row.table, bags[0].row.chosen, bag_columns(bag_data)
+    if table is None:
+        if columns:
+            raise ContentError("bag_data= without a table: pass the table that has the columns.")
+        if all(bag.label is not None for bag in bags):
+            record.set_labels([bag.label for bag in bags], classes)
+        return
+    for name in columns.values():
+        check_column(name, "bag_data", list(table.columns))
+    table = table.iloc[[bag.row.at for bag in bags]].set_axis(record.bags.names)
+    data = {name: table[own] for name, own in columns.items()}
+    record.bags = make_bags_of(record.bags.with_bag_data, data or None)
+    label, group, split = (chosen[part] for part in ("label", "group", "split"))
+    if isinstance(label, tuple):
+        record.target = make_bags_of(survival_outcomes, *(table[name] for name in label))
+    elif label is not None or all(bag.label is not None for bag in bags):
+        values = [bag.label for bag in bags] if label is None else table[label]
+        make_bags_of(labels, values, "label", classes)
+        record.set_labels(values, classes)
+    if group is not None:
+        record.fields["groups"] = make_bags_of(ids, table[group], f"column {group!r}")
+    if split is not None:
+        known = [_SPLITS.get(str(word).strip().lower()) for word in table[split]]
+        parts = table[split] if None in known else known
+        record.fields["split"] = as_labels(make_bags_of(column, parts, f"column {split!r}"))
 
 
 def for_each_bag(

@@ -13,11 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from ..._bags.rows_on_disk import row_blocks
-from .record import BagRecord, arrays_of, check_size, record_of
+from .record import GRAPHS, BagRecord, arrays_of, check_size, record_of
 
 HEAD = "bags.json"
 # Arrays with entries per instance or link; arrays with entries per bag are always loaded.
-_MAPPED = ("instances", "data", "indices", "indptr", "bag_offsets", "bag_graph_", "instance_")
+_MAPPED = (
+    "instances",
+    "data",
+    "indices",
+    "indptr",
+    "bag_offsets",
+    *(f"{graph}_{part}" for graph in GRAPHS for part in ("data", "indices", "indptr")),
+)
 # Arrays of text that older versions stored in the header, by the names of their entries.
 _TEXTS = {"feature_names", "instance_data", "bag_data", "DESCR"}
 
@@ -35,7 +42,7 @@ def read_npy_folder(path: Path, *, mmap: bool = False) -> BagRecord:
         file = path / Path(entry["file"]).name
         values = np.load(file, mmap_mode="r", allow_pickle=False)
         check_size(key, values.size, values.dtype, file.stat().st_size)
-        in_file = mmap and key.startswith(_MAPPED) and values.size
+        in_file = mmap and key in _MAPPED and values.size
         arrays[key] = values if in_file else np.array(values)
     return record_of(arrays)
 

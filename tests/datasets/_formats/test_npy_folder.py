@@ -60,10 +60,9 @@ def test_folders_of_version_0_3(tmp_path):
     bags = bags.with_bag_data({"age": [1, 2, 3, 4]})
     save_bags(tmp_path / "x", bags, y, format="npy-folder", descr="words")
     head = json.loads((tmp_path / "x" / HEAD).read_text())
-    for name in ("feature_names", "bag_data", "DESCR"):
-        file = tmp_path / "x" / head["arrays"].pop(name)["file"]
-        head[name.lower()] = np.load(file).tolist()
-        file.unlink()
+    head |= {"feature_names": ["a", "b", "c"], "bag_data": ["age"], "descr": "words"}
+    for name in ("feature_names.json", "bag_data.json", "bag_data_kinds", "DESCR"):
+        (tmp_path / "x" / head["arrays"].pop(name)["file"]).unlink()
     (tmp_path / "x" / HEAD).write_text(json.dumps(head | {"version": 1, "instance_data": []}))
     again = load_bags(tmp_path / "x", mmap=True)
     assert_same(again.data, bags)
@@ -87,7 +86,7 @@ def test_damaged_folders(tmp_path, change, sentence):
     whole = head.read_text()
     head.write_text(change(whole))
     with pytest.raises(BagFileError, match=sentence):
-        load_bags(tmp_path / "x", format="npy-folder")
+        load_bags(tmp_path / "x")
     head.write_text(whole)
     file.write_bytes(file.read_bytes()[:-2])
     with pytest.raises(BagFileError, match="it cannot be read as npy-folder"):
@@ -97,17 +96,16 @@ def test_damaged_folders(tmp_path, change, sentence):
 @pytest.mark.parametrize("form", ["npy-folder", "npz"])
 def test_characters_that_do_not_exist(tmp_path, form):
     bags, y = bags_and_labels()
-    bags = Bags.from_list({f"s{at}": bag for at, bag in enumerate(bags)})
-    save_bags(tmp_path / "x", bags, y, format="npy-folder")
-    names = np.load(tmp_path / "x" / "bag_names.npy")
-    names.view("u4")[0] = 0x110000
-    np.save(tmp_path / "x" / "bag_names.npy", names)
+    save_bags(tmp_path / "x", bags, y, format="npy-folder", descr="words")
+    text = np.load(tmp_path / "x" / "DESCR.npy").reshape(1)
+    text.view("u4")[0] = 0x110000
+    np.save(tmp_path / "x" / "DESCR.npy", text)
     path = tmp_path / "x"
     if form == "npz":
         path = tmp_path / "x.npz"
         np.savez(path, **{each.stem: np.load(each) for each in (tmp_path / "x").glob("*.npy")})
-    with pytest.raises(BagFileError, match="the texts of 'bag_names' are damaged"):
-        load_bags(path, format=form)
+    with pytest.raises(BagFileError, match="the texts of 'DESCR' are damaged"):
+        load_bags(path)
 
 
 def test_sparse_parts_are_mapped(tmp_path):
