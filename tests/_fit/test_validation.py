@@ -399,7 +399,7 @@ def test_numbers_are_no_classes():
         encode_classes(np.array([0.5, 1.5, 2.5]))
     with pytest.raises(ValueError, match="Input y contains infinity"):
         encode_classes(np.array([0.0, 1.0, np.inf]))
-    with pytest.raises(ValueError, match="Input y contains NaN"):
+    with pytest.raises(ValueError, match="y holds 1 missing label"):
         encode_classes(np.array([0.0, 1.0, np.nan]))
 
 
