@@ -117,7 +117,7 @@ def _series(values: Any, what: str) -> Any:
 
     if sparse.issparse(values):
         raise TypeError(f"{what} is sparse: pass a dense array.")
-    kind = getattr(values, "dtype", None)
+    kind: Any = getattr(values, "dtype", None)
     if hasattr(values, "iloc") or isinstance(values, pandas.Index | pandas.Categorical):
         found = pandas.Series(values).reset_index(drop=True)
     elif hasattr(kind, "is_numeric") and kind.is_numeric():  # of polars

@@ -22,7 +22,16 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, keys_of
+from .._bags.canonical import (
+    CATEGORY_ADVICE,
+    TEXT_ADVICE,
+    canonical_matrix,
+    first_text,
+    frame_like,
+    frame_matrix,
+    frame_names,
+    keys_of,
+)
 from .._bags.constructors import warn_of_zeros
 from .._bags.kinds import (
     are_missing,
@@ -30,6 +39,7 @@ from .._bags.kinds import (
     check_array_like,
     column,
     is_missing,
+    kind_of,
     listed,
     numbers,
 )
@@ -260,6 +270,7 @@ def validate_bags(
             "ensure_min_samples": min_bags,
             "order": "C",
         }
+        X = _read_columns(X)
         try:
             if estimator is None:
                 matrix = check_array(X, **options)
@@ -306,6 +317,22 @@ def validate_bags(
     if reset and estimator is not None:  # last, so that invalid bags do not change the estimator
         _check_features(estimator, bags, reset)
     return bags
+
+
+def _read_columns(X: Any) -> Any:
+    """A matrix without dates, durations and categories, which scikit-learn would convert."""
+    if not frame_like(X):
+        kind = getattr(getattr(X, "dtype", None), "kind", "")
+        return canonical_matrix(X) if kind in ("m", "M") else X
+    names = list(X.columns)
+    if len({*names}) < len(names):
+        return X
+    others = [name for name in names if getattr(X[name].dtype, "kind", "O") not in "biuf"]
+    if {kind_of(column(X[name], f"Column {name!r}")) for name in others} <= {"number", "text"}:
+        return X
+    import pandas
+
+    return pandas.DataFrame(frame_matrix(X, names), columns=names)
 
 
 def check_order(bags: Any, **values: Any) -> None:
