@@ -165,8 +165,9 @@ class BagData(TransformerMixin, _Columns):
         check_is_fitted(self)
         bags = self._validated(X, reset=False)
         table, container = self._table(bags), output_container(self)
-        if container == "default":
-            return table.to_numpy(dtype=object if "category" in self._kinds else np.float64)
+        has_texts = "category" in self._kinds
+        if container == "default" or not has_texts:
+            return table.to_numpy(dtype=object if has_texts else np.float64)
         # scikit-learn would make columns of objects from an array of objects.
         frame = need_module(container, f"set_output(transform={container!r})").DataFrame
         return frame({name: table[name].to_numpy() for name in self.columns_})

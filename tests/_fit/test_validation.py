@@ -260,9 +260,9 @@ def test_feature_names_are_kept_and_checked():
     assert estimator.n_features_in_ == 2
     validate_bags(estimator, named[[1, 0]], reset=False)
     validate_bags(estimator, pd.DataFrame({"a": [1.0], "b": [2.0]}), reset=False)
-    start = "The feature names should match those that were passed during fit: got "
-    for names, said in ((["b", "a"], "2 names ('b', 'a')"), (["b"], "1 names ('b')")):
-        message = f"{start}{said}, fitted with 2 names ('a', 'b')."
+    start = "The feature names should match those that were passed during fit: "
+    for names, said in ((["b", "a"], "the order differs. Pass"), (["b"], "'a' missing. Pass")):
+        message = f"{start}{said} X[:, model.feature_names_in_]"
         refuses(lambda n=names: validate_bags(estimator, named[:, n], reset=False), message)
     # A fit without names forgets them.
     validate_bags(estimator, np.ones((2, 2, 5)))

@@ -125,7 +125,7 @@ def test_nan_of_padding_and_of_measurements(blocks):
         MISVC().fit(bags, [0, 1, 0, 1])
     left = bags.select_instances(~np.isnan(bags.instances).all(axis=1))  # the remedy
     assert left.sizes.tolist() == SIZES.tolist()
-    X = padded(blocks, 0.5)
+    X = padded(blocks, 1.0)
     X[2, 1, 0] = np.nan
     with pytest.raises(ValueError, match=r"^Bag 2 contains NaN \(instance row 9\): impute it"):
         MISVC().fit(X, [0, 1, 0, 1])

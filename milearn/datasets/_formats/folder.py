@@ -36,8 +36,7 @@ from .record import (
     make_bags_of,
     npz_header,
 )
-from .table import chosen_columns, frame_of_file
-from .text import check_column, quoted_names
+from .table import check_column, chosen_columns, frame_of_file, quoted_names
 
 # The folders of each part of the bags. A part in its own folder has a file for each bag.
 _TORCHMIL = {
@@ -175,29 +174,26 @@ def rows_of_bags(
         bags = _bag_of_each_row(frame[chosen["bag"]].tolist(), names, chosen["bag"])
     rows: dict[str, BagRow] = {}
     problems: list[tuple[str, str]] = []
-    gaps: list[tuple[str, str]] = []
-    needed = [chosen["group"], chosen["split"]]
-    if isinstance(chosen["label"], tuple):
-        needed += chosen["label"]
-    elif missing != "nan":
-        needed.append(chosen["label"])
-    known = set(names)
-    empty = {name: frame[name].isna().to_numpy() for name in needed if name is not None}
+    gaps: dict[str, str] = {}
+    label = chosen["label"]
+    labels = label if isinstance(label, tuple) else [label] if missing != "nan" else []
+    needed = [name for name in (*labels, chosen["group"], chosen["split"]) if name is not None]
+    empty, known = {name: frame[name].isna().to_numpy() for name in needed}, {*names}
     for at, bag in enumerate(bags):
         if bag is None:
-            gaps.append((f"row {at + 1} of the table", _NO_NAME))
+            gaps[f"row {at + 1} of the table"] = _NO_NAME
         elif bag in rows:
             problems.append((bag, "the table has two rows for it"))
         elif bag in known:
             rows[bag] = BagRow(frame, at, chosen)
-            gaps += [(bag, f"the column {n!r} is empty") for n, gap in empty.items() if gap[at]]
+            for name in (name for name in needed if empty[name][at]):
+                gaps[bag] = f"the column {name!r} is empty"
         elif not folder.is_file():
-            gaps.append((bag, _NO_FILE))
-    gaps += [(name, _NO_ROW) for name in names if name not in rows]
+            gaps[bag] = _NO_FILE
+    gaps |= {name: _NO_ROW for name in names if name not in rows}
     if missing != "drop":
-        return rows, problems + gaps, {}
-    dropped = dict(gaps)
-    return {name: row for name, row in rows.items() if name not in dropped}, problems, dropped
+        return rows, [*problems, *gaps.items()], {}
+    return {name: row for name, row in rows.items() if name not in gaps}, problems, gaps
 
 
 def as_frame(table: Any) -> Any:
