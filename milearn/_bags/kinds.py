@@ -117,7 +117,7 @@ def _series(values: Any, what: str) -> Any:
 
     if sparse.issparse(values):
         raise TypeError(f"{what} is sparse: pass a dense array.")
-    kind = getattr(values, "dtype", None)
+    kind: Any = getattr(values, "dtype", None)
     if hasattr(values, "iloc") or isinstance(
         values, pandas.Index | pandas.api.extensions.ExtensionArray
     ):

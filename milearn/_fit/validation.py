@@ -25,6 +25,7 @@ from .._bags.blocks import Block
 from .._bags.canonical import (
     CATEGORY_ADVICE,
     TEXT_ADVICE,
+    canonical_matrix,
     first_text,
     frame_like,
     frame_matrix,
@@ -269,17 +270,7 @@ def validate_bags(
             "ensure_min_samples": min_bags,
             "order": "C",
         }
-        if frame_like(X) and not is_plain(X, X.columns):
-            import pandas
-
-            try:
-                matrix = frame_matrix(X, list(X.columns))
-            except ValueError as error:
-                raise ValueError(
-                    f"{error} If a column names the bag of each row, pass Bags.from_frame(X, "
-                    "column)."
-                ) from error
-            X = pandas.DataFrame(matrix, columns=list(X.columns))
+        X = _read_columns(X)
         try:
             if estimator is None:
                 matrix = check_array(X, **options)
@@ -325,6 +316,23 @@ def validate_bags(
     if reset and estimator is not None:  # last, so that invalid bags do not change the estimator
         _check_features(estimator, bags, reset)
     return bags
+
+
+def _read_columns(X: Any) -> Any:
+    """A matrix whose columns are read as all others, and not converted by scikit-learn."""
+    if not frame_like(X):
+        kind = getattr(getattr(X, "dtype", None), "kind", "")
+        return canonical_matrix(X) if kind in ("m", "M") else X
+    names = list(X.columns)
+    if len({*names}) < len(names) or is_plain(X, names):
+        return X
+    import pandas
+
+    try:
+        return pandas.DataFrame(frame_matrix(X, names), columns=names)
+    except ValueError as error:
+        remedy = "If a column names the bag of each row, pass Bags.from_frame(X, column)."
+        raise ValueError(f"{error} {remedy}") from error
 
 
 def check_order(bags: Any, **values: Any) -> None:

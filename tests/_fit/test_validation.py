@@ -261,8 +261,8 @@ def test_feature_names_are_kept_and_checked():
     validate_bags(estimator, named[[1, 0]], reset=False)
     validate_bags(estimator, pd.DataFrame({"a": [1.0], "b": [2.0]}), reset=False)
     start = "The feature names should match those that were passed during fit: "
-    for names, said in ((["b", "a"], "the order differs"), (["b"], "'a' missing")):
-        message = f"{start}{said}. Pass X[:, model.feature_names_in_]"
+    for names, said in ((["b", "a"], "the order differs. Pass"), (["b"], "'a' missing. Pass")):
+        message = f"{start}{said} X[:, model.feature_names_in_]"
         refuses(lambda n=names: validate_bags(estimator, named[:, n], reset=False), message)
     # A fit without names forgets them.
     validate_bags(estimator, np.ones((2, 2, 5)))
