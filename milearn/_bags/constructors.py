@@ -494,7 +494,7 @@ def label_of_bags(values: Any, keys: Any, classes: Any = None) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys, "The bag")
     found = entry_of_groups(column(values, "label"), codes, order[offsets[:-1]], names, "labels")
-    known = None if classes is None else column(classes, "classes").tolist()
+    known: Any = None if classes is None else column(classes, "classes").tolist()
     for name, y in () if known is None else zip(names.tolist(), found.tolist(), strict=True):
         if not is_missing(y) and y not in known:
             raise ValueError(
