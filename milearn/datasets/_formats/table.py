@@ -63,11 +63,11 @@ def chosen_columns(frame: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     chosen, columns = {}, list(frame.columns)
     for part, column in asked.items():
-        chosen[part] = column
         if column is None:
-            chosen[part] = known_column(KNOWN_COLUMNS[part], columns, part)
+            column = known_column(KNOWN_COLUMNS[part], columns, part)
         elif part == "label" and isinstance(column, tuple) and len(column) != 2:
             raise ContentError(f"label={column!r} must be one column, or the event and the time.")
+        chosen[part] = column
         for name in column if isinstance(column, tuple) else [column]:
             if name is not None:
                 check_column(name, part, columns)

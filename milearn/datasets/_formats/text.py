@@ -15,12 +15,12 @@ def quoted_names(names: Sequence[Any]) -> str:
 
 
 def check_column(name: Any, part: str, columns: Sequence[Any]) -> None:
-    """Raise an error for a column that a table lacks or has twice."""
-    if (times := [*columns].count(name)) != 1:
+    """Raise an error for a column that a table lacks or has twice, of which pandas renames one."""
+    if (times := [*columns].count(name) + (f"{name}.1" in columns)) != 1:
         raise ContentError(
             f"there {'is no column' if times == 0 else 'are two columns'} {name!r} for {part}= "
-            f"among {quoted_names(columns)}; name the column that holds it with {part}=, or pass "
-            "the frame of pandas.read_csv with the right sep=."
+            f"among {quoted_names(columns)}; name the column that holds it with {part}=, or read "
+            "the table by pandas.read_csv with the right sep=."
         )
 
 
