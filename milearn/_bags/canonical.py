@@ -69,10 +69,15 @@ def frame_like(data: Any) -> bool:
     return hasattr(data, "columns") and hasattr(data, "shape") and not sparse.issparse(data)
 
 
+def is_plain(df: Any, names: Sequence[Any]) -> bool:
+    """Whether columns of a data frame are numbers of NumPy or polars."""
+    kinds = [df[name].dtype for name in names]
+    return all(k.kind in "biuf" if isinstance(k, np.dtype) else _is_polars_number(k) for k in kinds)
+
+
 def frame_matrix(df: Any, names: Sequence[Any]) -> np.ndarray:
     """Columns of a data frame as a matrix of numbers; NaN is a gap."""
-    kinds = [df[name].dtype for name in names]
-    if all(k.kind in "biuf" if isinstance(k, np.dtype) else _is_polars_number(k) for k in kinds):
+    if is_plain(df, names):
         return np.ascontiguousarray(as_floats(df[list(names)].to_numpy(), "instances"))
     return np.column_stack([numbers(df[name], f"Column {name!r}") for name in names])
 

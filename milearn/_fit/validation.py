@@ -22,7 +22,16 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, keys_of
+from .._bags.canonical import (
+    CATEGORY_ADVICE,
+    TEXT_ADVICE,
+    first_text,
+    frame_like,
+    frame_matrix,
+    frame_names,
+    is_plain,
+    keys_of,
+)
 from .._bags.constructors import warn_of_zeros
 from .._bags.kinds import (
     are_missing,
@@ -260,6 +269,17 @@ def validate_bags(
             "ensure_min_samples": min_bags,
             "order": "C",
         }
+        if frame_like(X) and not is_plain(X, X.columns):
+            import pandas
+
+            try:
+                matrix = frame_matrix(X, list(X.columns))
+            except ValueError as error:
+                raise ValueError(
+                    f"{error} If a column names the bag of each row, pass Bags.from_frame(X, "
+                    "column)."
+                ) from error
+            X = pandas.DataFrame(matrix, columns=list(X.columns))
         try:
             if estimator is None:
                 matrix = check_array(X, **options)
@@ -270,8 +290,7 @@ def validate_bags(
                 raise
             raise ValueError(
                 f"X holds {text[:40]!r}, which is not a number: encode categories first, "
-                f"{CATEGORY_ADVICE}. If a column of a data frame names the bags, pass "
-                f"Bags.from_frame(X, column). {TEXT_ADVICE}"
+                f"{CATEGORY_ADVICE}. {TEXT_ADVICE}"
             ) from error
         return Bags.singletons(matrix, feature_names=frame_names(X))
     name = "this function" if estimator is None else type(estimator).__name__
