@@ -1,4 +1,4 @@
-"""What a person does with columns of a table, by the rows of the searches of 0.4.0."""
+"""Columns of a person's tables in situations that the searches of 0.4.0 found."""
 
 from __future__ import annotations
 

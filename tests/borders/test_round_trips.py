@@ -1,4 +1,4 @@
-"""What is written to a frame or to AnnData is what is read: names, kinds, gaps and order."""
+"""Round trips through frames, AnnData and files: names, kinds, gaps and order are kept."""
 
 from __future__ import annotations
 

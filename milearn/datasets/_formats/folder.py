@@ -475,24 +475,16 @@ def load_bag_folder(
             "mmap=True does not define where to write the instances: pass the path of a "
             "folder, mmap='folder', which stays and can be opened again."
         )
-    declared = declared_classes(classes)
-    mapped = Path(mmap) if mmap else None
+    declared, mapped = declared_classes(classes), Path(mmap) if mmap else None
+    how = {"dtype": dtype, "empty": empty, "missing": missing, "classes": declared}
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
     with contextlib.ExitStack() as stack:
         folder = None if mapped is None else stack.enter_context(new_folder(mapped))
         bags, kept_dtype, dropped = read_headers(
-            path,
-            table,
-            columns,
-            arrays=(key, coords),
-            dtype=dtype,
-            empty=empty,
-            missing=missing,
-            classes=declared,
-            progress=progress,
+            path, table, columns, arrays=(key, coords), progress=progress, **how
         )
-        record = _filled(path, bags, kept_dtype, folder, *progress)
+        record = _filled(path, bags, kept_dtype, folder, progress)
         with file_name_in_errors(path):
             add_table(record, bags, bag_data, declared)
         record.descr = described(record, path, dropped)
@@ -578,7 +570,7 @@ def _counted(dropped: dict[str, str], n_bags: int) -> str:
 
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
     """Some of the bags found by :func:`read_headers`, in memory."""
-    return _filled(path, bags, dtype, None, 1, False).bags
+    return _filled(path, bags, dtype, None, (1, False)).bags
 
 
 # -- first pass: the headers of the files --------------------------------------------------------
@@ -694,12 +686,7 @@ def check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collec
 
 
 def _filled(
-    path: Path,
-    bags: Sequence[FoundBag],
-    dtype: np.dtype,
-    folder: Path | None,
-    n_jobs: int | None,
-    verbose: bool,
+    path: Path, bags: Sequence[FoundBag], dtype: np.dtype, folder: Path | None, progress: Any
 ) -> BagRecord:
     """All instances, in memory or in a new file."""
     offsets = offsets_of([bag.size for bag in bags])
@@ -731,7 +718,7 @@ def _filled(
         for part, array in arrays.items():
             read_array(bag.parts[part].place, array[rows])
 
-    _, problems = for_each_bag(fill, [*places], "bags", n_jobs, verbose)
+    _, problems = for_each_bag(fill, [*places], "bags", *progress)
     check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else {}
     sizes = np.array([bag.patch_size for bag in bags])
