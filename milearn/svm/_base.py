@@ -12,7 +12,7 @@ from .._constraints import AUTO_OR_POSITIVE, NOT_NEGATIVE, Constraints
 from .._kernels.bag import BAG_KERNELS
 from .._kernels.instance import KERNELS
 from ..base import _TwoLevels
-from ._data import is_linear
+from ._fit import is_linear
 from ._functions import BagFunction
 
 LOSSES = ("l1", "l2", "epsilon_insensitive")

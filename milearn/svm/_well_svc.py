@@ -23,7 +23,7 @@ from .._solvers.svm.mixture import (
     mix_selections,
 )
 from ..base import BagClassifier
-from ._data import class_data, memory_limit
+from ._fit import class_fit, memory_limit
 from ._functions import BagFunction, InstanceFunction, kernel_expansion, linear_expansion
 
 # Number of matrices between all instances in memory.
@@ -189,7 +189,7 @@ class WellSVC(BagClassifier):
         self
             The fitted estimator.
         """
-        data = class_data(self, X, y, sample_weight)
+        data = class_fit(self, X, y, sample_weight)
         rows, point_of = distinct_points(data.instances)
         _require_memory(len(point_of))
         points = data.instances[rows]
