@@ -261,7 +261,7 @@ def validate_bags(
     (3, 1)
     """
     kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
-    bags = as_bags(X)
+    bags = X if isinstance(X, Bags) else as_bags(X)
     if bags is None:
         options: dict[str, Any] = {
             "dtype": kinds,
@@ -297,8 +297,6 @@ def validate_bags(
             f"The instances are sparse but {name} needs dense ones: convert them with "
             "bags.with_instances(bags.instances.toarray())."
         )
-    if not reset:
-        _check_features(estimator, bags, reset)
     if not holds_text(bags):
         if bags.dtype not in kinds:
             half = bags.dtype == np.float16 and np.float32 in kinds
@@ -313,8 +311,24 @@ def validate_bags(
             f"The instances are text: {name} needs numbers; encode the text in an earlier step of "
             f"the pipeline, such as {remedy}."
         )
-    if reset and estimator is not None:  # last, so that invalid bags do not change the estimator
-        _check_features(estimator, bags, reset)
+    names, known = bags.feature_names, getattr(estimator, "feature_names_in_", None)
+    if estimator is not None and reset:  # last: invalid bags do not change the estimator
+        vars(estimator).pop("feature_names_in_", None)
+        vars(estimator).update({"n_features_in_": n_features})
+        if names is not None:
+            estimator.feature_names_in_ = names
+    elif estimator is not None and (names is None or known is None):
+        validate_data(estimator, bags, reset=False, skip_check_array=True)
+    elif estimator is not None and list(names) != list(known):
+        lacking = listed([each for each in known.tolist() if each not in names], 3)
+        new = listed([each for each in names.tolist() if each not in known], 3)
+        raise ValueError(
+            "The feature names should match those that were passed during fit: "
+            + (f"{lacking} missing" if lacking else "the order differs")
+            + (f", {new} new" if new else "")
+            + ". Pass X[:, model.feature_names_in_]"
+            + (", with these features." if lacking else ".")
+        )
     return bags
 
 
@@ -349,7 +363,7 @@ def in_order(method: Callable) -> Callable:
     def with_check(estimator: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         X = given.pop("X", None)
-        if isinstance(X, Bags):
+        if isinstance(X, Bags) and X.names is not None:
             check_order(X, **given)
         return method(estimator, *args, **kwargs)
 
@@ -383,7 +397,15 @@ def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
     stored, entry = block.stored, 0
     is_sparse = sparse.issparse(stored)
     for values in (stored.data,) if is_sparse else pieces_of(stored, block.dtype):
-        if not _is_finite(values):
+        if values.size and values.dtype == np.float16:
+            # A sum would overflow, and integers are compared faster: infinity is the largest
+            # without a sign, and NaN is above it.
+            negative = values.view(np.uint16).max() >= _HALF_INFINITY | _HALF_SIGN
+            is_finite = not negative and values.view(np.int16).max() < _HALF_INFINITY
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                is_finite = np.isfinite(np.sum(values))
+        if not is_finite:  # or the sum of finite values is too large
             wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
             if wrong.any():
                 first = int(np.argmax(wrong))
@@ -394,37 +416,6 @@ def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
                 return block.first_row + row, values.flat[first]
         entry += values.size
     return None
-
-
-def _is_finite(values: np.ndarray) -> bool:
-    """Whether a quick test shows that all values are finite; sums of finite values may overflow."""
-    if values.size and values.dtype == np.float16:
-        # A sum would overflow, and integers are compared faster: infinity is the largest without
-        # a sign, and NaN is above it.
-        negative = values.view(np.uint16).max() >= _HALF_INFINITY | _HALF_SIGN
-        return bool(not negative and values.view(np.int16).max() < _HALF_INFINITY)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.sum(values)))
-
-
-def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
-    names = bags.feature_names
-    fitted_names = None if reset else getattr(estimator, "feature_names_in_", None)
-    if names is not None and fitted_names is not None:
-        if list(names) != list(fitted_names):
-            lacking = listed([name for name in fitted_names.tolist() if name not in names], 3)
-            new = listed([name for name in names.tolist() if name not in fitted_names], 3)
-            raise ValueError(
-                "The feature names should match those that were passed during fit: "
-                + (f"{lacking} missing" if lacking else "the order differs")
-                + (f", {new} new" if new else "")
-                + ". Pass X[:, model.feature_names_in_]"
-                + (", with these features." if lacking else ".")
-            )
-        return
-    validate_data(estimator, bags, reset=reset, skip_check_array=True)
-    if names is not None and reset:
-        estimator.feature_names_in_ = names
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
@@ -473,7 +464,7 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
-    check_order(bags, y=y)
+    check_index(y, bags.names, "y")
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)
@@ -552,8 +543,10 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     >>> validate_sample_weight(None, bags)
     array([1., 1.])
     """
-    check_order(bags, sample_weight=sample_weight)
-    if not (sample_weight is None or isinstance(sample_weight, Real)):
+    if sample_weight is None:
+        return np.ones(len(bags))
+    check_index(sample_weight, bags.names, "sample_weight")
+    if not isinstance(sample_weight, Real):
         sample_weight = numbers(sample_weight, "sample_weight", place=partial(bag_text, bags))
     weights: np.ndarray = check_sample_weight(sample_weight, bags, dtype=np.float64)
     if (weights < 0).any():
@@ -678,7 +671,8 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     refuse_outcomes(y)
     if y.dtype == object or are_missing(y).any():
         check_label_types(y)
-    if y.dtype.kind in "mM" or any(isinstance(label, date | timedelta) for label in y):
+    are_objects = y.dtype == object
+    if y.dtype.kind in "mM" or (are_objects and any(isinstance(v, date | timedelta) for v in y)):
         raise ValueError(
             f"y holds dates or durations ({listed([*map(str, y[:2])], 2)}): a class is a number, a "
             "text or a category; pass y.astype(str) if these are classes."
