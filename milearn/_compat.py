@@ -47,12 +47,12 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
-def need_module(name: str, what: str, package: str = "milearn[frames]") -> Any:
+def need_module(name: str, what: str, package: str | None = None) -> Any:
     """An optional library, or an error with the command that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"{what} needs {name}: pip install '{package}'.") from error
+        raise ImportError(f"{what} needs {name}: pip install '{package or name}'.") from error
 
 
 def output_container(transformer: BaseEstimator) -> str:

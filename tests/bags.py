@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from sklearn.metrics.pairwise import sigmoid_kernel
 
 from milearn import Bags
@@ -37,8 +38,8 @@ def folder_of_bags(path, *names, sizes=None):
 
 def plain_labels(labels):
     """Labels as a list in which missing ones are equal."""
-    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    return [None if label is None or label != label else label for label in values]
+    values = labels.tolist() if hasattr(labels, "tolist") else labels
+    return [None if pd.isna(label) else label for label in values]
 
 
 def indefinite_kernel(left, right):

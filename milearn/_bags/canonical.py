@@ -69,12 +69,17 @@ def frame_like(data: Any) -> bool:
     return hasattr(data, "columns") and hasattr(data, "shape") and not sparse.issparse(data)
 
 
-def frame_matrix(df: Any, names: Sequence[Any]) -> np.ndarray:
-    """Columns of a data frame as a matrix of numbers; NaN is a gap."""
+def is_plain(df: Any, names: Sequence[Any]) -> bool:
+    """Whether columns of a data frame are numbers of NumPy or polars."""
     kinds = [df[name].dtype for name in names]
-    if all(k.kind in "biuf" if isinstance(k, np.dtype) else _is_polars_number(k) for k in kinds):
+    return all(k.kind in "biuf" if isinstance(k, np.dtype) else _is_polars_number(k) for k in kinds)
+
+
+def frame_matrix(df: Any, names: Sequence[Any], what: str = "Column") -> np.ndarray:
+    """Columns of a data frame as a matrix of numbers; NaN is a gap."""
+    if is_plain(df, names):
         return np.ascontiguousarray(as_floats(df[list(names)].to_numpy(), "instances"))
-    return np.column_stack([numbers(df[name], f"Column {name!r}") for name in names])
+    return np.column_stack([numbers(df[name], f"{what} {name!r}") for name in names])
 
 
 def _is_polars_number(kind: Any) -> bool:
@@ -199,6 +204,8 @@ def canonical_block(block: Any, position: Any) -> Any:
     texts = text_column(block)
     if texts is not None:
         return texts
+    if frame_like(block) and block.shape[1] == len({*block.columns}):
+        block = frame_matrix(block, list(block.columns), f"{what}: column")
     try:
         array = block if sparse.issparse(block) else as_array(block, what)
     except ValueError:

@@ -382,7 +382,17 @@ default=None
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
         if features is None:
             chosen = without_index(chosen, df.__getitem__)
+        if isinstance(label, tuple) and label not in named:
+            raise ValueError(
+                f"label={label!r} is more than one column: make y of columns of bag_data, such as "
+                "survival_outcomes(X.bag_data['event'], X.bag_data['time'])."
+            )
         check_columns("frame", [bag, *([] if label is None else [label]), *chosen], named)
+        for name in (n for n in reserved if features is None and f"{n}.1" in chosen):
+            raise ValueError(
+                f"The columns {name!r} and '{name}.1' have one name, of which pandas renames the "
+                "second: leave one out."
+            )
         if not chosen:
             raise ValueError("The frame has no feature columns: bags need at least one.")
         bags, ids = cls.from_ids(
@@ -494,7 +504,7 @@ def label_of_bags(values: Any, keys: Any, classes: Any = None) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys, "The bag")
     found = entry_of_groups(column(values, "label"), codes, order[offsets[:-1]], names, "labels")
-    known = None if classes is None else column(classes, "classes").tolist()
+    known: Any = None if classes is None else column(classes, "classes").tolist()
     for name, y in () if known is None else zip(names.tolist(), found.tolist(), strict=True):
         if not is_missing(y) and y not in known:
             raise ValueError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .canonical import check_length
+from .kinds import column
 from .names import check_index
 
 
@@ -92,7 +93,8 @@ class BagExports:
         keys = _per_bag(bags, np.arange(len(bags)) if ids is None else ids, "ids")
         parts = [pandas.DataFrame({bag: keys[index]})]
         if y is not None:
-            parts.append(pandas.DataFrame({"label": _per_bag(bags, y, "y")[index]}))
+            _per_bag(bags, y, "y")
+            parts.append(pandas.DataFrame({"label": column(y, "y").array[index]}))
         parts += [pandas.DataFrame(instances, columns=list(names)), bags.instance_data]
         parts.append(bags.bag_data.iloc[index])
         frame = pandas.concat([part.reset_index(drop=True) for part in parts], axis=1)

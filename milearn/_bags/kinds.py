@@ -117,8 +117,10 @@ def _series(values: Any, what: str) -> Any:
 
     if sparse.issparse(values):
         raise TypeError(f"{what} is sparse: pass a dense array.")
-    kind = getattr(values, "dtype", None)
-    if hasattr(values, "iloc") or isinstance(values, pandas.Index | pandas.Categorical):
+    kind: Any = getattr(values, "dtype", None)
+    if hasattr(values, "iloc") or isinstance(
+        values, pandas.Index | pandas.api.extensions.ExtensionArray
+    ):
         found = pandas.Series(values).reset_index(drop=True)
     elif hasattr(kind, "is_numeric") and kind.is_numeric():  # of polars
         found = pandas.Series(values.to_numpy())
@@ -303,14 +305,18 @@ def conversion(texts: Any) -> str | None:
     Some other texts among them, such as a word for a gap, change nothing: they are named.
     """
     distinct = [str(text).strip() for text in texts.dropna().unique()]
+    found = []
     for form, call in _READABLE:
         others = [text for text in distinct if not form.fullmatch(text)]
         # Numbers with thousands are among numbers without.
-        others = [text for text in others if "," in call or not _READABLE[0][0].fullmatch(text)]
-        if 2 * len(others) < len(distinct) and len(others) < len(distinct):
-            also = f" ({listed(others, 2)} would be in na_values= of the reader)" if others else ""
-            return f"convert it by {call}{also}"
-    return None
+        if "," in call:
+            others = [text for text in others if not _READABLE[0][0].fullmatch(text)]
+        found.append((len(others), call, others))
+    n_others, call, others = min(found, key=lambda each: each[0])
+    if n_others == len(distinct) or 2 * n_others >= len(distinct):
+        return None
+    also = f" ({listed(others, 2)} would be in na_values= of the reader)" if others else ""
+    return f"convert it by {call}{also}"
 
 
 def covariate(values: Any, what: str) -> tuple[str, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite, check_consistent_length
+from sklearn.utils import check_consistent_length
 
 from .._bags import Bags
 from .._bags.kinds import as_labels, column, is_missing, numbers
@@ -52,17 +52,20 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     >>> y["time"]
     array([12.5, 60. ])
     """
+    indices: list[Any] = [getattr(values, "index", None) for values in (event, time)]
+    indices = [index for index in indices if hasattr(index, "equals")]
+    names = indices[0] if indices else None
     events = as_labels(column(event, "event"))
-    if odd := [each for each in events.tolist() if is_missing(each) or each not in (0, 1)]:
+    wrong = [is_missing(each) or each not in (0, 1) for each in events.tolist()]
+    for at in np.flatnonzero(wrong)[:1].tolist():
         raise ValueError(
-            f"event holds {odd[0]!r}: pass True for an observed event and False for a censored bag."
+            f"event holds {events.tolist()[at]!r} for {_bag(at, names)}: pass True for an observed "
+            "event and False for a censored bag."
         )
-    times = _times(time, "time")
+    times = _times(time, "time", names)
     check_consistent_length(events, times)
     found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
     found["event"], found["time"] = events.astype(bool), times
-    indices: list[Any] = [getattr(values, "index", None) for values in (event, time)]
-    indices = [index for index in indices if hasattr(index, "equals")]
     if not indices:
         return found
     if not indices[0].equals(indices[-1]):
@@ -140,13 +143,16 @@ def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return y[event].astype(bool), _times(y[time], "y")
 
 
-def _times(values: Any, name: str) -> np.ndarray:
-    times: np.ndarray = numbers(values, name, place="bag {}".format)
-    assert_all_finite(times, input_name=name)
-    for at in np.flatnonzero(times < 0)[:1]:
+def _bag(at: int, names: Any) -> str:
+    return f"bag {at if names is None else names[at]!r}"
+
+
+def _times(values: Any, what: str, names: Any = None) -> np.ndarray:
+    times: np.ndarray = numbers(values, what, place=lambda at: _bag(at, names))
+    for at in np.flatnonzero((times < 0) | np.isinf(times))[:1].tolist():
         raise ValueError(
-            f"{name} holds {times[at]:g} for bag {at}: a time is counted from the start of the "
-            "observation, and is not negative."
+            f"{what} holds {times[at]:g} for {_bag(at, names)}: a time is counted from the start "
+            "of the observation, and is neither negative nor infinite."
         )
     return times
 

@@ -22,7 +22,17 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, keys_of
+from .._bags.canonical import (
+    CATEGORY_ADVICE,
+    TEXT_ADVICE,
+    canonical_matrix,
+    first_text,
+    frame_like,
+    frame_matrix,
+    frame_names,
+    is_plain,
+    keys_of,
+)
 from .._bags.constructors import warn_of_zeros
 from .._bags.kinds import (
     are_missing,
@@ -260,6 +270,7 @@ def validate_bags(
             "ensure_min_samples": min_bags,
             "order": "C",
         }
+        X = _read_columns(X)
         try:
             if estimator is None:
                 matrix = check_array(X, **options)
@@ -270,8 +281,7 @@ def validate_bags(
                 raise
             raise ValueError(
                 f"X holds {text[:40]!r}, which is not a number: encode categories first, "
-                f"{CATEGORY_ADVICE}. If a column of a data frame names the bags, pass "
-                f"Bags.from_frame(X, column). {TEXT_ADVICE}"
+                f"{CATEGORY_ADVICE}. {TEXT_ADVICE}"
             ) from error
         return Bags.singletons(matrix, feature_names=frame_names(X))
     name = "this function" if estimator is None else type(estimator).__name__
@@ -306,6 +316,23 @@ def validate_bags(
     if reset and estimator is not None:  # last, so that invalid bags do not change the estimator
         _check_features(estimator, bags, reset)
     return bags
+
+
+def _read_columns(X: Any) -> Any:
+    """A matrix whose columns are read as all others, and not converted by scikit-learn."""
+    if not frame_like(X):
+        kind = getattr(getattr(X, "dtype", None), "kind", "")
+        return canonical_matrix(X) if kind in ("m", "M") else X
+    names = list(X.columns)
+    if len({*names}) < len(names) or is_plain(X, names):
+        return X
+    import pandas
+
+    try:
+        return pandas.DataFrame(frame_matrix(X, names), columns=names)
+    except ValueError as error:
+        remedy = "If a column names the bag of each row, pass Bags.from_frame(X, column)."
+        raise ValueError(f"{error} {remedy}") from error
 
 
 def check_order(bags: Any, **values: Any) -> None:

@@ -290,10 +290,9 @@ class SingleInstance(BagEstimator):
         float
             Accuracy, or :math:`R^2`.
         """
-        predicted = self.predict(X)
-        if self._regresses:
-            return r2_score(values_of(y), predicted, sample_weight=sample_weight)
-        return accuracy_score(y, predicted, sample_weight=sample_weight)
+        measure = r2_score if self._regresses else accuracy_score
+        known = values_of(y) if self._regresses else y
+        return measure(known, self.predict(X), sample_weight=sample_weight)
 
     # -- instances ------------------------------------------------------------------------
 

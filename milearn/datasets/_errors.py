@@ -80,7 +80,7 @@ def file_name_in_errors(path: Any, kind: str | None = None) -> Iterator[None]:
         what = type(error).__name__
         # The text of an error of a library may itself be an error.
         with contextlib.suppress(Exception):
-            what += f": {error}"
+            what += f": {str(error).strip()}"
         raise BagFileError(
             f"{path}: it cannot be read as {kind} ({what}); check the format, or fetch or save the "
             "file again."

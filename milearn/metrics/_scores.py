@@ -266,9 +266,9 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
             f"scores holds {text!r}: combine decision values, probabilities or other numbers, and "
             "decide on the class of a group afterwards."
         )
-    values = check_array(
-        values, ensure_2d=False, dtype="numeric", ensure_min_samples=1, input_name="scores"
-    )
+    if values.ndim == 1:
+        values = numbers(scores, "scores", place="bag {}".format)
+    values = check_array(values, ensure_2d=False, input_name="scores")
     names, _, order, ends = grouped(groups, len(values))
     values = values[order]
     if how != "noisy_or":

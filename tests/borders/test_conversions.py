@@ -1,8 +1,9 @@
-"""What a person does with columns of a table, by the rows of the searches of 0.4.0."""
+"""Columns of a person's tables in situations that the searches of 0.4.0 found."""
 
 from __future__ import annotations
 
 import unicodedata
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
@@ -34,6 +35,7 @@ SPELLINGS = [
     lambda number: str(number),
     lambda number: f"{number} ",
     lambda number: float(number),
+    lambda number: Decimal(f"{number}.0"),
 ]
 
 
@@ -230,6 +232,36 @@ def test_dates_are_no_times_values_or_classes():
             MISVC().fit(X, given)
     with pytest.raises(ValueError, match=r"^y holds 1 missing label\(s\)"):
         MISVC().fit(X, dates.where(dates.index != 2))
+
+
+@pytest.mark.parametrize("read", [
+    lambda X: MISVC(max_iter=2).fit(X, [0, 1] * 3),
+    Bags.singletons,
+    lambda X: Bags.from_list([X, X]),
+    lambda X: Bags.from_frame(X.assign(bag=range(6)), "bag"),
+    lambda X: group_scores(X["c"], [*"aabbcc"]),
+], ids=["fit", "singletons", "from_list", "from_frame", "group_scores"])  # fmt: skip
+def test_features_and_scores_are_numbers(read):
+    """Categories of integers were numbers in a fit, and dates nanoseconds."""
+    frame = pd.DataFrame({"a": np.arange(6.0), "c": np.arange(6)})
+    dates = pd.date_range("2024-01-01", periods=6)
+    for values, message in (
+        (pd.Categorical(np.arange(6)), "c.* holds categories .0, 1"),
+        (dates, "c.* holds dates .2024-01-01"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(frame.assign(c=values))
+    expected, found = read(frame), read(frame.assign(c=dates - dates[0]))
+    if isinstance(found, Bags):
+        assert found.equals(expected)
+    if isinstance(found, tuple):
+        np.testing.assert_array_equal(found[0], expected[0])
+
+
+def test_an_array_of_dates_is_no_matrix():
+    dates = np.array(["2024-01-01", "2024-01-03"], dtype="M8[D]")[:, None]
+    with pytest.raises(ValueError, match="instances holds dates"):
+        MISVC().fit(dates, [0, 1])
 
 
 # -- AnnData (row 11) ------------------------------------------------------------------------------

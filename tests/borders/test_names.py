@@ -99,16 +99,6 @@ def test_types_of_the_index(X, change):
         MISVC().fit(X, LABELS.set_axis(change(LABELS.index)))
 
 
-@pytest.mark.parametrize("kind", ["Int64", "boolean", "category", "string"])
-def test_types_of_the_labels(X, kind):
-    y = GOOD.astype("string" if kind == "string" else kind)
-    y = y.map({"0": "no", "1": "yes"}) if kind == "string" else y
-    options = {"pos_label": "yes"} if kind == "string" else {}
-    assert MISVC(**options).fit(X, y).score(X, y) == 1.0
-    with pytest.raises(ValueError, match=ORDER):
-        MISVC(**options).fit(X, y.sort_index())
-
-
 def test_values_without_an_index_are_in_the_order_of_the_bags(X):
     for y in (GOOD.to_numpy(), GOOD.tolist(), pl.Series(GOOD.to_numpy())):
         assert MISVC().fit(X, y).score(X, y) == 1.0

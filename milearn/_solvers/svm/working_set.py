@@ -241,8 +241,12 @@ class _Dual:
         """
         shares, result = working.shares[self.chosen], None
         near = max(_NEAR, _NEAR_SHARE * len(self.chosen))
-        if working.changed is not None and (working.converges or working.changed <= near):
-            result = active_set_iterations(self.qp, self._active(shares), "active-set")
+        if working.changed is None or working.converges or working.changed <= near:
+            active = self._active(shares)
+            if working.changed is None:
+                # Without a solution all patterns are expected between their bounds.
+                active.lower[:] = False
+            result = active_set_iterations(self.qp, active, "active-set")
             working.converges = result is not None and result.residual <= _EXACT_RESIDUAL
         if result is None or result.residual > _EXACT_RESIDUAL:
             values, of_function, intercept = self._by_newton(working, aim)

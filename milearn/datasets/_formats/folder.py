@@ -393,14 +393,15 @@ def load_bag_folder(
     bag_data : list of str, or mapping of str to str, default=None
         Further columns of the table, such as age or site, which become ``data.bag_data``.
     classes : array-like of str or of numbers, default=None
-        All classes in their order, of which every label must be one. Texts make texts of all
-        labels. By default, labels are as in the table; ordered categories are the classes.
+        All classes in their order, of which every label must be one. If they are texts, labels of
+        .csv and .tsv files are read as texts. By default, ordered categories are the classes, or
+        else the sorted texts.
     key : str, default="features"
         Name of the array of the instances in files with named arrays.
     coords : str, default="coords"
-        Name of the array of the positions of the instances, which becomes
-        ``data.instance_data["coords"]`` if it exists; None ignores positions. Its attribute
-        ``patch_size_level0``, which TRIDENT writes, becomes an array of ``instance_data`` too.
+        Name of the array of the positions of the instances, which becomes the columns ``coords_0``
+        and ``coords_1`` of ``data.instance_data`` if it exists; None ignores positions. Its
+        attribute ``patch_size_level0``, which TRIDENT writes, becomes a column too.
     dtype : {float16, float32, float64}, default=None
         Type of the instances. None keeps float16, float32 and float64, the widest if files differ;
         integers of up to two bytes become float32 and others float64.
@@ -424,8 +425,8 @@ def load_bag_folder(
     -------
     data : :class:`~sklearn.utils.Bunch`
         As in :func:`load_bags`: ``data`` (:class:`~milearn.Bags`), ``target`` (the labels, None
-        without them) and ``bag_names``; ``classes`` of text labels, or as declared, ``groups`` as
-        texts, ``split`` (0 = training, 1 = test, 2 = validation if the table contains these words,
+        without them) and ``bag_names``; ``classes`` of text labels, or as declared, ``groups``,
+        ``split`` (0 = training, 1 = test, 2 = validation if the table contains these words,
         otherwise its values) and ``instance_labels`` if they are known; and ``dropped``, a dict
         with the reason for each bag that was left out.
 
@@ -437,9 +438,9 @@ def load_bag_folder(
         A ValueError with every file that is missing, without a row, unreadable, empty, of the wrong
         shape, or of a different width than most files.
     ImportError
-        For a file whose library (h5py, torch) is not installed, a table without pandas, or a
-        .parquet table without pyarrow. A .pt file is a pickle; torch reads it with
-        ``weights_only=True``, which does not execute code in the file.
+        For a file whose library (h5py, torch) is not installed, or a .parquet table without
+        pyarrow. A .pt file is a pickle; torch reads it with ``weights_only=True``, which does not
+        execute code in the file.
 
     Warns
     -----
@@ -474,24 +475,16 @@ def load_bag_folder(
             "mmap=True does not define where to write the instances: pass the path of a "
             "folder, mmap='folder', which stays and can be opened again."
         )
-    declared = declared_classes(classes)
-    mapped = Path(mmap) if mmap else None
+    declared, mapped = declared_classes(classes), Path(mmap) if mmap else None
+    how = {"dtype": dtype, "empty": empty, "missing": missing, "classes": declared}
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
     with contextlib.ExitStack() as stack:
         folder = None if mapped is None else stack.enter_context(new_folder(mapped))
         bags, kept_dtype, dropped = read_headers(
-            path,
-            table,
-            columns,
-            arrays=(key, coords),
-            dtype=dtype,
-            empty=empty,
-            missing=missing,
-            classes=declared,
-            progress=progress,
+            path, table, columns, arrays=(key, coords), progress=progress, **how
         )
-        record = _filled(path, bags, kept_dtype, folder, *progress)
+        record = _filled(path, bags, kept_dtype, folder, progress)
         with file_name_in_errors(path):
             add_table(record, bags, bag_data, declared)
         record.descr = described(record, path, dropped)
@@ -577,7 +570,7 @@ def _counted(dropped: dict[str, str], n_bags: int) -> str:
 
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
     """Some of the bags found by :func:`read_headers`, in memory."""
-    return _filled(path, bags, dtype, None, 1, False).bags
+    return _filled(path, bags, dtype, None, (1, False)).bags
 
 
 # -- first pass: the headers of the files --------------------------------------------------------
@@ -693,12 +686,7 @@ def check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collec
 
 
 def _filled(
-    path: Path,
-    bags: Sequence[FoundBag],
-    dtype: np.dtype,
-    folder: Path | None,
-    n_jobs: int | None,
-    verbose: bool,
+    path: Path, bags: Sequence[FoundBag], dtype: np.dtype, folder: Path | None, progress: Any
 ) -> BagRecord:
     """All instances, in memory or in a new file."""
     offsets = offsets_of([bag.size for bag in bags])
@@ -730,7 +718,7 @@ def _filled(
         for part, array in arrays.items():
             read_array(bag.parts[part].place, array[rows])
 
-    _, problems = for_each_bag(fill, [*places], "bags", n_jobs, verbose)
+    _, problems = for_each_bag(fill, [*places], "bags", *progress)
     check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else {}
     sizes = np.array([bag.patch_size for bag in bags])

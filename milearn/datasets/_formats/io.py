@@ -102,15 +102,16 @@ def load_bags(
     bag, label : str, default=None
         Of a table: the columns with the bag and with its label, as in
         :meth:`~milearn.Bags.from_frame`. None takes the first of ``bag``, ``bag_name``, ``bag_id``,
-        ``slide_id``, and of ``label``, ``bag_label``, in any case; without a column of labels
-        ``target`` is None. The bag is read as text: "007" is not 7.
+        ``slide_id``, ``repertoire_id``, ``filename``, and of ``label``, ``bag_label``, in any case;
+        without a column of labels ``target`` is None. Bags of .csv and .tsv files are read as text:
+        "007" is not 7.
     bag_data, instance_data : list or mapping, default=None
         Of a table: the columns that are no features, as in :meth:`~milearn.Bags.from_frame`.
     classes : array-like of str or of numbers, default=None
-        All classes in their order, of which every label must be one. Texts make texts of all
-        labels. By default, labels are as in the file.
-    missing : str, default=None
-        Of a table: what becomes of missing values, as in :meth:`~milearn.Bags.from_frame`.
+        All classes in their order, of which every label must be one. If they are texts, labels of
+        .csv and .tsv files are read as texts. By default, labels are as in the file.
+    missing : {"nan", "error", "drop"}, default=None
+        Of a table: what happens to bags without a label, as in :meth:`~milearn.Bags.from_frame`.
     mmap : bool, default=False
         Of a folder: map the instances into memory instead of loading them. Data are read when they
         are used, and then converted to ``dtype``. Worker processes share the files, and pickles of

@@ -62,11 +62,11 @@ def chosen_columns(frame: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     chosen, columns = {}, list(frame.columns)
     for part, column in asked.items():
-        chosen[part] = column
         if column is None:
-            chosen[part] = known_column(KNOWN_COLUMNS[part], columns, part)
+            column = known_column(KNOWN_COLUMNS[part], columns, part)
         elif part == "label" and isinstance(column, tuple) and len(column) != 2:
             raise ContentError(f"label={column!r} must be one column, or the event and the time.")
+        chosen[part] = column
         for name in column if isinstance(column, tuple) else [column]:
             if name is not None:
                 check_column(name, part, columns)
@@ -82,12 +82,12 @@ def quoted_names(names: Sequence[Any]) -> str:
 
 
 def check_column(name: Any, part: str, columns: Sequence[Any]) -> None:
-    """Raise an error for a column that a table lacks or has twice."""
-    if (times := [*columns].count(name)) != 1:
+    """Raise an error for a column that a table lacks or has twice, of which pandas renames one."""
+    if (times := [*columns].count(name) + (f"{name}.1" in columns)) != 1:
         raise ContentError(
             f"there {'is no column' if times == 0 else 'are two columns'} {name!r} for {part}= "
-            f"among {quoted_names(columns)}; name the column that holds it with {part}=, or pass "
-            "the frame of pandas.read_csv with the right sep=."
+            f"among {quoted_names(columns)}; name the column that holds it with {part}=, or read "
+            "the table by pandas.read_csv with the right sep=."
         )
 
 

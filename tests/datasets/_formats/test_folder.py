@@ -272,7 +272,7 @@ def test_paths_and_numbers_name_files(tmp_path):
     ("table", "options", "error", "match"),
     [
         ({"x": ["a"]}, {}, BagFileError, "no column 'bag' for bag= among 'x'; .* with bag="),
-        ({"x;bag": ["1;a"]}, {}, BagFileError, r"or pass the frame of pandas.read_csv with the ri"),
+        ({"x;bag": ["1;a"]}, {}, BagFileError, r"or read the table by pandas.read_csv with the r"),
         ({"bag": ["z"]}, {}, BagFileError, r"value of 'bag' \('z'\) is the name of a file \('a'\)"),
         ({"bag": ["a"]}, {"label": "y"}, BagFileError, "no column 'y' for label= among 'bag'"),
         ({"bag": ["a"]}, {"bag": "y"}, BagFileError, "no column 'y' for bag= among 'bag'"),
@@ -316,7 +316,7 @@ def test_two_columns_are_outcomes(tmp_path, events):
     ("label", "sentence"),
     [
         (("died", "days"), "a: the column 'days' is empty\n  b: the column 'died' is empty"),
-        (("two", "ill"), "event holds 2: pass True for an observed event"),
+        (("two", "ill"), "event holds 2 for bag 'a': pass True for an observed"),
         (("ill", "soon"), r"time holds text \('x', 'y', \.\.\.\), which is not a number"),
         (("died", "hours"), "no column 'hours' for label= among 'bag', 'died'"),
         (("died", "days", "bag"), "must be one column, or the event and the time"),
