@@ -102,7 +102,9 @@ def test_batches_with_their_markers_in_another_order():
     assert np.array_equal(joined.instances, values.reshape(-1, 3))
     unnamed = Bags(second.instances, second.offsets)
     assert Bags.concatenate([first, unnamed]).feature_names is None
-    with pytest.raises(ValueError, match=r"Part 2 has other columns \('CD56', 'CD16'\) than part 1"):
+    with pytest.raises(
+        ValueError, match=r"Part 2 has other columns \('CD56', 'CD16'\) than part 1"
+    ):
         Bags.concatenate([unnamed[:, [0, 1]], first[:, [0, 1]], second[:, ["CD3", "CD56"]]])
     frames = [pd.DataFrame(b, columns=p.feature_names) for p in (first, second) for b in p]
     with pytest.raises(ValueError, match=r"Bag 20 has its columns in another order .* than bag 0"):
