@@ -51,7 +51,7 @@ def csv(path, text):
     ],
 )
 def test_names_that_differ_are_shown(tmp_path, names, values):
-    """Two values of each side: 12 is not 0012, and what the names have in common is not guessed."""
+    """Two values of each side: 12 is not 0012, and nothing is said of what they have in common."""
     folder_of_bags(tmp_path, *names)
     shown = [", ".join(map(repr, pd.Series(side)[:2])) for side in (values, names)]
     message = f"no value of 'slide_id' ({shown[0]}"
