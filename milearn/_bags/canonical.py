@@ -170,12 +170,14 @@ def frame_names(X: Any) -> list[str] | None:
 
 def canonical_block(block: Any, position: Any) -> Any:
     what, array = f"Bag {position}", None
-    texts = text_column(block)
-    if texts is not None:
-        return texts
     if isinstance(block, str) or hasattr(block, "__fspath__"):
         kind = ValueError if isinstance(block, str) else TypeError
         raise kind(f"{what} is a text or a path ({str(block)[:80]!r}): {_BLOCK}")
+    texts = text_column(block)
+    if texts is not None:
+        return texts
+    if frame_like(block) and block.shape[1] == len({*block.columns}):
+        block = frame_matrix(block, list(block.columns), f"{what}: column")
     try:
         array = block if sparse.issparse(block) else as_array(block, what)
         found = f"has {array.ndim} dimension(s)"
