@@ -23,8 +23,6 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import (
-    CATEGORY_ADVICE,
-    TEXT_ADVICE,
     canonical_matrix,
     first_text,
     frame_like,
@@ -35,6 +33,7 @@ from .._bags.canonical import (
 )
 from .._bags.constructors import warn_of_zeros
 from .._bags.kinds import (
+    ENCODE,
     are_missing,
     as_labels,
     check_array_like,
@@ -280,8 +279,8 @@ def validate_bags(
             if (text := first_text(X.to_numpy() if hasattr(X, "to_numpy") else X)) is None:
                 raise
             raise ValueError(
-                f"X holds {text[:40]!r}, which is not a number: encode categories first, "
-                f"{CATEGORY_ADVICE}. {TEXT_ADVICE}"
+                f"X holds {text[:40]!r}, which is not a number: {ENCODE}. A bag of texts is a list "
+                "of strings without gaps."
             ) from error
         return Bags.singletons(matrix, feature_names=frame_names(X))
     name = "this function" if estimator is None else type(estimator).__name__
