@@ -180,6 +180,7 @@ def test_kappa_is_that_of_the_order(data):
     np.testing.assert_allclose(cross_val_score(OrdinalMISVC(), X, y, cv=2, scoring=kappa), expected)
 
 
+@OFTEN_CONSTANT
 def test_tools_keep_the_order_of_the_classes(data):
     """They made an array of y, and asked for what was passed."""
     X, grade, _ = data
