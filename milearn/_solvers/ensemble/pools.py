@@ -151,13 +151,12 @@ def _constant(sign: int) -> Stump:
 def check_learner(learner: Any) -> None:
     """Raise an error unless this is a known name or a classifier that supports sample weights."""
     if isinstance(learner, str):
-        valid, error = learner in ("stump", "rbf"), ValueError
+        valid = learner in ("stump", "rbf")
     else:
         instance = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
         valid = instance and is_classifier(learner) and has_fit_parameter(learner, "sample_weight")
-        error = TypeError
     if not valid:
-        raise error(
+        raise (ValueError if isinstance(learner, str) else TypeError)(
             f"estimator={learner!r} is not 'stump', 'rbf', or an instance of a classifier whose "
             "fit takes sample_weight, such as DecisionTreeClassifier(max_depth=2)."
         )

@@ -215,7 +215,7 @@ class DualPrices:
     def disjunct_values(self, H: np.ndarray) -> np.ndarray:
         """Value of each learner in each disjunct, shape (n_learners, n_disjuncts)."""
         values = self.u * self.disjuncts.highest(H)
-        return values if self.weights is None else values + (self.weights @ H.T).T
+        return values if self.weights is None else np.asarray(values + (self.weights @ H.T).T)
 
     def score(self, H: np.ndarray) -> np.ndarray:
         """Score (9) of learners, without the final -1: above 1 one improves the program.
