@@ -108,11 +108,8 @@ class FitTask:
         self._estimator = estimator
         self._data = data
         self._whole = whole
-
-    @property
-    def _watched(self) -> bool:
         # Without a callback the contexts of steps are not created, because there are many steps.
-        return self._context is not None and hasattr(self._estimator, "_skl_callbacks")
+        self._watched = context is not None and hasattr(estimator, "_skl_callbacks")
 
     def step(self, fitted: Fitted = None, name: str = "iteration") -> bool:
         """Report the end of a step; True if a callback asks to stop.

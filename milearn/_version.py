@@ -56,8 +56,8 @@ _REMOVED = {
     "load_bags.format": "the suffix says it",
     "load_bags.instance": "pass instance_data=",
     "load_bags.instance_label": "pass instance_data=",
-    "load_bags.n_features": "read svmlight files as on the page on your own data",
-    "load_bags.zero_based": "read svmlight files as on the page on your own data",
+    "load_bags.n_features": _RECIPE,
+    "load_bags.zero_based": _RECIPE,
     "svm.WellSVC": "use MISVC(slack='instance')",
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from ._bags.threads import inner_matrices
 from ._fit.validation import (
     in_order,
     validate_bags,
+    values_of,
 )
 from ._version import VersionedEstimator
 
@@ -90,13 +90,15 @@ class BagEstimator(VersionedEstimator):
             Passed to :func:`milearn.utils.validation.validate_bags`.
         """
         # scikit-learn's validation stores the features on the estimator. Use a copy.
-        stand_in = copy(self)
-        stand_in.__dict__.pop("feature_names_in_", None)
+        stand_in = object.__new__(type(self))
+        vars(stand_in).update(vars(self))
+        vars(stand_in).pop("feature_names_in_", None)
         # Use the types of the class: those of the instance are from an earlier fit.
         kinds = type(self)._dtypes if dtype is None else dtype
         bags = validate_bags(stand_in, X, dtype=kinds, **options)
-        names = ("n_features_in_", "feature_names_in_")
-        noted = {name: vars(stand_in)[name] for name in names if name in vars(stand_in)}
+        noted = {"n_features_in_": bags.shape[1]}
+        if hasattr(stand_in, "feature_names_in_"):
+            noted["feature_names_in_"] = stand_in.feature_names_in_
         return bags, noted
 
     def _replace_fitted(self, fitted: dict[str, Any]) -> None:
@@ -373,7 +375,25 @@ class BagRegressor(RegressorMixin, BagValues):
     True
     """
 
-    score = in_order(RegressorMixin.score)
+    @in_order
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination of the values of the bags.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+        y : array-like of shape (n_bags,)
+            Values of the bags, durations in days.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags; by default, all equal.
+
+        Returns
+        -------
+        float
+            :math:`R^2`.
+        """
+        return float(super().score(X, values_of(y), sample_weight))
 
 
 class BagClusterer(ClusterMixin, BagEstimator):
@@ -422,7 +442,7 @@ class BagClusterer(ClusterMixin, BagEstimator):
 @inner_matrices()
 def _predicted(X: Any, given: tuple[Any, Callable[[Bags], Any]]) -> Any:
     estimator, method = given
-    return method(estimator._checked(X))
+    return method(estimator._validated(X))
 
 
 def class_scores(columns: list[np.ndarray], sign: int) -> np.ndarray:

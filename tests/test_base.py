@@ -55,7 +55,6 @@ def test_rounding_decides_no_class(estimator):
     [(MISVR(), "predict"), (MISVC(), "decision_function"), (MIRegressor(), "predict_instances")],
 )
 def test_arguments_of_prediction_that_do_not_exist(model, method):
-    message = rf"^{type(model).__name__}: {method} has no 'return_std'\.$"
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=rf"{method}\(\) got an unexpected .* 'return_std'$"):
         getattr(model, method)([np.eye(2)], return_std=True)
     assert list(signature(getattr(model, method)).parameters) == ["X"]

@@ -50,7 +50,7 @@ def data_frame(
     import pandas
 
     parts = {name: data[name] for name in data.columns} if framed else data
-    index = getattr(data, "index", None) if framed else None
+    index: Any = getattr(data, "index", None) if framed else None
     columns: dict[str, Any] = {}
     for name, values in parts.items():
         if not isinstance(name, str) or not name:
@@ -131,7 +131,7 @@ def data_of_blocks(data: Mapping[str, Any] | None, offsets: np.ndarray) -> dict[
 
 def frame_data(df: Any, columns: Any, kind: str = "bag_data") -> dict[str, Any]:
     """Columns of a data frame by the names that they get: several for a list of names."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, chosen in bag_columns(columns, kind).items():
         check_columns("table", to_list(chosen), list(df.columns))
         if isinstance(chosen, list | tuple):
@@ -255,7 +255,7 @@ def bag_columns(columns: Any, kind: str = "bag_data") -> dict[str, Any]:
 
 
 def entries_of_groups(
-    frame: Any, codes: np.ndarray, first: np.ndarray, names: Sequence[Any], **words: str
+    frame: Any, codes: np.ndarray, first: np.ndarray, names: Any, **words: str
 ) -> Any:
     """The row that the rows of each group have in common, see :func:`entry_of_groups`."""
     if frame is None:
@@ -269,7 +269,7 @@ def entry_of_groups(
     values: Any,
     codes: np.ndarray,
     first: np.ndarray,
-    names: Sequence[Any],
+    names: Any,
     what: str,
     *,
     who: str = "Bag {name!r} has",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Self
@@ -28,21 +29,31 @@ from .canonical import (
     frame_matrix,
     frame_names,
     keys_of,
-    numbered,
     stack_blocks,
     stacked,
     to_list,
     unlike,
 )
-from .columns import without_index
-from .kinds import are_missing, as_array, as_labels, column, group_by_id, labels, refuse_anndata
+from .kinds import (
+    are_missing,
+    as_array,
+    as_labels,
+    column,
+    group_by_id,
+    is_missing,
+    labels,
+    refuse_anndata,
+)
 from .merge import with_extras
 from .names import bag_text, canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import offsets_of
 from .warn import warn_user
 
-_NO_BAGS = ", or Bags(np.empty((0, n_features)), [0]) for a container without bags"
+# Names that readers and reset_index give to a column without a name. R's read.csv gives "X".
+_NO_NAME = re.compile(
+    r"|Unnamed: [\d.]+|\.\.\.1|index|level_0|__index_level_0__|row_?names?|row_nr"
+)
 
 
 class BagConstructors:
@@ -211,7 +222,9 @@ class BagConstructors:
         (2, 7)
         """
         refuse_anndata(blocks, "The sequence of bags")
-        items = [*numbered(blocks, "bags", _NO_BAGS)]
+        names = keys_of(blocks)
+        given: Any = blocks
+        items = [*enumerate(given)] if names is None else [(repr(k), b) for k, b in given.items()]
         for position, block in items:
             if isinstance(block, BagConstructors):
                 raise TypeError(
@@ -226,7 +239,7 @@ class BagConstructors:
             feature_names=columns if feature_names is None else feature_names,
             instance_data=data_of_blocks(instance_data, offsets),
             bag_data=bag_data,
-            names=keys_of(blocks),
+            names=names,
         )
 
     @classmethod
@@ -371,8 +384,14 @@ default=None
         taken = map(to_list, [*bag_columns(instance_data).values(), *columns.values()])
         reserved = [bag, label, *chain.from_iterable(taken)]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
-        if features is None:
-            chosen = without_index(chosen, df.__getitem__)
+        if features is None and (found := [n for n in chosen if _numbers_rows(n, df)]):
+            warn_user(
+                f"Column {found[0]!r} numbers the rows, as pandas and R write them into files: it "
+                "is left out of the features. Write tables without it (index=False, "
+                "row.names=FALSE), or name the columns that are features.",
+                UserWarning,
+            )
+            chosen = [name for name in chosen if name not in found]
         if isinstance(label, tuple) and label not in named:
             raise ValueError(
                 f"label={label!r} is more than one column: make y of columns of bag_data, such as "
@@ -495,15 +514,13 @@ def label_of_bags(values: Any, keys: Any, classes: Any = None) -> np.ndarray:
     """The label of each bag in a column with one entry per instance, or an error."""
     names, codes, order, offsets = group_by_id(keys, "The bag")
     found = entry_of_groups(column(values, "label"), codes, order[offsets[:-1]], names, "labels")
-    y = labels(found, "label", classes)
-    known = None if classes is None else {*list(classes)}
-    for bag in () if known is None else np.flatnonzero(~are_missing(y)).tolist():
-        if y[bag] not in known:
+    known: Any = None if classes is None else column(classes, "classes").tolist()
+    for name, y in () if known is None else zip(names.tolist(), found.tolist(), strict=True):
+        if not is_missing(y) and y not in known:
             raise ValueError(
-                f"The label of bag {names[bag]!r} is {y[bag]!r}, which is not one of classes="
-                f"{list(classes)}."
+                f"The label of bag {name!r} is {y!r}, which is not one of classes={known}."
             )
-    return y
+    return labels(found, "label", classes)
 
 
 def labelled(bags: Any, y: Any, missing: str, ids: Any) -> Any:
@@ -541,3 +558,23 @@ def warn_of_zeros(bags: Any) -> None:
             "X.select_instances(X.instances.any(axis=1)).",
             UserWarning,
         )
+
+
+def _numbers_rows(name: Any, df: Any) -> bool:
+    """Whether a column without a name counts the rows, also of some rows or of joined tables."""
+    if not isinstance(name, str) or not (name == "X" or _NO_NAME.fullmatch(name)):
+        return False
+    values = np.asarray(df[name])
+    if values.dtype.kind not in "biuf":  # the names of rows in R, or texts of numbers
+        texts = [*map(str, values.tolist())]
+        if not all(text.isdecimal() for text in texts):
+            return name != "X" and len({*texts}) == len(texts)
+        values = np.array(texts)
+    values = values.astype(float)
+    if not len(values) or not (values == np.rint(values)).all():
+        return False
+    steps, first = np.diff(values), values[0]
+    if name == "X":  # of R, but also a name for a feature, which may count few rows
+        return bool(len(values) > 9 and first in (0, 1) and (steps == 1).all())
+    restarts = first in (0, 1) and ((steps == 1) | (values[1:] == first)).all()
+    return bool(restarts or (first >= 0 and len(np.unique(values)) == len(values)))

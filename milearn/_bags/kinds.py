@@ -22,6 +22,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ _CALLS = (
     ),
 )
 _READABLE = [(re.compile(form, re.ASCII | re.IGNORECASE), call) for form, call in _CALLS]
-_ENCODE = "encode it as numbers first, for example by pandas.get_dummies or sklearn's OneHotEncoder"
+ENCODE = "encode it as numbers first, for example by pandas.get_dummies or sklearn's OneHotEncoder"
 
 
 # What NumPy reads as a whole. All else that has items it would take one by one.
@@ -116,8 +117,10 @@ def _series(values: Any, what: str) -> Any:
 
     if sparse.issparse(values):
         raise TypeError(f"{what} is sparse: pass a dense array.")
-    kind = getattr(values, "dtype", None)
-    if hasattr(values, "iloc") or isinstance(values, pandas.Index | pandas.Categorical):
+    kind: Any = getattr(values, "dtype", None)
+    if hasattr(values, "iloc") or isinstance(
+        values, pandas.Index | pandas.api.extensions.ExtensionArray
+    ):
         found = pandas.Series(values).reset_index(drop=True)
     elif hasattr(kind, "is_numeric") and kind.is_numeric():  # of polars
         found = pandas.Series(values.to_numpy())
@@ -236,7 +239,7 @@ def _as_numbers(found: Any, what: str) -> np.ndarray:
     elif kind == "category":
         remedy = "a category is not a number; pass column.astype(float) if its values are numbers"
     else:
-        remedy = conversion(found) or _ENCODE
+        remedy = conversion(found) or ENCODE
         found, shown = "text", shown
         raise ValueError(f"{what} holds text ({shown}), which is not a number: {remedy}.")
     names = {"time": "dates", "category": "categories"}
@@ -283,8 +286,17 @@ def ordered_categories(y: Any) -> np.ndarray | None:
 
 
 def targets(y: Any) -> Any:
-    """Labels, values or outcomes as an array; ordered classes as a Series, with their order."""
-    return np.asarray(y) if ordered_categories(y) is None else column(y, "y")
+    """Labels, values or outcomes as an array; ordered classes as a Series, with their order.
+
+    Durations are days.
+    """
+    found = np.asarray(y) if ordered_categories(y) is None else None
+    if found is not None and (found.ndim != 1 or found.dtype.names):
+        return found
+    own = column(y, "y")
+    if found is None:
+        return own
+    return _as_numbers(own, "y") if kind_of(own) == "duration" else as_labels(own)
 
 
 def conversion(texts: Any) -> str | None:
@@ -293,14 +305,18 @@ def conversion(texts: Any) -> str | None:
     Some other texts among them, such as a word for a gap, change nothing: they are named.
     """
     distinct = [str(text).strip() for text in texts.dropna().unique()]
+    found = []
     for form, call in _READABLE:
         others = [text for text in distinct if not form.fullmatch(text)]
         # Numbers with thousands are among numbers without.
-        others = [text for text in others if "," in call or not _READABLE[0][0].fullmatch(text)]
-        if 2 * len(others) < len(distinct) and len(others) < len(distinct):
-            also = f" ({listed(others, 2)} would be in na_values= of the reader)" if others else ""
-            return f"convert it by {call}{also}"
-    return None
+        if "," in call:
+            others = [text for text in others if not _READABLE[0][0].fullmatch(text)]
+        found.append((len(others), call, others))
+    n_others, call, others = min(found, key=lambda each: each[0])
+    if n_others == len(distinct) or 2 * n_others >= len(distinct):
+        return None
+    also = f" ({listed(others, 2)} would be in na_values= of the reader)" if others else ""
+    return f"convert it by {call}{also}"
 
 
 def covariate(values: Any, what: str) -> tuple[str, np.ndarray]:
@@ -336,7 +352,7 @@ def id_text(value: Any) -> str:
     """An id as the text by which it is compared."""
     if isinstance(value, bytes):
         value = value.decode()
-    if isinstance(value, float | np.floating) and float(value).is_integer():
+    if isinstance(value, float | np.floating | Decimal) and value == value // 1:
         value = int(value)
     if isinstance(value, datetime) and value == datetime.combine(value.date(), datetime.min.time()):
         value = date(value.year, value.month, value.day)
@@ -346,8 +362,8 @@ def id_text(value: Any) -> str:
 def as_ids(values: Sequence[Any]) -> np.ndarray:
     """Ids as an array: integers if all of them are, otherwise texts; tuples stay tuples."""
     kinds = {type(each) for each in values}
-    whole = (int, float, np.integer, np.floating)
-    if kinds and all(issubclass(k, whole) for k in kinds) and all(v == int(v) for v in values):
+    whole = (int, float, np.integer, np.floating, Decimal)
+    if kinds and all(issubclass(k, whole) for k in kinds) and all(v == v // 1 for v in values):
         return np.array([int(each) for each in values])
     array = np.empty(len(values), dtype=object)
     array[:] = [each if isinstance(each, tuple) else id_text(each) for each in values]

@@ -6,20 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from .kinds import as_ids, id_text, is_missing, listed
+from .kinds import id_text, ids, listed
 
 
 def canonical_ids(names: Any, n_bags: int) -> np.ndarray | None:
-    """One name per bag, see :func:`milearn._bags.kinds.as_ids`, or an error."""
+    """One name per bag, see :func:`milearn._bags.kinds.ids`, or an error."""
     if names is None:
         return None
-    given = list(names) if hasattr(names, "__len__") and not isinstance(names, str) else []
-    if len(given) != n_bags:
+    if not hasattr(names, "__len__") or isinstance(names, str) or len(names) != n_bags:
         raise ValueError(f"names must hold one name per bag, for {n_bags} bags.")
-    missing = next((bag for bag, name in enumerate(given) if is_missing(name)), None)
-    if missing is not None:
-        raise ValueError(f"names is missing for bag {missing}: give every bag a name.")
-    return as_ids(given)
+    return ids(names, "names", "bag {}".format)
 
 
 def bag_text(bags: Any, bag: Any) -> str:

@@ -363,18 +363,18 @@ def compute_dtype(bags: Any) -> np.dtype:
     return computed_in(bags.dtype)
 
 
+# What instances in memory are.
+_IN_MEMORY = (np.ndarray, sparse.csr_array)
+
+
 def is_read_in_blocks(bags: Any) -> bool:
     """Whether the instances have to be read in blocks: memory maps, float16, other processes."""
-    return bags.dtype == np.float16 or not _is_matrix(bags.instance_rows)
+    return bags.dtype == np.float16 or not isinstance(bags.instance_rows, _IN_MEMORY)
 
 
 def is_elsewhere(bags: Any) -> bool:
     """Whether the instances can only be passed over, because they are in other processes."""
-    return not (_is_matrix(bags.instance_rows) or isinstance(bags.instance_rows, LazyRows))
-
-
-def _is_matrix(rows: Any) -> bool:
-    return isinstance(rows, np.ndarray) or sparse.issparse(rows)
+    return not isinstance(bags.instance_rows, (*_IN_MEMORY, LazyRows))
 
 
 def row_blocks(bags: Any, dtype: Any = None) -> Iterator[tuple[int, int, Matrix]]:
@@ -402,4 +402,4 @@ def without_names(bags: Any) -> Any:
 
 def in_memory(bags: Any) -> Any:
     """The bags in memory, without a reference to a file."""
-    return bags if _is_matrix(bags.instance_rows) else converted(bags, bags.dtype)
+    return bags if isinstance(bags.instance_rows, _IN_MEMORY) else converted(bags, bags.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 
 from .._bags import Bags
-from .._bags.kinds import as_labels, column, numbers
+from .._bags.kinds import as_labels, column, is_missing, numbers
 from .validation import validate_labels
 
 
@@ -56,7 +56,8 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
     indices = [index for index in indices if hasattr(index, "equals")]
     names = indices[0] if indices else None
     events = as_labels(column(event, "event"))
-    for at in [at for at, value in enumerate(events.tolist()) if value not in (0, 1)][:1]:
+    wrong = [is_missing(each) or each not in (0, 1) for each in events.tolist()]
+    for at in np.flatnonzero(wrong)[:1].tolist():
         raise ValueError(
             f"event holds {events.tolist()[at]!r} for {_bag(at, names)}: pass True for an observed "
             "event and False for a censored bag."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
 from functools import partial, wraps
 from inspect import signature
 from numbers import Real
@@ -20,9 +22,18 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
 from .._bags.blocks import Block
-from .._bags.canonical import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, keys_of
+from .._bags.canonical import (
+    canonical_matrix,
+    first_text,
+    frame_like,
+    frame_matrix,
+    frame_names,
+    is_plain,
+    keys_of,
+)
 from .._bags.constructors import warn_of_zeros
 from .._bags.kinds import (
+    ENCODE,
     are_missing,
     as_labels,
     check_array_like,
@@ -249,7 +260,7 @@ def validate_bags(
     (3, 1)
     """
     kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
-    bags = as_bags(X)
+    bags = X if isinstance(X, Bags) else as_bags(X)
     if bags is None:
         options: dict[str, Any] = {
             "dtype": kinds,
@@ -258,6 +269,7 @@ def validate_bags(
             "ensure_min_samples": min_bags,
             "order": "C",
         }
+        X = _read_columns(X)
         try:
             if estimator is None:
                 matrix = check_array(X, **options)
@@ -267,9 +279,8 @@ def validate_bags(
             if (text := first_text(X.to_numpy() if hasattr(X, "to_numpy") else X)) is None:
                 raise
             raise ValueError(
-                f"X holds {text[:40]!r}, which is not a number: encode categories first, "
-                f"{CATEGORY_ADVICE}. If a column of a data frame names the bags, pass "
-                f"Bags.from_frame(X, column). {TEXT_ADVICE}"
+                f"X holds {text[:40]!r}, which is not a number: {ENCODE}. A bag of texts is a list "
+                "of strings without gaps."
             ) from error
         return Bags.singletons(matrix, feature_names=frame_names(X))
     name = "this function" if estimator is None else type(estimator).__name__
@@ -285,8 +296,6 @@ def validate_bags(
             f"The instances are sparse but {name} needs dense ones: convert them with "
             "bags.with_instances(bags.instances.toarray())."
         )
-    if not reset:
-        _check_features(estimator, bags, reset)
     if not holds_text(bags):
         if bags.dtype not in kinds:
             half = bags.dtype == np.float16 and np.float32 in kinds
@@ -301,9 +310,42 @@ def validate_bags(
             f"The instances are text: {name} needs numbers; encode the text in an earlier step of "
             f"the pipeline, such as {remedy}."
         )
-    if reset and estimator is not None:  # last, so that invalid bags do not change the estimator
-        _check_features(estimator, bags, reset)
+    names, known = bags.feature_names, getattr(estimator, "feature_names_in_", None)
+    if estimator is not None and reset:  # last: invalid bags do not change the estimator
+        vars(estimator).pop("feature_names_in_", None)
+        vars(estimator).update({"n_features_in_": n_features})
+        if names is not None:
+            estimator.feature_names_in_ = names
+    elif estimator is not None and (names is None or known is None):
+        validate_data(estimator, bags, reset=False, skip_check_array=True)
+    elif estimator is not None and list(names) != list(known):
+        lacking = listed([each for each in known.tolist() if each not in names], 3)
+        new = listed([each for each in names.tolist() if each not in known], 3)
+        raise ValueError(
+            "The feature names should match those that were passed during fit: "
+            + (f"{lacking} missing" if lacking else "the order differs")
+            + (f", {new} new" if new else "")
+            + ". Pass X[:, model.feature_names_in_]"
+            + (", with these features." if lacking else ".")
+        )
     return bags
+
+
+def _read_columns(X: Any) -> Any:
+    """A matrix whose columns are read as all others, and not converted by scikit-learn."""
+    if not frame_like(X):
+        kind = getattr(getattr(X, "dtype", None), "kind", "")
+        return canonical_matrix(X) if kind in ("m", "M") else X
+    names = list(X.columns)
+    if len({*names}) < len(names) or is_plain(X, names):
+        return X
+    import pandas
+
+    try:
+        return pandas.DataFrame(frame_matrix(X, names), columns=names)
+    except ValueError as error:
+        remedy = "If a column names the bag of each row, pass Bags.from_frame(X, column)."
+        raise ValueError(f"{error} {remedy}") from error
 
 
 def check_order(bags: Any, **values: Any) -> None:
@@ -320,7 +362,7 @@ def in_order(method: Callable) -> Callable:
     def with_check(estimator: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         X = given.pop("X", None)
-        if isinstance(X, Bags):
+        if isinstance(X, Bags) and X.names is not None:
             check_order(X, **given)
         return method(estimator, *args, **kwargs)
 
@@ -354,7 +396,15 @@ def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
     stored, entry = block.stored, 0
     is_sparse = sparse.issparse(stored)
     for values in (stored.data,) if is_sparse else pieces_of(stored, block.dtype):
-        if not _is_finite(values):
+        if values.size and values.dtype == np.float16:
+            # A sum would overflow, and integers are compared faster: infinity is the largest
+            # without a sign, and NaN is above it.
+            negative = values.view(np.uint16).max() >= _HALF_INFINITY | _HALF_SIGN
+            is_finite = not negative and values.view(np.int16).max() < _HALF_INFINITY
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                is_finite = np.isfinite(np.sum(values))
+        if not is_finite:  # or the sum of finite values is too large
             wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
             if wrong.any():
                 first = int(np.argmax(wrong))
@@ -365,37 +415,6 @@ def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
                 return block.first_row + row, values.flat[first]
         entry += values.size
     return None
-
-
-def _is_finite(values: np.ndarray) -> bool:
-    """Whether a quick test shows that all values are finite; sums of finite values may overflow."""
-    if values.size and values.dtype == np.float16:
-        # A sum would overflow, and integers are compared faster: infinity is the largest without
-        # a sign, and NaN is above it.
-        negative = values.view(np.uint16).max() >= _HALF_INFINITY | _HALF_SIGN
-        return bool(not negative and values.view(np.int16).max() < _HALF_INFINITY)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.sum(values)))
-
-
-def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
-    names = bags.feature_names
-    fitted_names = None if reset else getattr(estimator, "feature_names_in_", None)
-    if names is not None and fitted_names is not None:
-        if list(names) != list(fitted_names):
-            lacking = listed([name for name in fitted_names.tolist() if name not in names], 3)
-            new = listed([name for name in names.tolist() if name not in fitted_names], 3)
-            raise ValueError(
-                "The feature names should match those that were passed during fit: "
-                + (f"{lacking} missing" if lacking else "the order differs")
-                + (f", {new} new" if new else "")
-                + ". Pass X[:, model.feature_names_in_]"
-                + (", with these features." if lacking else ".")
-            )
-        return
-    validate_data(estimator, bags, reset=reset, skip_check_array=True)
-    if names is not None and reset:
-        estimator.feature_names_in_ = names
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
@@ -444,7 +463,7 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
-    check_order(bags, y=y)
+    check_index(y, bags.names, "y")
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)
@@ -458,6 +477,11 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     elif flat and not isinstance(getattr(given, "dtype", np.dtype(object)), np.dtype):
         y = as_labels(column(given, "y"))
     return y
+
+
+def values_of(y: Any) -> Any:
+    """The values of a regressor as numbers, durations in days; several outputs as they are."""
+    return numbers(y, "y", place="bag {}".format) if np.ndim(y) == 1 else y
 
 
 def refuse_outcomes(y: Any, model: Any = None) -> None:
@@ -518,8 +542,10 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     >>> validate_sample_weight(None, bags)
     array([1., 1.])
     """
-    check_order(bags, sample_weight=sample_weight)
-    if not (sample_weight is None or isinstance(sample_weight, Real)):
+    if sample_weight is None:
+        return np.ones(len(bags))
+    check_index(sample_weight, bags.names, "sample_weight")
+    if not isinstance(sample_weight, Real):
         sample_weight = numbers(sample_weight, "sample_weight", place=partial(bag_text, bags))
     weights: np.ndarray = check_sample_weight(sample_weight, bags, dtype=np.float64)
     if (weights < 0).any():
@@ -540,7 +566,7 @@ def check_label_types(y: Any) -> None:
     missing = [label for label in y if is_missing(label)]
     if missing:
         raise ValueError(
-            f"y holds {len(missing)} missing label(s) ({missing[0]!r}): leave these bags out, or "
+            f"y holds {len(missing)} missing label(s) ({missing[0]}): leave these bags out, or "
             "fit an estimator that learns from bags without a label, such as MILSD."
         )
     texts = sum(isinstance(label, str) for label in y)
@@ -552,7 +578,7 @@ def check_label_types(y: Any) -> None:
             f"y holds labels of mixed types ({types}): give every bag a label of the same type, a "
             "string or a whole number."
         )
-    if all(isinstance(label, Real) for label in y):
+    if all(isinstance(label, Real | Decimal) for label in y):
         raise ValueError(
             f"Unknown label type: y is an array of Python objects ({types}); convert it to an "
             "array of whole numbers, as in np.array(y.tolist())."
@@ -642,8 +668,14 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     (array([1, 3]), array([1, 0, 1]), 0)
     """
     refuse_outcomes(y)
-    if y.dtype == object:
+    if y.dtype == object or are_missing(y).any():
         check_label_types(y)
+    are_objects = y.dtype == object
+    if y.dtype.kind in "mM" or (are_objects and any(isinstance(v, date | timedelta) for v in y)):
+        raise ValueError(
+            f"y holds dates or durations ({listed([*map(str, y[:2])], 2)}): a class is a number, a "
+            "text or a category; pass y.astype(str) if these are classes."
+        )
     # Before scikit-learn casts infinite values with a warning.
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)

@@ -23,6 +23,7 @@ from .._fit.validation import (
     in_order,
     validate_bags,
     validate_labels,
+    values_of,
     warn_of_unnamed_positive,
 )
 from ..base import BagEstimator, decided, deciding_rows
@@ -289,9 +290,9 @@ class SingleInstance(BagEstimator):
         float
             Accuracy, or :math:`R^2`.
         """
-        predicted = self.predict(X)
         measure = r2_score if self._regresses else accuracy_score
-        return measure(y, predicted, sample_weight=sample_weight)
+        known = values_of(y) if self._regresses else y
+        return measure(known, self.predict(X), sample_weight=sample_weight)
 
     # -- instances ------------------------------------------------------------------------
 

@@ -341,16 +341,18 @@ class PartitionedRows:
     def __init__(
         self, partitions: Partitions, head: Bags, positions: np.ndarray | None = None
     ) -> None:
-        self.partitions, self.head, self.positions = partitions, head, positions
-        self.offsets = partitions.offsets
-        if positions is not None:
-            self.offsets = offsets_of(np.diff(partitions.offsets)[positions])
+        sizes = np.diff(partitions.offsets)
+        self.partitions, self.head = partitions, head
+        self.positions = np.arange(len(sizes)) if positions is None else positions
+        self.offsets = offsets_of(sizes[self.positions])
         self.shape, self.dtype = (int(self.offsets[-1]), head.shape[1]), head.dtype
 
     def selected(self, positions: Any, offsets: np.ndarray) -> PartitionedRows:
         """The rows of some of the bags."""
-        known = np.arange(len(self.offsets) - 1) if self.positions is None else self.positions
-        return PartitionedRows(self.partitions, self.head, known[positions])
+        made = PartitionedRows(self.partitions, self.head, self.positions[positions])
+        if "here" in vars(self):  # brought for another pass
+            made.here = self.here[positions]
+        return made
 
     @property
     def is_small(self) -> bool:
@@ -372,7 +374,7 @@ class PartitionedRows:
     def segments(self) -> list[tuple[int, list[Segment]]]:
         """Number of each partition that is needed, and which of its bags."""
         bounds, n_bags = self.partitions.bounds, len(self.offsets) - 1
-        positions = np.arange(n_bags) if self.positions is None else self.positions
+        positions = self.positions
         owners = np.searchsorted(bounds, positions, side="right") - 1
         found: dict[int, list[Segment]] = {}
         for places in np.split(np.arange(n_bags), np.flatnonzero(np.diff(owners)) + 1):
@@ -408,7 +410,7 @@ class DistributedBags(Bags):
     workers. Estimators that learn by passes over the instances accept distributed bags in place of
     :class:`~milearn.Bags`: :class:`~milearn.MIClassifier`, ``MISVC(kernel="linear")``,
     :class:`~milearn.cluster.M3IC`, :class:`~milearn.preprocessing.InstanceTransformer` with a
-    scaler or :class:`~sklearn.decomposition.IncrementalPCA`,
+    scaler or IncrementalPCA,
     :class:`~milearn.preprocessing.BagStatistics` and others. What needs all instances in one place
     raises a TypeError. Every fitted estimator can predict distributed bags, block by block.
     Selections (``bags[train]``) are lazy, so you can use splitters,
@@ -582,10 +584,8 @@ class DistributedBags(Bags):
         order, bounds = np.concatenate(positions), offsets_of([*map(len, positions)])
         offsets = offsets_of(self.sizes[order])
         made = Partitions(client, futures, bounds, offsets, rows.partitions.local_bytes)
-        places = None if (np.diff(order) > 0).all() else np.argsort(order)
-        return self._changed(
-            instances=PartitionedRows(made, head, places), feature_names=head.feature_names
-        )
+        rows = PartitionedRows(made, head, np.argsort(order))
+        return self._changed(instances=rows, feature_names=head.feature_names)
 
     def compute(self) -> Bags:
         """Load all selected bags into the memory of this process.

@@ -12,6 +12,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from .._bags.canonical import check_choice, check_columns, first_text
+from .._bags.kinds import numbers
 from .._bags.merge import LABEL_RULES, group_labels, grouped
 from .._bags.segments import segment_max, segment_mean, segment_min, segment_sum
 from .._fit.outcomes import events_and_times
@@ -132,10 +133,10 @@ def concordance_index(y_true: Any, y_score: Any, *, sample_weight: Any = None) -
     0.6666666666666666
     """
     events, times = events_and_times(y_true)
-    options: dict[str, Any] = {"ensure_2d": False, "dtype": np.float64}
-    risks = check_array(column_or_1d(y_score), input_name="y_score", **options)
-    weights = np.ones(len(risks)) if sample_weight is None else sample_weight
-    weights = check_array(column_or_1d(weights), input_name="sample_weight", **options)
+    risks = _finite(y_score, "y_score")
+    weights = np.ones(len(risks))
+    if sample_weight is not None:
+        weights = _finite(sample_weight, "sample_weight")
     check_consistent_length(times, risks, weights)
     # Latest first, and of one time the censored first: an event is compared with all before it,
     # other events of its time excepted.
@@ -160,6 +161,12 @@ def concordance_index(y_true: Any, y_score: Any, *, sample_weight: Any = None) -
     pairs = ranks[by_rank] * (group[-1] + 1) + group[by_rank]
     equal[by_rank] = _sums_before(weights[by_rank], pairs, ranks[by_rank])
     return float((events * weights) @ (lower + 0.5 * equal)) / comparable
+
+
+def _finite(values: Any, what: str) -> np.ndarray:
+    flat = values if np.ndim(values) == 1 else column_or_1d(values)
+    found = numbers(flat, what, place="sample {}".format)
+    return check_array(found, ensure_2d=False, input_name=what)
 
 
 def _ranks(risks: np.ndarray, *, of_largest: float = 1e-13) -> np.ndarray:
@@ -259,9 +266,9 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
             f"scores holds {text!r}: combine decision values, probabilities or other numbers, and "
             "decide on the class of a group afterwards."
         )
-    values = check_array(
-        values, ensure_2d=False, dtype="numeric", ensure_min_samples=1, input_name="scores"
-    )
+    if values.ndim == 1:
+        values = numbers(scores, "scores", place="bag {}".format)
+    values = check_array(values, ensure_2d=False, input_name="scores")
     names, _, order, ends = grouped(groups, len(values))
     values = values[order]
     if how != "noisy_or":

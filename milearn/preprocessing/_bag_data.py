@@ -165,8 +165,9 @@ class BagData(TransformerMixin, _Columns):
         check_is_fitted(self)
         bags = self._validated(X, reset=False)
         table, container = self._table(bags), output_container(self)
-        if container == "default":
-            return table.to_numpy(dtype=object if "category" in self._kinds else np.float64)
+        has_texts = "category" in self._kinds
+        if container == "default" or not has_texts:
+            return table.to_numpy(dtype=object if has_texts else np.float64)
         # scikit-learn would make columns of objects from an array of objects.
         frame = need_module(container, f"set_output(transform={container!r})").DataFrame
         return frame({name: table[name].to_numpy() for name in self.columns_})
@@ -357,4 +358,4 @@ def _column(values: Any, what: str) -> tuple[str, np.ndarray]:
         return "number", numbers(found, what)
     if kind == "text" and (remedy := conversion(found)) is not None:
         raise ValueError(f"{what} holds text that reads as numbers or dates: {remedy}.")
-    return "category", found.to_numpy(dtype=object, na_value=None)
+    return "category", found.to_numpy(dtype=object, na_value=np.nan)

@@ -43,7 +43,9 @@ def test_fields_are_known_by_their_types():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match=r"event holds 2 for bag 1: pass True for an observed"):
+    with pytest.raises(
+        ValueError, match=r"event holds 2 for bag 1: pass True for an observed event"
+    ):
         survival_outcomes([0, 2], [1.0, 2.0])
     with pytest.raises(
         ValueError, match=r"time holds 1 missing value\(s\) \(NaN\), the first for bag 1"
@@ -59,7 +61,7 @@ def test_what_is_refused():
         (None, "requires y to be passed"),
         (y[:2], "^y has 2 labels for 3 bags:"),
         ([1.0, 2.0, 3.0], r"milearn\.survival\.survival_outcomes\(event, time\)"),
-        (broken, "y holds inf for bag 1: a time is counted"),
+        (broken, "y holds inf for bag 1"),
     ):
         with pytest.raises(ValueError, match=message):
             validate_outcomes(MICoxPH(), target, bags)

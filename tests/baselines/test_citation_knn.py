@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from milearn import Bags
 from milearn.baselines import CitationKNN
 from tests.toys import two_level_bags
 
@@ -56,16 +55,6 @@ def test_more_references_than_bags_are_refused():
     bags, y = two_level_bags(n_bags=4)
     with pytest.raises(ValueError, match="n_references=5 but there are 4 bags: ask for at most"):
         CitationKNN(n_references=5).fit(bags, y)
-
-
-def test_the_metric_is_that_of_the_fit():
-    bags = Bags.from_list([[[0.0], [10.0]], [[1.0]], [[3.0], [10.0]], [[20.0]]])
-    y = [1, 0, 1, 0]
-    near = CitationKNN(1, n_citers=0, metric="min").fit(bags, y)
-    far = CitationKNN(1, n_citers=0, metric="max").fit(bags, y)
-    query = [[[0.9], [9.0], [2.9]]]
-    assert near.set_params(metric="max").predict(query) == [0]
-    assert far.predict_proba(query)[0, 1] == pytest.approx(1.0)
 
 
 def test_drawn_bags_are_the_neighbours():

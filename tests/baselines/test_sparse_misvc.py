@@ -92,17 +92,6 @@ def test_features_far_from_zero_lose_no_digits(variant):
     )
 
 
-@VARIANTS
-@OFTEN_CONSTANT
-def test_linear_scores_are_those_of_the_weights(variant):
-    bags, y = sparse_bags(n_bags=20)
-    model = SparseMISVC(variant=variant, kernel="linear").fit(bags, y)
-    scores = bags.instances @ model.coef_[0] + model.intercept_[0]
-    np.testing.assert_array_equal(model.instance_decision_function(bags), scores)
-    np.testing.assert_allclose(model.dual_coef_ @ model.support_vectors_, model.coef_, atol=1e-7)
-    assert not hasattr(SparseMISVC(variant=variant).fit(bags, y), "coef_")
-
-
 def test_features_of_any_size_have_one_minimum():
     # Overlapping bags of large features are a linear program, whatever the size.
     bags, y = two_level_bags(n_bags=16, shift=0.5)

@@ -217,6 +217,7 @@ def test_a_few_bags_are_brought_to_this_process(client, data):
     rows = np.array([20, 3, 3])
     np.testing.assert_array_equal(few.source().gather(rows), bags[::2].instances[rows])
     assert few.source().fold(_count, 0, 2) == 2 * few.n_instances
+    assert_same_bags(few[[7, 2]].compute(), bags[[14, 4]])
 
 
 def _process(block):

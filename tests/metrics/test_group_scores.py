@@ -40,7 +40,7 @@ def test_by_definition(how, shape):
         ([1.0], ["a"], {"how": "sum"}, "how='sum' is unknown; choose one of max, mean, min"),
         ([1.0, 1.5], ["a", "a"], {"how": "noisy_or"}, "score of bag 1 is not between 0 and 1"),
         ([1.0, 1.5], ["a", None], {}, "groups is missing for bag 1"),
-        ([1.0, np.nan], ["a", "a"], {}, "scores contains NaN"),
+        ([1.0, np.nan], ["a", "a"], {}, r"scores holds 1 missing value\(s\)"),
         ([1.0, 2.0], ["a"], {}, "inconsistent numbers of samples"),
         (["ben", "mal"], ["a", "a"], {}, "scores holds 'ben': combine decision values"),
     ],

@@ -52,17 +52,6 @@ def test_columns_of_a_data_frame_have_their_own_types(container):
         assert make_pipeline(model, encoder).fit_transform(bags).shape == (24, 4)
 
 
-@pytest.mark.parametrize("unit", ["D", "s", "ns"])
-def test_dates_and_durations_are_days(unit):
-    days = np.array(["1970-01-03", "NaT", "1969-12-31"], dtype="datetime64[D]")
-    columns = {"date": days.astype(f"M8[{unit}]"), "span": (days - days[0]).astype(f"m8[{unit}]")}
-    bags = Bags.singletons(np.zeros((3, 1)), bag_data=columns)
-    found = BagData().fit_transform(bags)
-    np.testing.assert_array_equal(found, [[2.0, 0.0], [np.nan, np.nan], [-1.0, -3.0]])
-    with pytest.raises(ValueError, match=r"bag_data\['date'\] of bag 1 is not finite"):
-        AppendBagData(["date"]).fit_transform(bags)
-
-
 def test_a_column_that_is_missing_or_of_another_kind():
     bags = drawn()
     fitted = BagData(["age"]).fit(bags)

@@ -101,22 +101,6 @@ def test_bags_of_one_instance_and_no_bags_have_no_links():
     assert spatial_graph(empty, k=1).shape == (0, 0)
 
 
-def test_slices_keep_the_graph():
-    rng = np.random.default_rng(3)
-    sizes = rng.integers(2, 7, size=30)
-    n = int(sizes.sum())
-    bags = placed(rng.integers(0, 4, size=(n, 2)), sizes)
-    bags = bags.with_instances(rng.normal(size=(n, 2)))
-    graph = spatial_graph(bags, radius=1.5)
-    linked = bags.with_instance_graph(graph)
-    np.testing.assert_array_equal(linked.instance_graph.toarray(), graph.toarray())
-    picked = [7, 0, 21]
-    np.testing.assert_array_equal(
-        linked[picked].instance_graph.toarray(), spatial_graph(bags[picked], radius=1.5).toarray()
-    )
-    assert linked.with_instance_graph(None).instance_graph is None
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [

@@ -10,8 +10,7 @@ import pytest
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._bags.segments import segment_argmax
-from milearn._solvers.svm.mi_svm_labels import best_labels
+from milearn._solvers.svm.objectives import InstanceLabels
 from milearn.datasets import make_bags
 from milearn.svm import InstanceMISVC
 from tests.bags import false_frequency
@@ -64,7 +63,7 @@ def test_best_labels_against_every_choice():
     offsets, signs = np.array([0, 3, 5, 7]), np.array([1.0, 1.0, -1.0])
     for _ in range(50):
         scores = rng.normal(size=7) - 0.5
-        labels = best_labels(scores, offsets, signs, segment_argmax(scores, offsets)[:2])
+        labels = InstanceLabels(offsets, signs, np.ones(len(signs))).linearised(scores, 0.0)
         losses = []
         for choice in itertools.product([-1.0, 1.0], repeat=5):
             full = np.r_[choice, -1.0, -1.0]

@@ -1,12 +1,9 @@
 """Inner products between instances, computed on demand.
 
 A support vector problem over many instances only needs the kernel rows of a few. All classes have
-the same interface: inner products between patterns, and the scores of all instances under a
+the same interface: inner products between instances, and the scores of all instances under a
 combination of instances. :class:`KernelGram` caches every kernel row that it computes, as long as
 there is space.
-
-A pattern is an instance, or the mean of the instances ``rows[starts[t]:starts[t + 1]]``; ``starts``
-is None when each row is a pattern.
 """
 
 from __future__ import annotations
@@ -19,13 +16,11 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, eigh
 
-from ..._bags.segments import segment_mean
 from ..._bags.warn import warn_user
 
 # An array that may be dense or CSR.
 Matrix = Any
 Kernel = Callable[[Matrix, Matrix], np.ndarray]
-Rows = tuple[np.ndarray, np.ndarray | None]
 
 # Size of a block if the whole matrix would be too large.
 KERNEL_BLOCK_BYTES = 64 * 2**20
@@ -69,15 +64,15 @@ class Gram(Protocol):
     # Upper bound of the rank of the whole matrix.
     rank: int
 
-    def inner(self, left: Rows, right: Rows) -> np.ndarray:
-        """Inner products between patterns, shape (n_left, n_right)."""
+    def inner(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Inner products between rows, shape (n_left, n_right)."""
 
-    def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    def scores(self, coef: np.ndarray) -> np.ndarray:
         """Scores of all instances under the function sum_r coef_r <x_r, .>, shape (n,)."""
 
-    def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and coefficients with which the kernel reproduces the scores."""
-        return rows, coef
+    def expansion(self, coef: np.ndarray) -> np.ndarray:
+        """Coefficients with which the kernel reproduces the scores."""
+        return coef
 
     def vectors(self) -> Matrix | None:
         """Vectors of all instances; None if there are no explicit features."""
@@ -95,21 +90,15 @@ class LinearGram(Gram):
         self.instances = instances
         self.n, self.rank = instances.shape
 
-    def inner(self, left: Rows, right: Rows) -> np.ndarray:
-        """Inner products between patterns, shape (n_left, n_right)."""
-        product = self._patterns(*left) @ self._patterns(*right).T
+    def inner(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Inner products between rows, shape (n_left, n_right)."""
+        product = self.instances[left] @ self.instances[right].T
         return np.asarray(product.toarray() if sparse.issparse(product) else product)
 
-    def _patterns(self, rows: np.ndarray, starts: np.ndarray | None) -> Matrix:
-        if starts is None:
-            return self.instances[rows]
-        sizes = np.diff(starts)
-        means = (np.repeat(1.0 / sizes, sizes), np.arange(len(rows)), starts)
-        return sparse.csr_array(means, shape=(len(sizes), len(rows))) @ self.instances[rows]
-
-    def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    def scores(self, coef: np.ndarray) -> np.ndarray:
         """Scores of all instances under the weight vector sum_r coef_r x_r, shape (n,)."""
-        return np.asarray(self.instances @ np.asarray(self.instances[rows].T @ coef))
+        used = np.flatnonzero(coef)
+        return np.asarray(self.instances @ np.asarray(self.instances[used].T @ coef[used]))
 
     def vectors(self) -> Matrix:
         """Vectors of all instances."""
@@ -157,23 +146,17 @@ class KernelGram(Gram):
         """A copy for one of several workers, with an empty cache of its share of the size."""
         return KernelGram(self.instances, self.kernel, 8 * self.n * (self.capacity // n_workers))
 
-    def inner(self, left: Rows, right: Rows) -> np.ndarray:
-        """Inner products between patterns, shape (n_left, n_right)."""
-        slots = self._slots(left[0])
+    def inner(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Inner products between rows, shape (n_left, n_right)."""
+        slots = self._slots(left)
         if slots is not None:
-            product = self._rows[np.ix_(slots, right[0])]
-        else:
-            product = np.asarray(self.kernel(self.instances[left[0]], self.instances[right[0]]))
-        if left[1] is not None:
-            product = segment_mean(product, left[1])
-        if right[1] is not None:
-            product = segment_mean(product.T, right[1]).T
-        return np.asarray(product)
+            return np.asarray(self._rows[np.ix_(slots, right)])
+        return np.asarray(self.kernel(self.instances[left], self.instances[right]))
 
-    def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    def scores(self, coef: np.ndarray) -> np.ndarray:
         """Scores of all instances under the function sum_r coef_r k(x_r, .), shape (n,)."""
-        used = np.flatnonzero(coef)
-        rows, coef = rows[used], coef[used]
+        rows = np.flatnonzero(coef)
+        coef = coef[rows]
         slots = self._slots(rows)
         if slots is not None:
             # Use only the given rows: the last digits must not depend on the rest of the cache.
@@ -238,8 +221,8 @@ class _ClippedGram(KernelGram):
         """The same object, because it is constant."""
         return self
 
-    def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.arange(self.n), self._basis @ (coef @ self._basis[rows])
+    def expansion(self, coef: np.ndarray) -> np.ndarray:
+        return np.asarray(self._basis @ (coef @ self._basis))
 
 
 def clipped_gram(gram: KernelGram) -> KernelGram:
@@ -265,7 +248,7 @@ def clipped_gram(gram: KernelGram) -> KernelGram:
             f"numbers ({8 * gram.n**2 / 2**20:.0f} MiB): raise scikit-learn's working_memory, "
             "give n_components= (300, say), or use the linear, rbf or polynomial kernel."
         )
-    everything = (np.arange(gram.n), None)
+    everything = np.arange(gram.n)
     matrix = gram.inner(everything, everything)
     matrix = 0.5 * (matrix + matrix.T)
     try:

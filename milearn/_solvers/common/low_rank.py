@@ -91,7 +91,7 @@ def centered_kernel(gram: Gram, *, max_bytes: float = np.inf) -> np.ndarray:
             f"({8 * n * n / 2**20:.0f} MiB): raise working_memory by sklearn.set_config, or "
             "set n_components to use a low-rank approximation."
         )
-    matrix = np.array(gram.inner((rows, None), (rows, None)), order="F")
+    matrix = np.array(gram.inner(rows, rows), order="F")
     middle = matrix.mean(axis=0)
     matrix -= middle
     matrix -= (middle - middle.mean())[:, None]
@@ -130,7 +130,7 @@ def _greedy(gram: Gram, n_components: int) -> np.ndarray:
             return factor[:, : max(step, 1)]
         tied = np.flatnonzero(rest >= largest * (1.0 - 1e-9))
         pivot = tied[np.argmax(own[tied])]
-        column = gram.inner((np.array([pivot]), None), (np.arange(n), None))[0]
+        column = gram.inner(np.array([pivot]), np.arange(n))[0]
         column = column - factor[:, :step] @ factor[pivot, :step]
         factor[:, step] = column / np.sqrt(column[pivot])
         rest -= factor[:, step] ** 2
@@ -142,7 +142,7 @@ def _greedy(gram: Gram, n_components: int) -> np.ndarray:
 def _diagonal(gram: Gram, block: int = 256) -> np.ndarray:
     parts = []
     for first in range(0, gram.n, block):
-        mine = (np.arange(first, min(first + block, gram.n)), None)
+        mine = np.arange(first, min(first + block, gram.n))
         parts.append(np.diagonal(gram.inner(mine, mine)))
     return np.concatenate(parts).astype(np.float64)
 

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..common.cccp import optimal_intercept, rounding_scale
+from ..._bags.segments import pooling_matrix
+from ..common.cccp import rounding_scale
 from ..common.gram import Gram
 from ..common.newton import GroupProblem
-from .grouped_hinge import Patterns, solve_grouped_svm
+from .objectives import Groups
+from .working_set import solve_step
 
 Matrix = Any  # an ndarray or a CSR matrix
 
@@ -51,7 +53,7 @@ class MarginSolution:
 
 def sparse_patterns(
     offsets: np.ndarray, positive: np.ndarray, weights: np.ndarray, C: float
-) -> Patterns:
+) -> Groups:
     """The patterns of sMIL: means of positive bags, and instances of negative ones.
 
     A positive bag of n instances has the margin (2 - n) / n, the mean of one instance at 1 and all
@@ -59,34 +61,29 @@ def sparse_patterns(
     bags.
     """
     sizes = np.diff(offsets)
-    inside = np.repeat(positive, sizes)
-    bags, others = np.flatnonzero(positive), np.flatnonzero(~inside)
+    bags, others = np.flatnonzero(positive), np.flatnonzero(~np.repeat(positive, sizes))
     negative = np.repeat(weights, sizes)[others]
-    total = C * weights[bags].sum()
+    total, singles = C * weights[bags].sum(), sparse.eye_array(int(offsets[-1]), format="csr")
     return _ungrouped(
-        np.concatenate([np.flatnonzero(inside), others]),
-        np.concatenate([sizes[bags], np.ones(len(others), dtype=np.intp)]),
+        sparse.vstack([pooling_matrix(offsets)[bags], singles[others]], format="csr"),
         np.concatenate([np.ones(len(bags)), -np.ones(len(others))]),
         np.concatenate([C * weights[bags], total * negative / negative.sum()]),
         np.concatenate([(2.0 - sizes[bags]) / sizes[bags], np.ones(len(others))]),
     )
 
 
-def inherited_patterns(signs: np.ndarray, costs: np.ndarray) -> Patterns:
+def inherited_patterns(signs: np.ndarray, costs: np.ndarray) -> Groups:
     """The patterns of an SVM: instances with signs and costs, and margins of one."""
     n = len(signs)
-    return Patterns(np.arange(n), None, np.arange(n + 1), signs, costs)
+    return _ungrouped(sparse.eye_array(n, format="csr"), signs, costs, np.ones(n))
 
 
-def _ungrouped(
-    rows: np.ndarray, sizes: np.ndarray, signs: np.ndarray, costs: np.ndarray, margins: np.ndarray
-) -> Patterns:
+def _ungrouped(P: Matrix, signs: np.ndarray, costs: np.ndarray, margins: np.ndarray) -> Groups:
     """Patterns in groups of one."""
-    row_offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Patterns(rows, row_offsets, np.arange(len(signs) + 1), signs, costs, margins)
+    return Groups(P, np.arange(len(signs) + 1), signs, costs, margins)
 
 
-def solve_margins(gram: Gram, patterns: Patterns, *, tol: float) -> MarginSolution:
+def solve_margins(gram: Gram, patterns: Groups, *, tol: float) -> MarginSolution:
     """Solve the convex problem to a relative duality gap of ``tol``.
 
     Raises
@@ -97,35 +94,28 @@ def solve_margins(gram: Gram, patterns: Patterns, *, tol: float) -> MarginSoluti
     points = gram.vectors()
     if points is not None and points.shape[1] <= points.shape[0]:
         return _by_newton(patterns, points, tol)
-    found = solve_grouped_svm(gram, patterns, tol=tol)
-    rows, coef = gram.expansion(found.rows, found.coef)
+    found = solve_step(gram, patterns, tol=tol)
     return MarginSolution(
-        beta=np.bincount(rows, coef, minlength=gram.n),
-        w=None if points is None else np.asarray(points[found.rows].T @ found.coef),
+        beta=gram.expansion(found.coef),
+        w=None if points is None else np.asarray(points.T @ found.coef),
         scores=found.scores,
         intercept=found.intercept,
         objective=found.objective,
         dual_gap=found.gap,
-        objective_scale=rounding_scale(patterns.weights),
+        objective_scale=rounding_scale(patterns.costs),
     )
 
 
-def _by_newton(patterns: Patterns, points: Matrix, tol: float) -> MarginSolution:
+def _by_newton(patterns: Groups, points: Matrix, tol: float) -> MarginSolution:
     """Solve the problem in w."""
-    signs, costs, n = patterns.signs, patterns.weights, patterns.n_patterns
-    starts = np.arange(n + 1) if patterns.row_offsets is None else patterns.row_offsets
-    proportions = np.repeat(1.0 / np.diff(starts), np.diff(starts))
-    pooling = sparse.csr_array((proportions, patterns.rows, starts), shape=(n, points.shape[0]))
-    rows = sparse.diags_array(-signs).tocsr() @ (pooling @ points)
-    problem = GroupProblem(rows, -signs, np.arange(n + 1), costs, patterns.margins_of(np.arange(n)))
+    signs, costs = patterns.signs, patterns.costs
+    rows = sparse.diags_array(-signs).tocsr() @ (patterns.P @ points)
+    problem = GroupProblem(rows, -signs, patterns.offsets, costs, patterns.margins)
     found = problem.solve((np.zeros(points.shape[1]), 0.0), tol)
     scores = np.asarray(points @ found.w)
-    values = patterns.scores(scores)
-    intercept = optimal_intercept(values, signs, costs)
-    hinge = np.maximum(0.0, 1.0 - signs * (values + intercept))
-    objective = 0.5 * float(found.w @ found.w) + float(costs @ hinge)
+    objective, intercept = patterns.value(patterns.P @ scores, float(found.w @ found.w))
     return MarginSolution(
-        beta=pooling.T @ (signs * costs * found.proportions),
+        beta=patterns.P.T @ (signs * costs * found.proportions),
         w=found.w,
         scores=scores,
         intercept=intercept,
@@ -137,7 +127,7 @@ def _by_newton(patterns: Patterns, points: Matrix, tol: float) -> MarginSolution
 
 def solve_transductive(
     gram: Gram,
-    patterns: Patterns,
+    patterns: Groups,
     unsigned: tuple[np.ndarray, np.ndarray, np.ndarray],
     *,
     max_iter: int,
@@ -148,17 +138,14 @@ def solve_transductive(
     ``unsigned`` are the rows of the instances, their costs and their first signs.
     """
     rows, costs, signs = unsigned
-    n = len(rows)
-    assert patterns.row_offsets is not None
-    assert patterns.margins is not None
-    sizes = np.concatenate([np.diff(patterns.row_offsets), np.ones(2 * n, dtype=np.intp)])
+    n, singles = len(rows), sparse.eye_array(gram.n, format="csr")[rows]
+    P = sparse.vstack([patterns.P, singles, singles], format="csr")
     n_iter, converged = 0, False
     while n_iter < max_iter and not converged:
         extended = _ungrouped(
-            np.concatenate([patterns.rows, rows, rows]),
-            sizes,
+            P,
             np.concatenate([patterns.signs, signs, signs]),
-            np.concatenate([patterns.weights, costs, costs]),
+            np.concatenate([patterns.costs, costs, costs]),
             np.concatenate([patterns.margins, np.ones(n), -np.ones(n)]),
         )
         found = solve_margins(gram, extended, tol=tol)

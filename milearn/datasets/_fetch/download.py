@@ -85,7 +85,9 @@ def _unpacked(path: Path, member: str) -> Path:
                 archive = stack.enter_context(tarfile.open(path))
                 names, opened = archive.getnames(), archive.extractfile
             (name,) = (n for n in names if PurePosixPath(n).name.removesuffix(".Z") == member)
-            packed = _decompressed(opened(name)) if name.endswith(".Z") else opened(name)
+            packed = opened(name)
+            if name.endswith(".Z"):
+                packed = need_module("uncompresspy", "A .Z file", "milearn[musk]").LZWFile(packed)
             shutil.copyfileobj(packed, stack.enter_context(writing(target)))
         return target
     except (ImportError, MemoryError):
@@ -95,10 +97,6 @@ def _unpacked(path: Path, member: str) -> Path:
         raise BagFileError(
             f"{path}: the archive cannot be read and was removed; fetch it again."
         ) from error
-
-
-def _decompressed(packed: Any) -> Any:
-    return need_module("uncompresspy", "A .Z file", "milearn[musk]").LZWFile(packed)
 
 
 FETCHED = "fetched"

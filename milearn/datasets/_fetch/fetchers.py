@@ -14,13 +14,12 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.canonical import check_choice
-from ..._bags.constructors import label_of_bags
+from ..._bags.kinds import group_by_id
 from .._errors import BagFileError, file_name_in_errors
 from .._formats.io import load_bags
 from .._formats.record import BagRecord
 from .download import fetched, get_data_home
 
-_UCI = "https://archive.ics.uci.edu/static/public"
 _ANDREWS_URL = (
     "https://www.cs.columbia.edu/~andrews/mil/data/MIL-Data-2002-Musk-Corel-Trec9-MATLAB.tgz"
 )
@@ -124,7 +123,7 @@ def fetch_musk(
     return _published(
         data_home,
         f"musk{version}.npz",
-        f"{_UCI}/{73 + version}/musk+version+{version}.zip",
+        f"https://archive.ics.uci.edu/static/public/{73 + version}/musk+version+{version}.zip",
         member=f"clean{version}.data",
         content=_MUSK[version],
         target_names=["non-musk", "musk"],
@@ -210,12 +209,10 @@ def fetch_andrews(
     Bags(n_bags=200, n_instances=1220, n_features=230, sizes=1..13, dtype=float64)
     """
     check_choice("name", name, _ANDREWS)
-    stored, file = f"{name}.npz", f"{name}_100x100"
+    stored, file = f"{name}.npz", name if name == "musk1norm" else f"{name}_100x100"
     if name.startswith("trec"):
         number = name.removeprefix("trec")
         stored, file = f"trec9/tst{number}.npz", f"trec_{number}_200x200"
-    elif name == "musk1norm":
-        file = name
     return _published(
         data_home,
         stored,
@@ -249,8 +246,7 @@ def _published(
         data = load_bags(path, dtype=np.float64, as_sparse=as_sparse)
     else:
         path = fetched(url, data_home, member=member, **options)
-        is_matlab = path.suffix == ".mat"
-        data = _read_andrews(path, as_sparse) if is_matlab else _read_musk(path)
+        data = _read_andrews(path, as_sparse) if path.suffix == ".mat" else _read_musk(path)
         data["url"] = url
     found = content_sha256(data["data"], data["target"])
     if found != content:
@@ -290,37 +286,21 @@ def _read_musk(path: Path) -> Bunch:
     """The C4.5 file of the archive: molecule, conformation, features, class and a period."""
     with file_name_in_errors(path, "C4.5"):
         cells = np.loadtxt(path, dtype=str, delimiter=",", ndmin=2)
-        labels = np.char.rstrip(cells[:, -1], ".").astype(np.int64)
-        record = _grouped(cells[:, 2:-1].astype(np.float64), cells[:, 0], labels, cells[:, 1])
+        names, _, rows, offsets = group_by_id(cells[:, 0], "molecule")
+        values, labels = cells[rows, 2:-1].astype(np.float64), cells[rows[offsets[:-1]], -1]
+        bags = Bags(values, offsets, names=names, feature_names=[f"f{at}" for at in range(1, 167)])
+        record = BagRecord(bags, np.char.rstrip(labels, ".").astype(np.int64))
+        record.fields["instance_names"] = cells[rows, 1]
     return record.to_bunch(path)
 
 
 def _read_andrews(path: Path, as_sparse: bool) -> Bunch:
     """The MATLAB file: a matrix of features, the number of the bag of each row, and its label."""
     with file_name_in_errors(path, "MATLAB 5"):
-        found = loadmat(path)
-        values, ids, labels = (
-            sparse.csr_array(found[name]) for name in ("features", "bag_ids", "labels")
-        )
-        record = _grouped(
-            values if as_sparse else values.toarray(),
-            ids.toarray().ravel(),
-            labels.toarray().ravel(),
-        )
-    return record.to_bunch(path)
-
-
-def _grouped(values: Any, ids: np.ndarray, labels: np.ndarray, names: Any = None) -> BagRecord:
-    """Bags of rows in any order, with the label that the rows of a bag have in common.
-
-    Without names of the instances the ids only count the bags, and are no names.
-    """
-    found = Bags.from_ids(values, ids.tolist(), instance_data={"row": np.arange(len(ids))})
-    rows = np.asarray(found.instance_data["row"])
-    fields, features = {}, None
-    if names is not None:
-        fields["instance_names"] = names[rows]
-        features = [f"f{column + 1}" for column in range(values.shape[1])]
-    bags_names = None if names is None else found.names
-    bags = Bags(found.instances, found.offsets, feature_names=features, names=bags_names)
-    return BagRecord(bags, label_of_bags(labels, ids.tolist()), fields)
+        content = loadmat(path)
+        values, *rest = map(sparse.csr_array, map(content.get, ("features", "bag_ids", "labels")))
+        ids, labels = (part.toarray().ravel() for part in rest)
+        # Identifiers only count the bags; the published names of the images are not available.
+        _, _, rows, offsets = group_by_id(ids, "bag_ids")
+        bags = Bags(values[rows] if as_sparse else values.toarray()[rows], offsets)
+    return BagRecord(bags, labels[rows[offsets[:-1]]]).to_bunch(path)

@@ -30,7 +30,7 @@ from .folder import (
     rows_of_bags,
 )
 from .record import BagRecord, declared_classes, make_bags_of
-from .text import quoted_names
+from .table import quoted_names
 
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"

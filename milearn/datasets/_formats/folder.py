@@ -36,8 +36,7 @@ from .record import (
     make_bags_of,
     npz_header,
 )
-from .table import chosen_columns, frame_of_file
-from .text import check_column, quoted_names
+from .table import check_column, chosen_columns, frame_of_file, quoted_names
 
 # The folders of each part of the bags. A part in its own folder has a file for each bag.
 _TORCHMIL = {
@@ -74,32 +73,33 @@ def find_bags(path: Path, key: str, coords: str | None) -> BagFiles:
     """The bags of a folder or file, sorted by name."""
     layouts = (_TORCHMIL, _CLAM)
     layout = next((o for o in layouts if any((path / f).is_dir() for f in o["features"])), _PLAIN)
-    found = {}
+    found: dict[str, list[dict[str, Path]]] = {}
     for part, patterns in layout.items():
-        folders = [p for pattern in patterns for p in (path.glob(pattern) if pattern else [path])]
-        found[part] = {folder: files for folder in folders if (files := files_of(folder, SUFFIXES))}
-    names = sorted(set().union(*found["features"].values()))
-    if not names or (layout is _TORCHMIL and len(found["features"]) > 1):
-        parts = found["features"] or [f for f in path.glob("*/") if files_of(f, SUFFIXES)]
-        inside = quoted_names(sorted(folder.name for folder in parts))
-        raise BagFileError(
-            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; "
-            + (f"pass one of its folders: {inside}." if parts else "check it.")
+        folders = [f for pattern in patterns for f in (path.glob(pattern) if pattern else [path])]
+        found[part] = [files for folder in folders if (files := files_of(folder, SUFFIXES))]
+    if not found["features"] or (layout is _TORCHMIL and len(found["features"]) > 1):
+        inside = [
+            f.name for f in path.glob(layout["features"][-1] or "*/") if files_of(f, SUFFIXES)
+        ]
+        remedy = (
+            f"pass one of its folders: {quoted_names(sorted(inside))}" if inside else "check it"
         )
-    bags: BagFiles = {name: {} for name in names}
-    for part, folders in found.items():
-        array = {"features": key, "coords": coords, "label": "labels"}.get(part, "")
-        for name in names if folders and array is not None else ():
-            some = next(iter(next(iter(folders.values())).values()))
-            places = [files[name] for files in folders.values() if name in files]
-            # A path that does not exist is in the message.
-            places = places or [some.with_name(name + some.suffix)]
-            own = part == "features" or layout is _TORCHMIL
-            bags[name][part] = [
-                ArrayInFile(place, array or some.parent.name, own and place == places[-1])
-                for place in places
-            ]
-    return bags
+        raise BagFileError(
+            f"{path}: there is no file of a bag ({', '.join(SUFFIXES)}) in this folder; {remedy}."
+        )
+    names = {"features": key, "coords": coords, "label": "labels"}
+
+    def places(part: str, bag: str) -> list[ArrayInFile]:
+        files = [folder[bag] for folder in found[part] if bag in folder]
+        some, own = next(iter(found[part][0].values())), part == "features" or layout is _TORCHMIL
+        if own and not files:  # a path that does not exist is in the message
+            files = [some.with_name(bag + some.suffix)]
+        array = names.get(part) or some.parent.name
+        return [ArrayInFile(file, array, own and file == files[-1]) for file in files]
+
+    parts = [part for part, folders in found.items() if folders and names.get(part, part)]
+    bags = sorted({bag for files in found["features"] for bag in files})
+    return {bag: {part: places(part, bag) for part in parts} for bag in bags}
 
 
 def files_of(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
@@ -174,29 +174,26 @@ def rows_of_bags(
         bags = _bag_of_each_row(frame[chosen["bag"]].tolist(), names, chosen["bag"])
     rows: dict[str, BagRow] = {}
     problems: list[tuple[str, str]] = []
-    gaps: list[tuple[str, str]] = []
-    needed = [chosen["group"], chosen["split"]]
-    if isinstance(chosen["label"], tuple):
-        needed += chosen["label"]
-    elif missing != "nan":
-        needed.append(chosen["label"])
-    known = set(names)
-    empty = {name: frame[name].isna().to_numpy() for name in needed if name is not None}
+    gaps: dict[str, str] = {}
+    label = chosen["label"]
+    labels = label if isinstance(label, tuple) else [label] if missing != "nan" else []
+    needed = [name for name in (*labels, chosen["group"], chosen["split"]) if name is not None]
+    empty, known = {name: frame[name].isna().to_numpy() for name in needed}, {*names}
     for at, bag in enumerate(bags):
         if bag is None:
-            gaps.append((f"row {at + 1} of the table", _NO_NAME))
+            gaps[f"row {at + 1} of the table"] = _NO_NAME
         elif bag in rows:
             problems.append((bag, "the table has two rows for it"))
         elif bag in known:
             rows[bag] = BagRow(frame, at, chosen)
-            gaps += [(bag, f"the column {n!r} is empty") for n, gap in empty.items() if gap[at]]
+            for name in (name for name in needed if empty[name][at]):
+                gaps[bag] = f"the column {name!r} is empty"
         elif not folder.is_file():
-            gaps.append((bag, _NO_FILE))
-    gaps += [(name, _NO_ROW) for name in names if name not in rows]
+            gaps[bag] = _NO_FILE
+    gaps |= {name: _NO_ROW for name in names if name not in rows}
     if missing != "drop":
-        return rows, problems + gaps, {}
-    dropped = dict(gaps)
-    return {name: row for name, row in rows.items() if name not in dropped}, problems, dropped
+        return rows, [*problems, *gaps.items()], {}
+    return {name: row for name, row in rows.items() if name not in gaps}, problems, gaps
 
 
 def as_frame(table: Any) -> Any:
@@ -248,11 +245,11 @@ def read_array(place: ArrayInFile, out: np.ndarray | None = None) -> ArrayHeader
     try:
         with _arrays_in(path) as found:
             names = [] if hasattr(found, "dtype") else list(found)
-            if names or not hasattr(found, "dtype"):
+            if not hasattr(found, "dtype"):
                 found = found.get(name)
-            elif not required:
+            elif not required:  # its only array has another meaning
                 return None
-            if not hasattr(found, "shape"):
+            if getattr(found, "shape", None) is None:
                 if not required:
                     return None
                 raise ContentError(f"no array {name!r} among {quoted_names(names) or 'none'}")
@@ -390,20 +387,21 @@ def load_bag_folder(
         label; the group that splitters keep together, such as a patient; the published part. None
         takes the first of these names, in any case: ``bag``, ``bag_name``, ``bag_id``,
         ``slide_id``, ``repertoire_id``, ``filename``; ``label``, ``bag_label``; ``group``,
-        ``patient_id``, ``case_id``; ``split``. A tuple of two columns for ``label``, whether the
-        event was observed and the time, makes outcomes of survival analysis, see
-        :func:`milearn.survival.survival_outcomes`.
+        ``patient``, ``patient_id``, ``case_id``, ``donor``; ``split``. A tuple of two columns for
+        ``label``, whether the event was observed and the time, makes outcomes of survival analysis,
+        see :func:`milearn.survival.survival_outcomes`.
     bag_data : list of str, or mapping of str to str, default=None
         Further columns of the table, such as age or site, which become ``data.bag_data``.
     classes : array-like of str or of numbers, default=None
-        All classes in their order, of which every label must be one. Texts make texts of all
-        labels. By default, labels are as in the table; ordered categories are the classes.
+        All classes in their order, of which every label must be one. If they are texts, labels of
+        .csv and .tsv files are read as texts. By default, ordered categories are the classes, or
+        else the sorted texts.
     key : str, default="features"
         Name of the array of the instances in files with named arrays.
     coords : str, default="coords"
-        Name of the array of the positions of the instances, which becomes
-        ``data.instance_data["coords"]`` if it exists; None ignores positions. Its attribute
-        ``patch_size_level0``, which TRIDENT writes, becomes an array of ``instance_data`` too.
+        Name of the array of the positions of the instances, which becomes the columns ``coords_0``
+        and ``coords_1`` of ``data.instance_data`` if it exists; None ignores positions. Its
+        attribute ``patch_size_level0``, which TRIDENT writes, becomes a column too.
     dtype : {float16, float32, float64}, default=None
         Type of the instances. None keeps float16, float32 and float64, the widest if files differ;
         integers of up to two bytes become float32 and others float64.
@@ -427,8 +425,8 @@ def load_bag_folder(
     -------
     data : :class:`~sklearn.utils.Bunch`
         As in :func:`load_bags`: ``data`` (:class:`~milearn.Bags`), ``target`` (the labels, None
-        without them) and ``bag_names``; ``classes`` of text labels, or as declared, ``groups`` as
-        texts, ``split`` (0 = training, 1 = test, 2 = validation if the table contains these words,
+        without them) and ``bag_names``; ``classes`` of text labels, or as declared, ``groups``,
+        ``split`` (0 = training, 1 = test, 2 = validation if the table contains these words,
         otherwise its values) and ``instance_labels`` if they are known; and ``dropped``, a dict
         with the reason for each bag that was left out.
 
@@ -440,9 +438,9 @@ def load_bag_folder(
         A ValueError with every file that is missing, without a row, unreadable, empty, of the wrong
         shape, or of a different width than most files.
     ImportError
-        For a file whose library (h5py, torch) is not installed, a table without pandas, or a
-        .parquet table without pyarrow. A .pt file is a pickle; torch reads it with
-        ``weights_only=True``, which does not execute code in the file.
+        For a file whose library (h5py, torch) is not installed, or a .parquet table without
+        pyarrow. A .pt file is a pickle; torch reads it with ``weights_only=True``, which does not
+        execute code in the file.
 
     Warns
     -----
@@ -477,24 +475,16 @@ def load_bag_folder(
             "mmap=True does not define where to write the instances: pass the path of a "
             "folder, mmap='folder', which stays and can be opened again."
         )
-    declared = declared_classes(classes)
-    mapped = Path(mmap) if mmap else None
+    declared, mapped = declared_classes(classes), Path(mmap) if mmap else None
+    how = {"dtype": dtype, "empty": empty, "missing": missing, "classes": declared}
     columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
     with contextlib.ExitStack() as stack:
         folder = None if mapped is None else stack.enter_context(new_folder(mapped))
         bags, kept_dtype, dropped = read_headers(
-            path,
-            table,
-            columns,
-            arrays=(key, coords),
-            dtype=dtype,
-            empty=empty,
-            missing=missing,
-            classes=declared,
-            progress=progress,
+            path, table, columns, arrays=(key, coords), progress=progress, **how
         )
-        record = _filled(path, bags, kept_dtype, folder, *progress)
+        record = _filled(path, bags, kept_dtype, folder, progress)
         with file_name_in_errors(path):
             add_table(record, bags, bag_data, declared)
         record.descr = described(record, path, dropped)
@@ -580,7 +570,7 @@ def _counted(dropped: dict[str, str], n_bags: int) -> str:
 
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
     """Some of the bags found by :func:`read_headers`, in memory."""
-    return _filled(path, bags, dtype, None, 1, False).bags
+    return _filled(path, bags, dtype, None, (1, False)).bags
 
 
 # -- first pass: the headers of the files --------------------------------------------------------
@@ -696,12 +686,7 @@ def check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collec
 
 
 def _filled(
-    path: Path,
-    bags: Sequence[FoundBag],
-    dtype: np.dtype,
-    folder: Path | None,
-    n_jobs: int | None,
-    verbose: bool,
+    path: Path, bags: Sequence[FoundBag], dtype: np.dtype, folder: Path | None, progress: Any
 ) -> BagRecord:
     """All instances, in memory or in a new file."""
     offsets = offsets_of([bag.size for bag in bags])
@@ -733,7 +718,7 @@ def _filled(
         for part, array in arrays.items():
             read_array(bag.parts[part].place, array[rows])
 
-    _, problems = for_each_bag(fill, [*places], "bags", n_jobs, verbose)
+    _, problems = for_each_bag(fill, [*places], "bags", *progress)
     check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else {}
     sizes = np.array([bag.patch_size for bag in bags])

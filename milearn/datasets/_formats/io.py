@@ -102,15 +102,16 @@ def load_bags(
     bag, label : str, default=None
         Of a table: the columns with the bag and with its label, as in
         :meth:`~milearn.Bags.from_frame`. None takes the first of ``bag``, ``bag_name``, ``bag_id``,
-        ``slide_id``, and of ``label``, ``bag_label``, in any case; without a column of labels
-        ``target`` is None. The bag is read as text: "007" is not 7.
+        ``slide_id``, ``repertoire_id``, ``filename``, and of ``label``, ``bag_label``, in any case;
+        without a column of labels ``target`` is None. Bags of .csv and .tsv files are read as text:
+        "007" is not 7.
     bag_data, instance_data : list or mapping, default=None
         Of a table: the columns that are no features, as in :meth:`~milearn.Bags.from_frame`.
     classes : array-like of str or of numbers, default=None
-        All classes in their order, of which every label must be one. Texts make texts of all
-        labels. By default, labels are as in the file.
-    missing : str, default=None
-        Of a table: what becomes of missing values, as in :meth:`~milearn.Bags.from_frame`.
+        All classes in their order, of which every label must be one. If they are texts, labels of
+        .csv and .tsv files are read as texts. By default, labels are as in the file.
+    missing : {"nan", "error", "drop"}, default=None
+        Of a table: what happens to bags without a label, as in :meth:`~milearn.Bags.from_frame`.
     mmap : bool, default=False
         Of a folder: map the instances into memory instead of loading them. Data are read when they
         are used, and then converted to ``dtype``. Worker processes share the files, and pickles of
@@ -174,31 +175,26 @@ def load_bags(
         )
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file; check the path.")
+    columns = {"bag": bag, "label": label}
     given = {"bag_data": bag_data, "instance_data": instance_data, "missing": missing}
     options = {name: value for name, value in given.items() if value is not None}
-    columns = {"bag": bag, "label": label}
     with file_name_in_errors(path):
         form = _format_of(path)
-        if form != "table":
-            for name in (
-                n for n, v in {**options, **columns, **read_options}.items() if v is not None
-            ):
+        for name, value in {**columns, **options, **read_options}.items():
+            if form != "table" and value is not None:
                 raise ContentError(f"{name}= is for tables, and this is {form}; leave it out.")
         if mmap and form != "npy-folder":
             raise ContentError("mmap=True is for a folder of save_bags; leave it out.")
     with file_name_in_errors(path, form):
-        if form == "npz":
-            record = read_npz(path)
-        elif form == "npy-folder":
-            record = read_npy_folder(path, mmap=mmap)
-        else:
+        if form == "table":
             frame = frame_of_file(path, columns, classes, **read_options)
             chosen = chosen_columns(frame, columns)
             found = make_bags_of(Bags.from_frame, frame, **chosen, **options)
-            bags, *y = found if isinstance(found, tuple) else (found,)
-            record = BagRecord(bags, *y)
-            if y and classes is None:
+            record = BagRecord(*found) if isinstance(found, tuple) else BagRecord(found)
+            if classes is None and record.target is not None:
                 classes = ordered_categories(frame[chosen["label"]])
+        else:
+            record = read_npz(path) if form == "npz" else read_npy_folder(path, mmap=mmap)
         if len(record.bags) == 0:
             raise ContentError("there is not a single instance in it; check the file.")
         if record.target is not None and (classes is not None or form == "table"):
@@ -330,14 +326,7 @@ def save_bags(
     True
     """
     path = Path(path)
-    given = {
-        "classes": classes,
-        "instance_names": instance_names,
-        "instance_labels": instance_labels,
-        "split": split,
-        "groups": groups,
-        "sample_weight": sample_weight,
-    }
+    given = (split, groups, sample_weight, instance_names, instance_labels, classes)
     with file_name_in_errors(path):
         if format is not None:
             check_choice("format", format, _FORMATS)
@@ -346,7 +335,7 @@ def save_bags(
                 "save_bags writes .npz, or a folder with format='npy-folder'; a table is written "
                 "by X.to_frame(y=y).to_csv(path, index=False)."
             )
-        record = _record_of(X, y, bag_names, given, descr)
+        record = _record_of(X, y, bag_names, dict(zip(FIELDS, given, strict=True)), descr)
         check_parent(path)
         if format == "npy-folder":
             write_npy_folder(path, record)
@@ -371,11 +360,13 @@ def _record_of(X: Any, y: Any, names: Any, given: dict[str, Any], descr: str) ->
     if len(bags) == 0:
         raise ContentError("there are no bags to write; pass at least one.")
     classes = given.pop("classes")
-    fields = {
+    fields: dict[str, Any] = {
         name: ids(values, name) if name == "groups" else as_labels(column(values, name))
         for name, values in given.items()
         if values is not None
     }
+    if classes is not None:
+        fields["classes"] = declared_classes(classes)
     record = BagRecord(bags, fields=fields, descr=descr)
     if y is not None:
         record.target = np.asarray(y)

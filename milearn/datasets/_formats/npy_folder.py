@@ -13,18 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from ..._bags.rows_on_disk import row_blocks
-from .record import GRAPHS, BagRecord, arrays_of, check_size, record_of
+from .record import CSR, GRAPHS, BagRecord, arrays_of, check_size, record_of
 
 HEAD = "bags.json"
 # Arrays with entries per instance or link; arrays with entries per bag are always loaded.
-_MAPPED = (
-    "instances",
-    "data",
-    "indices",
-    "indptr",
-    "bag_offsets",
-    *(f"{graph}_{part}" for graph in GRAPHS for part in ("data", "indices", "indptr")),
-)
+_LINKS = [f"{graph}_{part}" for graph in GRAPHS for part in CSR]
+_MAPPED = {"instances", "bag_offsets", *CSR, *_LINKS} - {"shape"}
 # Arrays of text that older versions stored in the header, by the names of their entries.
 _TEXTS = {"feature_names", "instance_data", "bag_data", "DESCR"}
 

@@ -28,7 +28,7 @@ from ..._bags.names import bag_text
 from ..._bags.rows_on_disk import holds_text
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
-from .text import quoted_names
+from .table import quoted_names
 
 # The optional contents of a data set, by their names in a Bunch and in files.
 BAG_FIELDS = ("split", "groups", "sample_weight")
@@ -39,7 +39,7 @@ GRAPHS = ("bag_graph", "instance_graph")
 _OUTCOMES = ("y_event", "y_time")
 # Keys of the names of the columns of instances and bags, and of their numbered arrays.
 _DATA = ("instance_data", "bag_data")
-_CSR = ("data", "indices", "indptr", "shape")
+CSR = ("data", "indices", "indptr", "shape")
 _REMEDY = "write bag files with milearn.datasets.save_bags."
 
 
@@ -144,8 +144,8 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
     elif holds_text(bags):
         arrays["texts"] = bags.instances[:, 0]
     if record.target is not None and has_outcomes(record.target):
-        names = outcome_fields(record.target) or ()
-        arrays |= {key: record.target[name] for key, name in zip(_OUTCOMES, names, strict=True)}
+        fields = outcome_fields(record.target) or ()
+        arrays |= {key: record.target[name] for key, name in zip(_OUTCOMES, fields, strict=True)}
     elif record.target is not None:
         arrays["y"] = record.target
     for key, names in (("feature_names", bags.feature_names), ("bag_names", bags.names)):
@@ -178,7 +178,7 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     arrays = _of_version_0_4(with_objects(arrays))
     if "instances" in arrays:
         instances: Any = arrays["instances"]
-    elif all(key in arrays for key in _CSR):
+    elif all(key in arrays for key in CSR):
         instances = _csr(arrays, "")
     elif "texts" in arrays:
         instances = arrays["texts"][:, np.newaxis]
@@ -237,7 +237,7 @@ def _of_version_0_4(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _csr(arrays: dict[str, np.ndarray], prefix: str) -> sparse.csr_array:
-    *content, shape = (arrays[prefix + key] for key in _CSR)
+    *content, shape = (arrays[prefix + key] for key in CSR)
     matrix = sparse.csr_array(tuple(content), shape=tuple(int(n) for n in shape))
     # Conversions in SciPy do not check indices and write outside of the arrays. SciPy's check does
     # not find decreasing pointers if the last pointer is zero, or if their difference overflows.
@@ -249,7 +249,7 @@ def _csr(arrays: dict[str, np.ndarray], prefix: str) -> sparse.csr_array:
 
 def _csr_parts(matrix: Any, prefix: str) -> dict[str, np.ndarray]:
     parts = (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape, dtype=np.int64))
-    return {prefix + key: part for key, part in zip(_CSR, parts, strict=True)}
+    return {prefix + key: part for key, part in zip(CSR, parts, strict=True)}
 
 
 # -- .npz files ----------------------------------------------------------------------------------

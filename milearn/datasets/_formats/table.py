@@ -1,20 +1,19 @@
-"""Tables in files, which pandas reads."""
+"""Tables in files, which pandas reads, and the names of their columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..._compat import need_module
 from .._errors import ContentError, file_name_in_errors
-from .text import check_column, known_column, quoted_names
 
 # Names of columns that need not be given, in the order of preference.
 KNOWN_COLUMNS = {
     "bag": ("bag", "bag_name", "bag_id", "slide_id", "repertoire_id", "filename"),
     "label": ("label", "bag_label"),
-    "group": ("group", "patient_id", "case_id"),
+    "group": ("group", "patient", "patient_id", "case_id", "donor"),
     "split": ("split",),
 }
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")
@@ -74,3 +73,30 @@ def chosen_columns(frame: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     if chosen["bag"] is None:
         check_column("bag", "bag", columns)
     return chosen
+
+
+def quoted_names(names: Sequence[Any]) -> str:
+    """Names for a message, at most eight of them."""
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(map(repr, names[:8])) + more
+
+
+def check_column(name: Any, part: str, columns: Sequence[Any]) -> None:
+    """Raise an error for a column that a table lacks or has twice, of which pandas renames one."""
+    if (times := [*columns].count(name) + (f"{name}.1" in columns)) != 1:
+        raise ContentError(
+            f"there {'is no column' if times == 0 else 'are two columns'} {name!r} for {part}= "
+            f"among {quoted_names(columns)}; name the column that holds it with {part}=, or read "
+            "the table by pandas.read_csv with the right sep=."
+        )
+
+
+def known_column(names: Sequence[str], columns: Sequence[Any], part: str) -> Any:
+    """The column of the first of the names, exactly or else in another case, or None."""
+    for name in names:
+        same = [name] if name in columns else [c for c in columns if str(c).lower() == name]
+        if len(same) > 1:
+            raise ContentError(f"{quoted_names(same)} may be {name!r}; choose one with {part}=.")
+        if same:
+            return same[0]
+    return None

@@ -10,19 +10,16 @@ import pytest
 from sklearn.metrics.pairwise import linear_kernel
 
 from milearn._bags.blocks import ArraySource
-from milearn._bags.segments import segment_argmax, segment_max
+from milearn._bags.segments import segment_max
 from milearn._kernels.bag import bag_scales, instance_scales
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
 from milearn._solvers.svm.coupled.rows import TIED_LIMITS, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.mi_svm_labels import (
-    LABEL_LIMITS,
-    best_labels,
-    solve_instance_labels,
-    solve_instance_labels_rows,
-)
+from milearn._solvers.svm.mi_svm_kernel import solve_instance_labels
+from milearn._solvers.svm.mi_svm_labels import LABEL_LIMITS, solve_instance_labels_rows
+from milearn._solvers.svm.objectives import InstanceLabels
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_affinity, make_bags
 from tests._solvers.svm.test_coupled_dual import oracle
@@ -101,8 +98,7 @@ def test_labels_by_passes_are_those_of_the_dual(seed, cost, limits):
     assert found.objective == pytest.approx(dual.objective, rel=1e-5)
     assert 0 <= found.dual_gap <= 1e-6 * found.objective
     scores = bags.instances @ found.w + found.intercept
-    witnesses = segment_argmax(scores, bags.offsets)[signs > 0]
-    labels = best_labels(scores, bags.offsets, signs, witnesses)
+    labels = InstanceLabels(bags.offsets, signs, weights).linearised(scores, 0.0)
     value = labelled_loss(bags, weights, labels, found.w, found.intercept)
     assert found.objective == pytest.approx(value, rel=1e-9)
     assert (np.diff(found.history) <= 0).all()

@@ -30,7 +30,7 @@ def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish):
     assert rows.history[0] == pytest.approx(dual.history[0], rel=1e-5)
     np.testing.assert_array_equal(rows.selected, dual.selected)
     np.testing.assert_allclose(rows.relaxation.eta, dual.relaxation.eta)
-    w = bags.instances[dual.svm.rows].T @ dual.svm.coef
+    w = bags.instances.T @ dual.svm.coef
     np.testing.assert_allclose(rows.svm.w, w, atol=1e-2)
     if polish:
         scores = bags.instances @ rows.svm.w

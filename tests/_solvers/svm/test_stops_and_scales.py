@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import qpsolvers
-from sklearn.svm import SVC
 
 from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.cccp import SolverOptions
@@ -16,10 +15,9 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.qp import QPProblem, solve_qp
 from milearn._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled, top_subgradient
 from milearn._solvers.svm.coupled.rows import solve_coupled_rows
-from milearn._solvers.svm.grouped_hinge import Patterns, solve_grouped_svm
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
-from milearn._solvers.svm.mi_svm_labels import solve_instance_labels, solve_instance_labels_rows
+from milearn._solvers.svm.mi_svm_kernel import solve_instance_labels, solve_mi_svm
+from milearn._solvers.svm.mi_svm_labels import solve_instance_labels_rows
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.selection import SelectionSettings, solve_selection
 from milearn._solvers.svm.starts import solve_mi_svm_rows
@@ -136,19 +134,6 @@ def filters_during(monkeypatch, owner, name):
 
     monkeypatch.setattr(owner, name, recorded)
     return seen
-
-
-def test_libsvm_at_its_limit_is_no_warning_of_the_process(monkeypatch):
-    X, _, _, _ = bags()
-    signs = np.where(np.arange(len(X)) % 2, 1.0, -1.0)
-    patterns = Patterns(np.arange(len(X)), None, np.arange(len(X) + 1), signs, np.ones(len(X)))
-    monkeypatch.setattr("milearn._solvers.svm.grouped_hinge._libsvm_steps", lambda n: 1)
-
-    filters = filters_during(monkeypatch, SVC, "fit")
-    found = solve_grouped_svm(LinearGram(X), patterns, tol=1e-9)
-    assert filters
-    assert all(each == warnings.filters for each in filters)
-    assert found.gap <= 1e-9 * found.objective
 
 
 def test_backends_run_under_the_filters_of_the_process(monkeypatch):

@@ -125,7 +125,8 @@ def test_no_such_file(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "error", "sentence"),
     [
-        ("x.csv", {"comma": ";"}, BagFileError, "{path}: it cannot be read as csv by pandas (T"),
+        ("x.csv", {"format": "csv"}, TypeError, "There is no 'format' of load_bags"),
+        ("x.csv", {"rows": 3}, BagFileError, "{path}: it cannot be read as csv by pandas (T"),
         ("x.csv", {"missing": "no"}, BagFileError, "{path}: missing='no' is unknown; choose one"),
         ("x.csv", {"dtype": "int32"}, ValueError, "dtype='int32' is not supported; choose float"),
         ("x.csv", {"dtype": np.float16, "as_sparse": True}, ValueError,

@@ -130,6 +130,17 @@ def test_clam_keeps_coordinates_in_h5_and_features_in_pt_or_in_both(tmp_path):
     assert_blocks(load_bag_folder(tmp_path), made, sorted(SIZES))
 
 
+def test_clam_with_files_in_one_of_both_folders(tmp_path):
+    """Any suffix is read in both folders, and positions may be missing."""
+    made = blocks()
+    for (name, (features, _)), folder in zip(
+        made.items(), ("h5_files", "pt_files", "pt_files"), strict=True
+    ):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        np.savez(tmp_path / folder / f"{name}.npz", features=features)
+    assert_blocks(load_bag_folder(tmp_path), made, sorted(SIZES), coords=False)
+
+
 def test_pt_tensors_dicts_and_bfloat16(tmp_path):
     torch = pytest.importorskip("torch", reason=".pt files need torch")
     made = blocks(np.float16)

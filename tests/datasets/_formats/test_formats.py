@@ -59,7 +59,7 @@ ROUND_TRIPS = {
     "sparse": (SPARSE, np.array([-1, 1, -1]), {}),
     "real labels": (NAMED, np.array([0.1, np.inf, -1 / 3]), {}),
     "class names": (DENSE, ["non-musk", "musk", "musk"], {"bag_names": FIELDS["bag_names"]}),
-    "texts of numbers": (DENSE, ["1", "02", "1\0"], {"bag_names": ["a\0", "a", "NA"]}),
+    "texts of numbers": (DENSE, ["1", "02", "1\0"], {"bag_names": ["a\0", "b", "NA"]}),
     "true": (DENSE, np.array([True, False, True]), {"bag_names": ["", "?", "007"]}),
     "gaps": (
         NAMED,

@@ -185,7 +185,12 @@ def _without_sums(values: np.ndarray, starts: np.ndarray, share: np.ndarray) -> 
 
 
 def newton_direction(
-    X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray
+    X: Matrix,
+    E: np.ndarray,
+    parts: list[Any],
+    gradient: np.ndarray,
+    ridge: np.ndarray,
+    K: np.ndarray | None = None,
 ) -> np.ndarray:
     """-(R + (X, E)'S(X, E))^-1 times the gradient.
 
@@ -197,6 +202,8 @@ def newton_direction(
         S is their sum.
     gradient, ridge : ndarray of shape (n_columns + n_free,)
         The diagonal of R is the ridge.
+    K : ndarray of shape (n_rows, n_rows), default=None
+        X X' if it is known.
     """
     d = len(gradient)
     parts = [part for part in parts if len(part.rows)]
@@ -206,7 +213,7 @@ def newton_direction(
     for part in parts:
         used[part.rows] = True
     rows = np.flatnonzero(used)
-    few_rows = min(d, _FEW_ROWS)
+    few_rows = d if K is not None else min(d, _FEW_ROWS)
     if sparse.issparse(X) and d > _DENSE_COLUMNS:
         few_rows = min(few_rows, _FEW_SPARSE_ROWS)
     few = len(rows) < few_rows
@@ -216,7 +223,8 @@ def newton_direction(
     parts = [part.within(rows) for part in parts]
     X, E = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64), E[rows]
     if few:
-        return _by_rows(X, E, parts, gradient, ridge)
+        K = None if K is None else K[np.ix_(rows, rows)]
+        return _by_rows(X, E, parts, gradient, ridge, K)
     return _by_products(X, E, parts, gradient, ridge)
 
 
@@ -263,11 +271,13 @@ def _by_columns(
 
 
 def _by_rows(
-    X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray
+    X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray, K: Any
 ) -> np.ndarray:
     m, n = X.shape
-    scaled = X.multiply(1.0 / ridge[:n]).tocsr() if sparse.issparse(X) else X / ridge[:n]
-    kernel = scaled @ X.T
+    kernel: Matrix = K
+    if K is None or (ridge[:n] != 1.0).any():
+        scaled = X.multiply(1.0 / ridge[:n]).tocsr() if sparse.issparse(X) else X / ridge[:n]
+        kernel = scaled @ X.T
     system = _bent(parts, kernel.toarray() if sparse.issparse(kernel) else kernel)
     largest = np.abs(system).max(initial=0.0)
     if largest > _LARGE and n <= _DENSE_COLUMNS:

@@ -271,7 +271,8 @@ def _minimised(
             return point, at.proportions, steps
         parts = problem.curvature(at)
         ridge = np.append(r, _free_ridge(problem, parts, float(proximal.largest**2 @ (1.0 / r))))
-        direction = newton_direction(problem.Z, problem.free, parts, gradient, ridge)
+        K = getattr(problem, "products", None)
+        direction = newton_direction(problem.Z, problem.free, parts, gradient, ridge, K)
         slope = float(direction @ gradient)
         if slope >= 0:
             return point, at.proportions, steps + 1

@@ -73,6 +73,8 @@ class GroupProblem:
     c: float | np.ndarray = 1.0
     # The last ``n_squared`` groups cost the square of their maximum.
     n_squared: int = 0
+    # Z Z', if it is known.
+    products: np.ndarray | None = None
 
     @property
     def free(self) -> np.ndarray:

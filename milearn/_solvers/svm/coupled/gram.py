@@ -57,12 +57,12 @@ class BagGram:
         step = max(1, KERNEL_BLOCK_BYTES // (8 * self.gram.n))
         for first in range(0, len(used), step):
             rows = used[first : first + step]
-            found += weights[:, rows] @ self.gram.inner((rows, None), (everything, None))
+            found += weights[:, rows] @ self.gram.inner(rows, everything)
         return found
 
     def inner(self, rows: np.ndarray) -> np.ndarray:
         """Inner products of the given instances with all instances, (len(rows), n_instances)."""
-        products = self.gram.inner((rows, None), (np.arange(self.n_instances), None))
+        products = self.gram.inner(rows, np.arange(self.n_instances))
         return np.asarray(products * self.scales[rows][:, None] * self.scales)
 
     def mixtures(self, subgradient: np.ndarray) -> np.ndarray:
@@ -87,5 +87,4 @@ class BagGram:
         """Coefficients over rows of the kernel, from coefficients over bags and instances."""
         coef = self.weights.T @ of_bags
         coef[: self.n_instances] += of_instances * self.scales
-        rows, coef = self.gram.expansion(np.arange(self.gram.n), coef)
-        return np.bincount(rows, weights=coef, minlength=self.gram.n)
+        return self.gram.expansion(coef)
