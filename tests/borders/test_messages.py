@@ -188,17 +188,6 @@ def test_a_tensor_is_an_array():
     np.testing.assert_array_equal(model.predict(torch.tensor(array)), model.predict(X))
 
 
-def test_an_array_of_awkward_is_a_sequence():
-    ak = pytest.importorskip("awkward")
-    blocks = [np.full((size, 2), float(at % 2)) for at, size in enumerate((1, 3, 2, 2))]
-    ragged, model = ak.Array([block.tolist() for block in blocks]), MISVC()
-    expected = model.fit(blocks, [0, 1, 0, 1]).decision_function(blocks)
-    found = model.fit(ragged, [0, 1, 0, 1]).decision_function([*ragged])
-    np.testing.assert_array_equal(found, expected)
-    with pytest.raises(ValueError, match="Bag 0 has rows of different lengths"):
-        model.predict(ak.Array([[[1.0, 2.0], [3.0]]]))
-
-
 def test_equals(tmp_path):
     X = Bags.from_list(
         [[[0.0, np.nan]], [[1.0, 2.0], [3.0, 4.0]]],
