@@ -43,7 +43,8 @@ _JITTER = 1e-13
 # Patterns of a working set that is always solved precisely.
 _FEW = 500
 _MAX_ROUNDS = 500
-_N_SEEDS = 100
+_TINY = 1e-300
+_N_SEEDS = 20
 _DROP_MARGIN = 1.2
 _MAX_ADDED_PER_GROUP = 2
 _ROUNDS_WITH_PRUNING = 10
@@ -165,7 +166,8 @@ def solve_step(
         if len(added) == 0 and (left <= enough or aim <= _ENGINE_TOL):
             break
         aim = _SHARE * (min(left, aim) if len(added) == 0 else left)
-        working.inside[added] = True
+        # New patterns are expected between their bounds.
+        working.inside[added], working.shares[added] = True, _TINY
         working.changed = len(added)
     return solution
 
@@ -242,11 +244,7 @@ class _Dual:
         shares, result = working.shares[self.chosen], None
         near = max(_NEAR, _NEAR_SHARE * len(self.chosen))
         if working.changed is None or working.converges or working.changed <= near:
-            active = self._active(shares)
-            if working.changed is None:
-                # Without a solution all patterns are expected between their bounds.
-                active.lower[:] = False
-            result = active_set_iterations(self.qp, active, "active-set")
+            result = active_set_iterations(self.qp, self._active(shares), "active-set")
             working.converges = result is not None and result.residual <= _EXACT_RESIDUAL
         if result is None or result.residual > _EXACT_RESIDUAL:
             values, of_function, intercept = self._by_newton(working, aim)
@@ -355,7 +353,7 @@ def _seeds(gram: Gram, groups: Groups) -> WorkingSet:
             ],
             axis=0,
         )
-    return WorkingSet(inside, np.zeros(len(sign)), sign, np.zeros(len(sign)))
+    return WorkingSet(inside, _TINY * inside, sign, np.zeros(len(sign)))
 
 
 def _violators(groups: Groups, working: WorkingSet) -> np.ndarray:
