@@ -41,7 +41,7 @@ _EXACT_RESIDUAL = 1e-10
 # Share of the rows of a factor that is added to its diagonal against rounding.
 _JITTER = 1e-13
 # Patterns of a working set that is always solved precisely.
-_FEW = 500
+_PRECISE_PATTERNS = 500
 _MAX_ROUNDS = 500
 _TINY = 1e-300
 _N_SEEDS = 20
@@ -49,7 +49,7 @@ _DROP_MARGIN = 1.2
 _MAX_ADDED_PER_GROUP = 2
 _ROUNDS_WITH_PRUNING = 10
 # Patterns that have changed, at most, where the active set iteration is tried.
-_NEAR, _NEAR_SHARE = 20, 0.05
+_CHANGED_PATTERNS, _CHANGED_SHARE = 20, 0.05
 
 
 @dataclass
@@ -150,7 +150,7 @@ def solve_step(
     scale, dual, aim = rounding_scale(groups.costs), None, _SHARE
     for n_solves in range(1, _MAX_ROUNDS + 1):
         dual = _Dual(gram, groups, np.flatnonzero(working.inside), dual)
-        few = len(dual.chosen) <= _FEW
+        few = len(dual.chosen) <= _PRECISE_PATTERNS
         enough = tol if few or working.converges else max(tol, rough)
         solution = _certified(gram, groups, dual.solve(working, max(aim, _LAST * enough)), working)
         # The intercept is that of the working set. The best intercept for all patterns would move
@@ -242,7 +242,7 @@ class _Dual:
         in ``working``.
         """
         shares, result = working.shares[self.chosen], None
-        near = max(_NEAR, _NEAR_SHARE * len(self.chosen))
+        near = max(_CHANGED_PATTERNS, _CHANGED_SHARE * len(self.chosen))
         if working.changed is None or working.converges or working.changed <= near:
             result = active_set_iterations(self.qp, self._active(shares), "active-set")
             working.converges = result is not None and result.residual <= _EXACT_RESIDUAL

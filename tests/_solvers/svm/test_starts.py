@@ -43,7 +43,7 @@ def test_the_lowest_end_is_kept(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_whose_first_step_is_rough_ends_precisely(seed, monkeypatch):
     bags, problem = overlapping(seed)
-    monkeypatch.setattr(working_set, "_FEW", 0)
+    monkeypatch.setattr(working_set, "_PRECISE_PATTERNS", 0)
     monkeypatch.setattr(working_set, "active_set_iterations", lambda *given: None)
     found = solve_mi_svm(problem, "bag", None, SolverOptions(1e-6, 100))
     assert found.converged
