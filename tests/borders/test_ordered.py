@@ -185,7 +185,7 @@ def test_tools_keep_the_order_of_the_classes(data):
     """They made an array of y, and asked for what was passed."""
     X, grade, _ = data
     names = np.array(GRADES)[grade]
-    told, listed = OrdinalMISVC(), OrdinalMISVC(categories=GRADES)
+    plain, listed = OrdinalMISVC(), OrdinalMISVC(categories=GRADES)
     draws = {"n_permutations": 2, "random_state": 0, "cv": 3}
     expected = (
         compare({"m": listed}, {"d": (X, names)}, cv=3).table(),
@@ -195,9 +195,9 @@ def test_tools_keep_the_order_of_the_classes(data):
     for kind in ("Categorical", "Series", "polars"):
         y = ordered(names)[kind]
         found = (
-            compare({"m": told}, {"d": (X, y)}, cv=3).table(),
-            label_permutation_test(told, X, y, **draws).permutation_scores,
-            confounder_baseline(X, y, estimator=told, cv=3).table(),
+            compare({"m": plain}, {"d": (X, y)}, cv=3).table(),
+            label_permutation_test(plain, X, y, **draws).permutation_scores,
+            confounder_baseline(X, y, estimator=plain, cv=3).table(),
         )
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
