@@ -12,19 +12,13 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import StackingClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
-    HalvingGridSearchCV,
-    RepeatedStratifiedKFold,
-    ShuffleSplit,
     StratifiedKFold,
     cross_validate,
-    train_test_split,
 )
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
@@ -34,45 +28,11 @@ from sklearn.svm import SVC
 from milearn import Bags
 from milearn.baselines import SingleInstance
 from milearn.preprocessing import AppendBagData, BagStatistics, InstanceTransformer
-from milearn.svm import MISVC, BagSVC, CoupledMISVC
+from milearn.svm import MISVC, BagSVC
 from tests.toys import LeastSquaresBags, two_level_bags
 
-CLASSIFIERS = {
-    "toy": (LeastSquaresBags(), "alpha"),
-    "MISVC, linear": (MISVC(kernel="linear", init="mean", tol=0.1), "C"),
-    "CoupledMISVC": (CoupledMISVC(gamma=0.5, C=10.0), "C"),
-}
 
-
-KINDS = ("dense", "sparse", "graphs")
-
-
-def pytest_generate_tests(metafunc):
-    """Each kind of bags with another classifier; without kinds the first: they share their base."""
-    asked = [name for name in ("data", "named") if name in metafunc.fixturenames]
-    values = {"data": KINDS, "named": tuple(CLASSIFIERS)}
-    cases = list(zip(*(values[name] for name in asked), strict=True))
-    if asked:
-        cases = cases if "data" in asked else cases[:1]
-        metafunc.parametrize(asked, cases, indirect=True, ids=["-".join(case) for case in cases])
-
-
-@pytest.fixture
-def named(request):
-    return CLASSIFIERS[request.param]
-
-
-@pytest.fixture
-def classifier(named):
-    return clone(named[0])
-
-
-@pytest.fixture
-def grid(named):
-    return {named[1]: [0.1, 1.0]}
-
-
-@pytest.fixture
+@pytest.fixture(params=["dense", "sparse", "graphs"])
 def data(request):
     bags, y = two_level_bags(n_bags=40)
     if request.param == "sparse":
@@ -93,57 +53,15 @@ def y():
     return two_level_bags(n_bags=40)[1]
 
 
-# -- splitting and scoring -----------------------------------------------------------------------
-
-
-def test_train_test_split(data, classifier):
-    bags, y = data
-    train, test, y_train, y_test = train_test_split(bags, y, stratify=y, random_state=0)
-    assert isinstance(train, Bags)
-    assert isinstance(test, Bags)
-    assert (len(train), len(test)) == (30, 10)
-    assert train.n_instances + test.n_instances == bags.n_instances
-    if bags.bag_graph is not None:
-        assert train.bag_graph.shape == (30, 30)
-        assert test.instance_graph.shape == (test.n_instances,) * 2
-    assert classifier.fit(train, y_train).predict(test).shape == y_test.shape
-
-
-@pytest.mark.parametrize(
-    "cv",
-    [
-        None,
-        RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0),
-        ShuffleSplit(3, random_state=0),
-    ],
-    ids=str,
-)
-def test_cross_validate(data, cv):
-    found = cross_validate(
-        LeastSquaresBags(), *data, cv=cv, scoring=["accuracy", "roc_auc"], return_train_score=True
-    )
-    assert found["test_roc_auc"].mean() > 0.6
-    assert np.isfinite(found["train_accuracy"]).all()
-
-
 # -- searches, in worker processes and on memory maps --------------------------------------------
 
 
-def _search(kind, classifier, grid, **options):
-    if kind == "grid":
-        return GridSearchCV(classifier, grid, cv=3, **options)
-    return HalvingGridSearchCV(
-        classifier, grid, cv=2, factor=2, min_resources=20, random_state=0, **options
-    )
-
-
-@pytest.mark.parametrize("kind", ["grid", "halving"])
-def test_searches_with_two_workers(data, classifier, grid, kind):
+def test_a_search_with_two_workers(data):
     bags, y = data
-    alone = _search(kind, classifier, grid).fit(bags, y)
+    alone = GridSearchCV(LeastSquaresBags(), {"alpha": [0.1, 1.0]}, cv=3).fit(bags, y)
     # joblib writes even these few bags into a file that workers map, see conftest.py.
     with parallel_config(n_jobs=2):
-        both = _search(kind, classifier, grid).fit(bags, y)
+        both = clone(alone).fit(bags, y)
     assert both.best_params_ == alone.best_params_
     np.testing.assert_allclose(
         both.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"]
@@ -174,10 +92,10 @@ def _fits(log):
     return len(log.read_text().splitlines())
 
 
-def test_pipeline_memory_hits_on_equal_bags(data, classifier, tmp_path):
+def test_pipeline_memory_hits_on_equal_bags(data, tmp_path):
     bags, y = data
     log = tmp_path / "log"
-    steps = Counting(MaxAbsScaler(), log=str(log)), classifier
+    steps = Counting(MaxAbsScaler(), log=str(log)), LeastSquaresBags()
     pipeline = make_pipeline(*steps, memory=str(tmp_path / "cache"))
     first = pipeline.fit(bags, y).decision_function(bags)
     assert _fits(log) == 1
@@ -201,16 +119,16 @@ def test_pipeline_memory_hits_on_equal_bags(data, classifier, tmp_path):
     assert _fits(log) == 2
 
 
-def _assert_fits_the_joined(pipeline, last, data, joined):
-    """The pipeline scores as its last step does that was fitted on the joined features."""
-    bags, y = data
-    expected = clone(last).fit(joined, y).decision_function(joined)
+def _assert_fits_the_joined(step, data, joined):
+    """A pipeline scores as its last step does that was fitted on the joined features."""
+    expected = LeastSquaresBags().fit(joined, data[1]).decision_function(joined)
     assert np.ptp(expected) > 0.1
-    np.testing.assert_allclose(pipeline.fit(bags, y).decision_function(bags), expected)
+    pipeline = make_pipeline(step, LeastSquaresBags()).fit(*data)
+    np.testing.assert_allclose(pipeline.decision_function(data[0]), expected)
 
 
-def test_feature_union_puts_features_side_by_side(data, classifier):
-    bags, y = data
+def test_feature_union_puts_features_side_by_side(data):
+    bags, _ = data
     union = FeatureUnion(
         [
             ("scaled", InstanceTransformer(MaxAbsScaler())),
@@ -223,7 +141,7 @@ def test_feature_union_puts_features_side_by_side(data, classifier):
     assert sparse.issparse(joined.instances) == sparse.issparse(bags.instances)
     np.testing.assert_array_equal(joined.offsets, bags.offsets)
     assert (joined.bag_graph is None) == (bags.bag_graph is None)
-    _assert_fits_the_joined(make_pipeline(union, classifier), classifier, (bags, y), joined)
+    _assert_fits_the_joined(union, data, joined)
 
 
 def test_feature_union_refuses_a_mixture(bags):
@@ -232,8 +150,8 @@ def test_feature_union_refuses_a_mixture(bags):
         union.fit_transform(bags)
 
 
-def test_column_transformer(data, classifier):
-    bags, y = data
+def test_column_transformer(data):
+    bags, _ = data
     columns = ColumnTransformer(
         [
             ("scaled", InstanceTransformer(MaxAbsScaler()), [0, 2]),
@@ -248,7 +166,7 @@ def test_column_transformer(data, classifier):
     last = joined.instances[:, [2]]
     last = last.toarray() if sparse.issparse(last) else last
     np.testing.assert_array_equal(last, dense[:, [1]])
-    _assert_fits_the_joined(make_pipeline(columns, classifier), classifier, (bags, y), joined)
+    _assert_fits_the_joined(columns, data, joined)
 
 
 # -- meta-estimators -----------------------------------------------------------------------------
@@ -264,18 +182,6 @@ def test_labels_share_the_kernels_in_a_memory(bags, y, tmp_path):
     assert sorted(tmp_path.rglob("output.pkl")) == stored
     alone = BagSVC(random_state=0).fit(bags, labels[:, 1])
     np.testing.assert_array_equal(shared.predict(bags)[:, 1], alone.predict(bags))
-
-
-def test_stacking(data, classifier):
-    bags, y = data
-    baseline = make_pipeline(BagStatistics(), RidgeClassifier())
-    stack = StackingClassifier(
-        [("mil", classifier), ("baseline", baseline)], final_estimator=RidgeClassifier(), cv=3
-    ).fit(bags, y)
-    alone = [clone(each).fit(bags, y).decision_function(bags) for each in (classifier, baseline)]
-    np.testing.assert_allclose(stack.transform(bags), np.column_stack(alone))
-    final = stack.final_estimator_.decision_function(np.column_stack(alone))
-    np.testing.assert_allclose(stack.decision_function(bags), final)
 
 
 # -- set_output, clone, display ------------------------------------------------------------------
@@ -321,29 +227,29 @@ def test_appended_columns_of_a_transformer_under_an_output_configuration(bags, c
 # -- metadata ------------------------------------------------------------------------------------
 
 
-def test_routed_sample_weight(bags, y, classifier):
+def test_routed_sample_weight(bags, y):
     weight = np.random.default_rng(0).uniform(0.1, 3.0, size=40)
     cv = StratifiedKFold(3)
     with config_context(enable_metadata_routing=True):
         scorer = make_scorer(roc_auc_score, response_method="decision_function")
         scorer = scorer.set_score_request(sample_weight=True)
-        requesting = clone(classifier).set_fit_request(sample_weight=True)
+        requesting = LeastSquaresBags().set_fit_request(sample_weight=True)
         params = {"sample_weight": weight}
         found = cross_validate(requesting, bags, y, cv=cv, scoring=scorer, params=params)
         search = GridSearchCV(requesting, {}, cv=cv, scoring=scorer).fit(bags, y, **params)
     expected = []
     for train, test in cv.split(bags, y):
-        fitted = clone(classifier).fit(bags[train], y[train], sample_weight=weight[train])
+        fitted = LeastSquaresBags().fit(bags[train], y[train], sample_weight=weight[train])
         scores = fitted.decision_function(bags[test])
         expected.append(roc_auc_score(y[test], scores, sample_weight=weight[test]))
     np.testing.assert_allclose(found["test_score"], expected)
     np.testing.assert_allclose(search.best_score_, np.mean(expected))
-    refitted = clone(classifier).fit(bags, y, sample_weight=weight)
+    refitted = LeastSquaresBags().fit(bags, y, sample_weight=weight)
     np.testing.assert_array_equal(search.decision_function(bags), refitted.decision_function(bags))
 
 
 @pytest.mark.parametrize("routing", [False, True])
-def test_groups(bags, y, classifier, routing):
+def test_groups(bags, y, routing):
     groups = np.arange(40) // 4
     seen = []
 
@@ -355,17 +261,9 @@ def test_groups(bags, y, classifier, routing):
 
     with config_context(enable_metadata_routing=routing):
         options = {"params": {"groups": groups}} if routing else {"groups": groups}
-        found = cross_validate(classifier, bags, y, cv=Watching(5), **options)
-        search = GridSearchCV(classifier, {}, cv=Watching(5)).fit(bags, y, groups=groups)
+        found = cross_validate(LeastSquaresBags(), bags, y, cv=Watching(5), **options)
+        search = GridSearchCV(LeastSquaresBags(), {}, cv=Watching(5)).fit(bags, y, groups=groups)
     assert len(found["test_score"]) == 5
     assert search.n_splits_ == 5
     assert len(seen) == 10
     assert not any(train & test for train, test in seen)
-
-
-# -- what cannot take bags -----------------------------------------------------------------------
-
-
-def test_refused_with_advice(bags, y):
-    with pytest.raises(TypeError, match=r"^Bags cannot be turned into one array"):
-        SVC().fit(bags, y)

@@ -170,7 +170,7 @@ def frame_names(X: Any) -> list[str] | None:
 
 def canonical_block(block: Any, position: Any) -> Any:
     what, array = f"Bag {position}", None
-    if isinstance(block, str) or hasattr(block, "__fspath__"):
+    if isinstance(block, str) or hasattr(block, "__fspath__"):  # also an entry of an array of texts
         kind = ValueError if isinstance(block, str) else TypeError
         raise kind(f"{what} is a text or a path ({str(block)[:80]!r}): {_BLOCK}")
     texts = text_column(block)

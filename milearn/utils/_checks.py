@@ -9,7 +9,7 @@ import inspect
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -178,6 +178,14 @@ def reference(estimator: Any, problem: Problem, seed: int = 0) -> tuple[Any, Out
         fitted = fitted_on(estimator, problem.X, problem.y, **chosen)
         problem.fits[key] = fitted, outputs_of(fitted, problem.X)
     return copy.deepcopy(problem.fits[key])
+
+
+def fitted_with(estimator: Any, problem: Problem, /, **parameters: Any) -> Any:
+    """A clone fitted with the parameters, which is shared if the estimator has these parameters."""
+    held = estimator.get_params()
+    if all(held[name] == value for name, value in parameters.items()):
+        return reference(estimator, problem)[0]
+    return fitted_on(estimator, problem.X, problem.y, **parameters)
 
 
 # -- outputs -------------------------------------------------------------------------------------
@@ -369,11 +377,13 @@ MAPPED_BYTES = 1
 
 
 def _assert_same_for(
-    estimator: Any, problem: Problem, other: Any, tolerance: float, what: str
+    estimator: Any, problem: Problem, other: Any, tolerance: float, what: str, *alike: Any
 ) -> None:
+    """Compare predictions for bags of other kinds, and a fit on bags of the first of these."""
     fitted, expected = reference(estimator, problem)
+    for each in (other, *alike):
+        assert_close(expected, outputs_of(fitted, each), tolerance, f"predicting for {what}")
     again = fitted_on(estimator, other, problem.y)
-    assert_close(expected, outputs_of(fitted, other), tolerance, f"predicting for {what}")
     assert_close(
         comparable(fitted, expected), fit_outputs(again, other), tolerance, f"fitted on {what}"
     )
@@ -386,16 +396,15 @@ def check_bags_as_sequences(estimator: Any, problem: Problem) -> None:
     objects = np.empty(len(blocks), dtype=object)
     for position, block in enumerate(blocks):
         objects[position] = block
-    for what, other in (("a list", blocks), ("a tuple", tuple(blocks)), ("objects", objects)):
-        _assert_same_for(estimator, problem, other, SAME, what)
+    what = "a list, a tuple or an array of objects"
+    _assert_same_for(estimator, problem, blocks, SAME, what, tuple(blocks), objects)
 
 
 @bag_check("equal", applies=compares, once=True)
 def check_bags_as_3d_array(estimator: Any, problem: Problem) -> None:
     """A 3-D array, also of objects, is equivalent to bags of equal size."""
     stack = np.array([np.asarray(block) for block in problem.X])
-    for what, other in (("a 3-D array", stack), ("a 3-D object array", stack.astype(object))):
-        _assert_same_for(estimator, problem, other, SAME, what)
+    _assert_same_for(estimator, problem, stack, SAME, "a 3-D array", stack.astype(object))
 
 
 @bag_check("noisy", "graphs", applies=compares, once=True)
@@ -493,7 +502,7 @@ _LEVELS = (
 def check_pos_label(estimator: Any, problem: Problem) -> None:
     """A positive first class is equivalent to labels in the opposite order."""
     X, y = problem.X, problem.y
-    straight = fitted_on(estimator, X, y, pos_label=None)
+    straight = fitted_with(estimator, problem, pos_label=None)
     names = np.array(["z", "a"])[y]
     turned = fitted_on(estimator, X, names, pos_label="a")
     assert list(turned.classes_) == ["a", "z"], f"classes_ are {list(turned.classes_)}"
@@ -682,8 +691,8 @@ def check_class_of_scores(estimator: Any, problem: Problem) -> None:
     X = problem.X
     takes = "pos_label" in estimator.get_params()
     for given in ({"pos_label": None}, {"pos_label": 0}) if takes else ({},):
-        for y in (problem.y, 1 - problem.y):
-            fitted = fitted_on(estimator, X, y, **given)
+        for turned in (problem, replace(problem, y=1 - problem.y, fits={})):
+            fitted = fitted_with(estimator, turned, **given)
             scores, own = instance_scores(fitted, X), 0 if given.get("pos_label") == 0 else 1
             what = f"instance_scores of class {own}"
             if hasattr(fitted, "instance_decision_function"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -329,6 +330,10 @@ def test_no_instance_decides_where_no_model_of_one_predicts():
     class Few(MIClassifier):
         _size_limits = replace(FEW_TREES, test_bags=40)
 
+        def _candidates(self, run, given):
+            found = super()._candidates(run, given)
+            return [way for way in found if way.name in ("linear", "share")]
+
     rng, y = np.random.default_rng(0), np.arange(40) % 2
     moved = rng.random((40, 40)) < np.where(y, 0.5, 0.2)[:, None]
     rows = rng.normal(size=(40, 40, 4))
@@ -355,7 +360,7 @@ def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
     assert all(("lowest instance" in line) == (positive == 0) for line in scored)
 
 
-def test_a_budget_leaves_out_what_it_tells(instance):
+def test_a_budget_leaves_out_what_it_tells(instance, capsys):
     without, bags, y = instance
     with pytest.warns(UserWarning, match=r"time_limit=1e-09 left out 'linear' .*'average'"):
         model = AllFolds(time_limit=1e-9, random_state=0).fit(bags, y)
@@ -366,9 +371,18 @@ def test_a_budget_leaves_out_what_it_tells(instance):
     assert "'instance'" in said
     assert "'average'" in said
     assert "time_limit=1e-09 s" in said
-    enough = AllFolds(time_limit=1e9, random_state=0).fit(bags, y)
+    enough = AllFolds(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
     assert enough.skipped_ == []
     np.testing.assert_allclose(enough.predict_proba(bags), without.predict_proba(bags))
+    # Every way has a fold before any has a second one.
+    lines = capsys.readouterr().out.splitlines()
+    numbers = [int(each) for line in lines for each in re.findall(r"scored on fold (\d)", line)]
+    # Trees, the average, and two ways with two orientations each, unless they are dropped.
+    assert numbers[:6] == [1] * 6
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 5
+    assert "'linear' on fold 1 of 5 starts" in lines[0]
+    assert "'linear' scored on fold 1" in lines[1]
 
 
 def test_a_callback_may_stop_the_search():

@@ -145,7 +145,7 @@ def test_ways_with_fewer_folds_are_compared_on_the_common_ones():
 
 
 def test_three_classes():
-    bags, y = texts(15, n_classes=3)
+    bags, y = texts(9, n_classes=3)
     model = MIClassifier(random_state=0).fit(bags, np.array(["a", "b", "c"])[y])
     stated = model.predict_proba(bags)
     np.testing.assert_allclose(stated.sum(axis=1), 1.0)

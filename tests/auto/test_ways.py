@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -297,14 +296,16 @@ def test_a_share_has_as_many_parts_as_half_of_the_time_allows(monkeypatch):
     for module in ("_run", "_classifier"):
         monkeypatch.setattr(f"milearn.auto.{module}.time", clock)
     monkeypatch.setattr(ShareSearch, "_found", slow)
-    model = AllFolds(time_limit=120.0, random_state=0)
-    monkeypatch.setattr(AllFolds, "_size_limits", SizeLimits(trees=10, n_parts=20))
+    monkeypatch.setattr(Only, "_size_limits", SizeLimits(n_parts=20))
     bags, y = make_bags(n_bags=40, random_state=0)
+    model = Only("share")
+    model.time_limit = 120.0
     model.fit(bags, y)
     # Five folds take 50 s. The second part would end at 70 s.
     assert now == [60.0]
     assert "parts 2 to 20 of 'share' (time_limit=120.0 s)" in model.skipped_
-    model.set_params(time_limit=None).fit(bags, y)
+    model.time_limit = None
+    model.fit(bags, y)
     assert now == [60.0 + 250.0]
 
 
@@ -314,19 +315,6 @@ def test_a_sample_without_a_rare_class_is_not_fitted():
     bags = Bags.singletons(rng.normal(size=(300, 2)) + 2 * y[:, np.newaxis])
     model = MIClassifier(time_limit=1e3, random_state=1).fit(bags, y)
     assert set(model.scores_) >= {"linear", "trees", "share", "average"}
-
-
-def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
-    bags, y = make_bags(n_bags=40, random_state=0)
-    AllFolds(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
-    lines = capsys.readouterr().out.splitlines()
-    numbers = [int(each) for line in lines for each in re.findall(r"scored on fold (\d)", line)]
-    # Trees, the average, and two ways with two orientations each, unless they are dropped.
-    assert numbers[:6] == [1] * 6
-    assert numbers == sorted(numbers)
-    assert numbers[-1] == 5
-    assert "'linear' on fold 1 of 5 starts" in lines[0]
-    assert "'linear' scored on fold 1" in lines[1]
 
 
 # -- models of folds -------------------------------------------------------------------------------

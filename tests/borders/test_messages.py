@@ -116,16 +116,6 @@ def test_two_columns_of_one_name(tmp_path, twice):
         load_bag_folder(tmp_path, pd.read_csv(table).set_axis(columns, axis=1), bag_data=["age"])
 
 
-@pytest.mark.parametrize("values", [("neg", "pos"), ("0", "1")])
-def test_a_label_in_capitals_is_no_feature(tmp_path, values):
-    rows = f"Bag,Label,x\n01,{values[1]},1\n1,{values[0]},2\n01,{values[1]},3\n"
-    data = load_bags(csv(tmp_path, rows))
-    assert data.feature_names.tolist() == ["x"]
-    assert data.bag_names.tolist() == ["01", "1"]
-    assert [*map(str, data.target)] == [*values[::-1]]
-    assert data.data.sizes.tolist() == [2, 1]
-
-
 # -- bags that are none --------------------------------------------------------------------------
 
 
@@ -196,26 +186,6 @@ def test_a_tensor_is_an_array():
         np.testing.assert_array_equal(refitted.decision_function(given), model.decision_function(X))
     torch = pytest.importorskip("torch", reason="the stand-in above was tested")
     np.testing.assert_array_equal(model.predict(torch.tensor(array)), model.predict(X))
-
-
-def test_an_array_of_awkward_is_a_sequence():
-    ak = pytest.importorskip("awkward")
-    blocks = [np.full((size, 2), float(at % 2)) for at, size in enumerate((1, 3, 2, 2))]
-    ragged, model = ak.Array([block.tolist() for block in blocks]), MISVC()
-    expected = model.fit(blocks, [0, 1, 0, 1]).decision_function(blocks)
-    found = model.fit(ragged, [0, 1, 0, 1]).decision_function([*ragged])
-    np.testing.assert_array_equal(found, expected)
-    with pytest.raises(ValueError, match="Bag 0 has rows of different lengths"):
-        model.predict(ak.Array([[[1.0, 2.0], [3.0]]]))
-
-
-def test_levels_of_the_index_are_columns():
-    frame = pd.DataFrame({"bag": ["b", "b", "a"], "y": [1, 1, 0], "x": [1.0, 2.0, 3.0]})
-    X, y = Bags.from_frame(frame, "bag", label="y")
-    for levels in ("bag", ["bag", "y"]):
-        same, labels = Bags.from_frame(frame.set_index(levels), "bag", label="y")
-        assert same.equals(X)
-        assert labels.tolist() == y.tolist() == [1, 0]
 
 
 def test_equals(tmp_path):

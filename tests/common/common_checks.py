@@ -28,6 +28,7 @@ SCIKIT_LEARN_OF_SETTINGS = {
     "check_clusterer_compute_labels_predict",
     "check_clustering",
     "check_decision_proba_consistency",
+    "check_estimators_pickle",
     "check_fit2d_1feature",
     "check_fit2d_1sample",
     "check_non_transformer_estimators_n_iter",
@@ -48,7 +49,6 @@ SCIKIT_LEARN_OF_WRAPPED = SCIKIT_LEARN_OF_SETTINGS | {
     "check_estimator_sparse_tag",
     "check_estimators_dtypes",
     "check_estimators_nan_inf",
-    "check_estimators_pickle",
     "check_estimators_unfitted",
     "check_fit_idempotent",
     "check_get_params_invariance",
@@ -133,6 +133,8 @@ OF_MANY_FITS: dict[str, dict] = {
     "SDPMIL": {"kernel": "linear", "C": 1.0},
     "ShareDiscriminant": {"share": 1.0, "n_parts": 0},
     "ShareRegressor": {"share": 1.0, "n_parts": 0},
+    "SequenceAbundanceClassifier": {"thresholds": 0.1},
+    "SparseMISVC": {"variant": "smil", "kernel": "linear"},
 }
 # Three parts of the bags show what twenty do.
 IN_PART: dict[str, dict] = {"ShareDiscriminant": {"n_parts": 3}, "ShareRegressor": {"n_parts": 3}}

@@ -29,6 +29,7 @@ from milearn.utils._checks import (
     fit,
     fit_outputs,
     fitted_on,
+    fitted_with,
     fresh,
     outputs_of,
     predicts,
@@ -74,14 +75,6 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "class_weight": (None, "balanced"),
     "sparse_output": (True, False),
 }
-
-
-def fitted_with(estimator: Any, problem: Problem, /, **parameters: Any) -> Any:
-    """A clone fitted with the parameters, which is shared if the estimator has these parameters."""
-    held = estimator.get_params()
-    if all(held[name] == value for name, value in parameters.items()):
-        return reference(estimator, problem)[0]
-    return fitted_on(estimator, problem.X, problem.y, **parameters)
 
 
 def accepts(estimator: Any, /, **parameters: Any) -> bool:

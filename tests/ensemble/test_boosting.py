@@ -286,10 +286,10 @@ def test_nodes_that_end_a_search_are_named():
 @pytest.mark.parametrize(
     ("learner", "error", "message"),
     [
-        ("tree", ValueError, "estimator='tree' is unknown"),
-        (DecisionTreeClassifier, TypeError, "is not a classifier"),
-        (3, TypeError, "is not a classifier"),
-        (KNeighborsClassifier(), TypeError, "takes no sample_weight"),
+        ("tree", ValueError, "estimator='tree' is not 'stump'"),
+        (DecisionTreeClassifier, TypeError, "instance of a classifier"),
+        (3, TypeError, "instance of a classifier"),
+        (KNeighborsClassifier(), TypeError, "whose fit takes sample_weight"),
     ],
 )
 def test_learners_that_cannot_serve_are_refused(bags, learner, error, message):

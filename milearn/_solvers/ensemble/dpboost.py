@@ -144,21 +144,9 @@ class DPResult:
     n_nodes: int = 1
     n_reductions: int = 0
     n_active_reductions: int = 0
-
-    @property
-    def n_iter(self) -> int:
-        """Number of rounds."""
-        return len(self.objective_history)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the method did not stop early."""
-        return not self.stopped
-
-    @property
-    def optimality_gap(self) -> float:
-        """Difference between the bounds."""
-        return self.objective - self.lower_bound
+    n_iter: int = 0
+    converged: bool = True
+    optimality_gap: float = 0.0
 
 
 class DisjunctiveSolver:
@@ -215,16 +203,17 @@ class DisjunctiveSolver:
         best.relaxation_value = best.lower_bound
         if self.options.branch and problem.members:
             best.stopped = self._branch(root)
-        active, relaxation = search.active(), search.relaxation
-        margins = np.ones(len(active), dtype=bool)
-        margins[len(problem.points) :] = False
-        margins[relaxation.margins] = True
+        # Rows whose multiplier is above zero at the optimum.
+        relaxation, at = search.relaxation, search.master.at
+        active, margins = at.y > at.v, np.r_[: len(problem.points), search.relaxation.margins]
         best.n_learners = len(search.result().learners)
         best.n_active_margins = int(active[margins].sum())
         best.n_reductions = len(relaxation.reductions)
         best.n_active_reductions = int(active[relaxation.reductions].sum())
         best.lower_bound = min(best.lower_bound, best.objective)
         best.stopped = self.budget.cut or best.stopped
+        best.converged, best.n_iter = not best.stopped, len(best.objective_history)
+        best.optimality_gap = best.objective - best.lower_bound
         return best
 
     def _root(self) -> InteriorSearch:
@@ -405,11 +394,8 @@ def _choice(
     problem: DisjunctiveProblem, members: list[np.ndarray], scores: np.ndarray
 ) -> tuple[int, int]:
     """The bag with the largest loss and several points, and its highest point; -1 if none."""
-    places = [k for k, block in enumerate(members) if len(block) > 1]
-    if not places:
-        return -1, -1
-    short = [
-        problem.member_costs[k] * max(0.0, 1.0 - float(scores[members[k]].max())) for k in places
-    ]
-    bag = places[int(np.argmax(short))]
-    return bag, int(members[bag][int(np.argmax(scores[members[bag]]))])
+    lacking = [max(0.0, 1.0 - float(scores[block].max())) for block in members]
+    short = np.where([len(block) > 1 for block in members], problem.member_costs * lacking, -1.0)
+    bag = int(np.argmax(short))
+    block = members[bag]
+    return (-1, -1) if short[bag] < 0 else (bag, int(block[np.argmax(scores[block])]))

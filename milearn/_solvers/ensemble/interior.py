@@ -162,9 +162,8 @@ class InteriorSearch:
         self._least_value = min(self._least_value, self.value)
         master = self.master
         try:
-            if self._waited > (_PATIENCE_WHEN_FULL if self.full else _PATIENCE):
-                raise LinAlgError
-            if self.n_steps >= _MAX_STEPS:
+            patience = _PATIENCE_WHEN_FULL if self.full else _PATIENCE
+            if self._waited > patience or self.n_steps >= _MAX_STEPS:
                 raise LinAlgError
             master.advance(_AHEAD * self.gap / master.at.size)
             if not self._found and self.gap <= _LATE_GAP * self.value:
@@ -278,10 +277,6 @@ class InteriorSearch:
             inside=np.bincount(group, alpha, len(first)),
             y=self.center,
         )
-
-    def active(self) -> np.ndarray:
-        """Mask of the rows with a multiplier above zero at the optimum."""
-        return np.asarray(self.master.at.y > self.master.at.v)
 
     def tightened(self, tol: float, limit: int) -> Relaxation | None:
         """The relaxation with reductions that the weights violate, see Relaxation.separated."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -70,11 +69,6 @@ class CutPool:
                 learners.append(self.make(feature, self.bins.threshold(cut), sign))
                 columns[k] = self.bins.column(cut, sign)
         return best, learners, columns
-
-
-def _ball(centers: np.ndarray, feature: int, threshold: float, sign: int) -> Ball:
-    # A copy, so that a ball does not keep the array of all centres in memory.
-    return Ball(centers[feature].copy(), threshold, sign)
 
 
 class ClassifierPool:
@@ -157,22 +151,14 @@ def _constant(sign: int) -> Stump:
 def check_learner(learner: Any) -> None:
     """Raise an error unless this is a known name or a classifier that supports sample weights."""
     if isinstance(learner, str):
-        if learner not in ("stump", "rbf"):
-            raise ValueError(
-                f"estimator={learner!r} is unknown: use 'stump', 'rbf', or a scikit-learn "
-                "classifier."
-            )
-        return
-    estimator = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
-    if not estimator or not is_classifier(learner):
-        raise TypeError(
-            f"estimator={learner!r} is not a classifier: use 'stump', 'rbf', or an instance of a "
-            "scikit-learn classifier."
-        )
-    if not has_fit_parameter(learner, "sample_weight"):
-        raise TypeError(
-            f"estimator={learner!r} takes no sample_weight in fit, which boosting needs: use "
-            "another classifier, such as DecisionTreeClassifier(max_depth=2)."
+        valid = learner in ("stump", "rbf")
+    else:
+        instance = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
+        valid = instance and is_classifier(learner) and has_fit_parameter(learner, "sample_weight")
+    if not valid:
+        raise (ValueError if isinstance(learner, str) else TypeError)(
+            f"estimator={learner!r} is not 'stump', 'rbf', or an instance of a classifier whose "
+            "fit takes sample_weight, such as DecisionTreeClassifier(max_depth=2)."
         )
 
 
@@ -215,4 +201,6 @@ def make_pool(
     for part in gen_batches(n, rows_per_block(8 * len(centers))):
         distances[part] = squared_distances(X[part], centers)
     merge = _SAME_DISTANCE * float(distances.max(initial=0.0))
-    return CutPool(BinnedFeatures(distances, merge, limit), partial(_ball, centers))
+    # Copies, so that a ball does not keep the array of all centres in memory.
+    bins = BinnedFeatures(distances, merge, limit)
+    return CutPool(bins, lambda feature, *cut: Ball(centers[feature].copy(), *cut))

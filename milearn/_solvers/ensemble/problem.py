@@ -49,18 +49,12 @@ def ordered_points(X: Matrix) -> tuple[np.ndarray, np.ndarray]:
     rows, point_of = distinct_points(X)
     points = X[rows]
     largest = abs(points).max(axis=0)
-    stored = sparse.issparse(points)
-    exponents = -np.frexp(largest.toarray().ravel() if stored else largest)[1]
-    if stored:
-        scaled = np.ldexp(points.data, exponents[points.indices])
-        points = sparse.csr_array((scaled, points.indices, points.indptr), shape=points.shape)
-    else:
-        points = np.ldexp(points, exponents)
+    largest = largest.toarray() if sparse.issparse(points) else largest
+    points = points * np.exp2(np.clip(-np.frexp(np.ravel(largest))[1], -1000, 1000))
+    hashes = row_hashes(points.tocsr() if sparse.issparse(points) else points)
     # Rows that differ by less than the smallest number in these units keep their order.
-    order = np.argsort(row_hashes(points), kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return rows[order], place[point_of]
+    order = np.argsort(hashes, kind="stable")
+    return rows[order], np.argsort(order)[point_of]
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +215,7 @@ class DualPrices:
     def disjunct_values(self, H: np.ndarray) -> np.ndarray:
         """Value of each learner in each disjunct, shape (n_learners, n_disjuncts)."""
         values = self.u * self.disjuncts.highest(H)
-        return values if self.weights is None else values + (self.weights @ H.T).T
+        return values if self.weights is None else np.asarray(values + (self.weights @ H.T).T)
 
     def score(self, H: np.ndarray) -> np.ndarray:
         """Score (9) of learners, without the final -1: above 1 one improves the program.

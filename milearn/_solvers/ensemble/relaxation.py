@@ -140,7 +140,7 @@ class Relaxation:
     def entries(self, H: np.ndarray, prices: DualPrices) -> np.ndarray:
         """Coefficients of learners in the rows, (n_learners, n_rows) bytes.
 
-        In each bag a learner belongs to the disjunct with the highest value for it.
+        A learner belongs to the disjunct of a bag that has the highest value for it.
         """
         problem, unions, every = self.problem, self.unions, np.arange(len(self.disjuncts))
         out = np.zeros((len(H), len(self.costs)), dtype=np.int8)

@@ -55,9 +55,10 @@ class BinnedFeatures:
         columns = sparse.csc_array(X) if sparse.issparse(X) else X
         starts, low, high, zero, bins, points = [0], [], [], [], [], []
         for feature in range(self.n_features):
-            rows, values = _nonzero(columns, feature)
-            n_zeros = self.n_points - len(rows)
-            values = np.r_[values, 0.0] if n_zeros else values
+            column = sparse.csc_array(columns[:, [feature]].astype(np.float64))
+            column.eliminate_zeros()
+            rows, n_zeros = column.indices, self.n_points - column.nnz
+            values = np.r_[column.data, 0.0] if n_zeros else column.data
             ranks, first, last = _ranked(values, merge, max_bins, n_zeros)
             zero.append(starts[-1] + (ranks[-1] if n_zeros else 0))
             bins.append(starts[-1] + ranks[: len(rows)])
@@ -131,18 +132,6 @@ class BinnedFeatures:
     @cached_property
     def _by_point(self) -> Matrix:
         return self.stored.T.tocsr()
-
-
-def _nonzero(columns: Matrix, feature: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and values of the entries of a column that are not zero."""
-    if sparse.issparse(columns):
-        part = slice(columns.indptr[feature], columns.indptr[feature + 1])
-        rows, values = columns.indices[part], columns.data[part]
-    else:
-        values = columns[:, feature]
-        rows = np.arange(len(values), dtype=np.int32)
-    kept = values != 0
-    return rows[kept], values[kept]
 
 
 def _ranked(
