@@ -91,8 +91,8 @@ class BagEstimator(VersionedEstimator):
         """
         # scikit-learn's validation stores the features on the estimator. Use a copy.
         stand_in = object.__new__(type(self))
-        vars(stand_in).update(vars(self))
-        vars(stand_in).pop("feature_names_in_", None)
+        stand_in.__dict__.update(self.__dict__)
+        stand_in.__dict__.pop("feature_names_in_", None)
         # Use the types of the class: those of the instance are from an earlier fit.
         kinds = type(self)._dtypes if dtype is None else dtype
         bags = validate_bags(stand_in, X, dtype=kinds, **options)

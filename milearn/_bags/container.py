@@ -749,7 +749,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         if self.is_sparse:
             raise ValueError("A data frame holds dense instances only: make them dense first.")
         index = self.bag_index
-        names = self.feature_names
+        names: Any = self.feature_names
         if names is None:
             names = [f"x{column}" for column in range(self.shape[1])]
         ids = self.names if ids is None else ids

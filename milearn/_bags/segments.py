@@ -8,7 +8,7 @@ does not allow empty bags.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,8 @@ def _extreme(ufunc: Any, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return out
 
 
-segment_max, segment_min = partial(_extreme, np.maximum), partial(_extreme, np.minimum)
+segment_max: Callable[..., np.ndarray] = partial(_extreme, np.maximum)
+segment_min: Callable[..., np.ndarray] = partial(_extreme, np.minimum)
 
 
 def segment_rank(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -310,10 +310,11 @@ def validate_bags(
             f"The instances are text: {name} needs numbers; encode the text in an earlier step of "
             f"the pipeline, such as {remedy}."
         )
-    names, known = bags.feature_names, getattr(estimator, "feature_names_in_", None)
+    names: Any = bags.feature_names
+    known: Any = getattr(estimator, "feature_names_in_", None)
     if estimator is not None and reset:  # last: invalid bags do not change the estimator
-        vars(estimator).pop("feature_names_in_", None)
-        vars(estimator).update({"n_features_in_": n_features})
+        estimator.__dict__.pop("feature_names_in_", None)
+        estimator.n_features_in_ = n_features
         if names is not None:
             estimator.feature_names_in_ = names
     elif estimator is not None and (names is None or known is None):
