@@ -119,18 +119,10 @@ def canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
         # A copy, because bag_index is computed from it only once and the array of the caller is
         # writable.
         values = np.array(values, dtype=np.intp)
-    if values[0] != 0 or values[-1] != n_instances:
-        raise ValueError(
-            f"offsets run from {values[0]} to {values[-1]} but there are {n_instances} instances: "
-            f"they must run from 0 to {n_instances}."
-        )
-    for position in np.flatnonzero(np.diff(values) <= 0)[:1].tolist():
-        first, last = values[position : position + 2]
-        if first == last:
-            raise ValueError(empty_bag(position))
-        raise ValueError(
-            f"offsets decrease at bag {position} ({first} to {last}): they must increase."
-        )
+    if values[0] != 0 or values[-1] != n_instances or (np.diff(values) < 0).any():
+        raise ValueError(f"offsets must increase from 0 to {n_instances}, the number of instances.")
+    for position in np.flatnonzero(np.diff(values) == 0)[:1].tolist():
+        raise ValueError(empty_bag(position))
     return values
 
 

@@ -533,12 +533,8 @@ def labelled(bags: Any, y: Any, missing: str, ids: Any) -> Any:
             "fill it in, or pass missing='drop'."
         )
     if gaps.any() and missing == "drop":
-        kept = ~gaps
-        bags, y, ids = (
-            bags[kept],
-            as_labels(column(y[kept], "label")),
-            ids if ids is None else ids[kept],
-        )
+        bags, y = bags[~gaps], as_labels(column(y[~gaps], "label"))
+        ids = ids if ids is None else ids[~gaps]
     return with_extras(bags, y, ids)
 
 

@@ -437,22 +437,16 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
 
     def __repr__(self) -> str:
         n_bags, n_features = self.shape
-        sizes = self.sizes
-        span = f"{sizes.min()}..{sizes.max()}" if n_bags else "none"
-        graphs = [
-            name for name in ("bag_graph", "instance_graph") if getattr(self, name) is not None
-        ]
+        span = f"{self.sizes.min()}..{self.sizes.max()}" if n_bags else "none"
+        parts = ["sparse"] if self.is_sparse else []
+        for name, part in self._annotations.items():
+            if name.endswith("graph") and part is not None:
+                parts.append(name)
+            if name.endswith("data") and part is not None and len(part.columns):
+                parts.append(f"{name}={list(part.columns)}")
         return (
             f"{type(self).__name__}(n_bags={n_bags}, n_instances={self.n_instances}, "
-            f"n_features={n_features}, sizes={span}, dtype={self.dtype}"
-            + (", sparse" if self.is_sparse else "")
-            + "".join(f", {name}" for name in graphs)
-            + "".join(
-                f", {kind}={list(self._annotations[kind].columns)}"
-                for kind in ("instance_data", "bag_data")
-                if self._annotations[kind] is not None and len(self._annotations[kind].columns)
-            )
-            + ")"
+            f"n_features={n_features}, sizes={span}, {', '.join([f'dtype={self.dtype}', *parts])})"
         )
 
     # -- selection ------------------------------------------------------------------------

@@ -358,11 +358,6 @@ def holds_text(bags: Any) -> bool:
     return bool(bags.dtype == object)
 
 
-def compute_dtype(bags: Any) -> np.dtype:
-    """The type of computations: the type of the instances, float32 for float16."""
-    return computed_in(bags.dtype)
-
-
 # What instances in memory are.
 _IN_MEMORY = (np.ndarray, sparse.csr_array)
 

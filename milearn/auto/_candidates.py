@@ -23,7 +23,7 @@ from sklearn.utils import gen_batches
 from .._bags import Bags
 from .._bags.blocks import BLOCK_BYTES
 from .._bags.rows_on_disk import (
-    compute_dtype,
+    computed_in,
     computed_when_read,
     converted,
     is_read_in_blocks,
@@ -260,11 +260,11 @@ class Scaling:
 
     def when_read(self, bags: Bags) -> Bags:
         """Dense bags that are scaled when they are read, in the type of computations."""
-        return computed_when_read(bags, ScaledInPlace(self.scaler), compute_dtype(bags))
+        return computed_when_read(bags, ScaledInPlace(self.scaler), computed_in(bags.dtype))
 
 
 def _scaled(bags: Bags, scaler: Any) -> Bags:
-    rows = bags.instances.astype(compute_dtype(bags), copy=False)
+    rows = bags.instances.astype(computed_in(bags.dtype), copy=False)
     return bags.with_instances(scaler.transform(rows))
 
 

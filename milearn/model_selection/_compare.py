@@ -531,10 +531,11 @@ def compare(
                 records[tuple(record[key] for key in _KEYS)] = record
                 _report(record, f"{number}/{len(splits) * len(estimators)}", verbose)
     names = _score_names(records.values())
+    no_scores = dict.fromkeys((*names, "fit_seconds", "score_seconds"), float("nan"))
     places = list(datasets), list(estimators)
     ordered = sorted(records, key=lambda key: (*map(list.index, places, key[:2]), key[2]))
     return Comparison(
-        records=[_public(records[key], names) for key in ordered],
+        records=[dict.fromkeys(_KEYS) | no_scores | records[key] for key in ordered],
         datasets=tuple(datasets),
         estimators=tuple(estimators),
         scores=names,
@@ -594,23 +595,12 @@ def _run(
 
 
 def _scored(
-    estimator: Any,
-    split: tuple[np.ndarray, np.ndarray],
-    data: Data,
-    of_data: str | None,
-    scoring: Any,
+    estimator: Any, split: Any, data: Data, of_data: str | None, scoring: Any
 ) -> dict[str, float]:
     """Scores and times of one estimator on one fold."""
     X, y, groups = data
-    found = cross_validate(
-        clone(estimator),
-        X,
-        y,
-        cv=[split],
-        scoring=scoring,
-        params=fit_params(estimator, groups),
-        error_score="raise",
-    )
+    given = {"scoring": scoring, "params": fit_params(estimator, groups), "error_score": "raise"}
+    found = cross_validate(clone(estimator), X, y, cv=[split], **given)
     name = scoring if isinstance(scoring, str) else "score"
     scores = {
         name if key == "test_score" else key.removeprefix("test_"): float(value[0])
@@ -635,12 +625,6 @@ def _score_names(records: Any) -> tuple[str, ...]:
         if record["error"] is None:
             return tuple(name for name in record if name not in _NO_SCORES)
     return ("score",)  # every fit failed
-
-
-def _public(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """A record with NaN for what a failed fit lacks."""
-    missing = dict.fromkeys((*names, "fit_seconds", "score_seconds"), float("nan"))
-    return {**{key: record[key] for key in _KEYS}, **missing, **record}
 
 
 def _report(record: dict[str, Any], count: str, verbose: int | bool) -> None:

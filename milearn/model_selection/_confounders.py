@@ -135,7 +135,11 @@ def confounder_baseline(
         if 2 < len(codes) <= _MOST_CODES and (codes == np.rint(codes)).all():
             read[name + _AS_CLASSES] = "category", np.nan_to_num(values, nan=-1.0)
     table = np.column_stack([values.astype(np.float64) for _, values in read.values()])
-    encoders = [_encoder(kind) for kind, _ in read.values()]
+    encoder = {
+        "category": OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+        "number": make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()),
+    }
+    encoders = [encoder[kind] for kind, _ in read.values()]
     given = {"cv": splits_of(data, cv, classify), "scoring": scoring, "n_jobs": n_jobs}
 
     def scored(chosen: dict[str, list[int]]) -> Comparison:
@@ -174,12 +178,6 @@ def _covariates(bags: Bags, given: Any, taken: tuple[str, ...]) -> dict[str, Any
         if name in taken:
             raise ValueError(f"A covariate cannot be named {name!r}: rename it.")
     return {} if frame is None else {name: frame[name] for name in frame.columns}
-
-
-def _encoder(kind: str) -> Any:
-    if kind == "category":
-        return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    return make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
 
 
 def _depths(bags: Bags) -> np.ndarray:

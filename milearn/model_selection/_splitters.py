@@ -23,6 +23,10 @@ from .._fit.warn import warn_user
 from .._solvers.model_selection.group_folds import exchanged
 
 _EVENT, _CENSORED = "event", "censored"
+# Folds of more groups are nearly equal, and exchanges take the square of their number.
+_MOST_EXCHANGED = 200
+# Weight of the instances beside that of the bags of all classes.
+_OF_INSTANCES = 0.25
 
 
 class BagSplitter(BaseCrossValidator):
@@ -121,17 +125,11 @@ class Problem:
     # Of shape (n_bags,). Codes of the groups of all bags.
     groups: np.ndarray | None
 
-    @property
-    def n_units(self) -> int:
-        return int(self.units.max()) + 1
-
     def unit_table(self, values: np.ndarray | None = None) -> np.ndarray:
         """Sum of ``values`` (default: bags) over units and classes, (n_units, n_classes)."""
-        n_classes = len(self.classes)
-        table = np.bincount(
-            self.units * n_classes + self.codes, weights=values, minlength=self.n_units * n_classes
-        )
-        return table.reshape(self.n_units, n_classes)
+        shape = int(self.units.max()) + 1, len(self.classes)
+        cells = self.units * shape[1] + self.codes
+        return np.bincount(cells, weights=values, minlength=shape[0] * shape[1]).reshape(shape)
 
     def mask(self, chosen: np.ndarray) -> np.ndarray:
         """Convert a mask over the labelled bags to a mask over all bags."""
@@ -393,7 +391,7 @@ class StratifiedBagKFold(BagSplitter):
         _check_classes(problem, self.n_splits, problem.needed)
         rng = check_random_state(self.random_state) if self.shuffle else None
         if problem.grouped:
-            folds = _exchange_groups(problem, _place_groups(problem, self.n_splits, rng))
+            folds = _place_groups(problem, self.n_splits, rng)
         else:
             folds = _assign_folds(problem, self.n_splits, rng)
         for fold in range(self.n_splits):
@@ -487,7 +485,12 @@ def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
             proportions[fold] += weights[unit]
             covered[fold] |= holds[unit]
     _repair(problem, folds, holds, weights, k)
-    return folds
+    if len(folds) <= _MOST_EXCHANGED:
+        n_classes = bags.shape[1]
+        weights = np.append(np.full(n_classes, 1 / n_classes), _OF_INSTANCES)
+        totals = np.column_stack([bags, instances.sum(axis=1)])
+        folds = exchanged(totals, weights, folds, np.append(problem.needed, False))
+    return folds[problem.units]
 
 
 def _repair(
@@ -514,23 +517,6 @@ def _repair(
                 f"The groups leave a fold without a bag of class {label!r}: use fewer than "
                 f"n_splits={k} folds, or smaller groups."
             )
-
-
-# Folds of more groups are nearly equal, and exchanges take the square of their number.
-_MOST_EXCHANGED = 200
-# Weight of the instances beside that of the bags of all classes.
-_OF_INSTANCES = 0.25
-
-
-def _exchange_groups(problem: Problem, folds: np.ndarray) -> np.ndarray:
-    """Fold of each labelled bag, after exchanges of the groups."""
-    if len(folds) <= _MOST_EXCHANGED:
-        bags, instances = problem.unit_table(), problem.unit_table(problem.sizes).sum(axis=1)
-        n_classes = bags.shape[1]
-        weights = np.append(np.full(n_classes, 1 / n_classes), _OF_INSTANCES)
-        required = np.append(problem.needed, False)
-        folds = exchanged(np.column_stack([bags, instances]), weights, folds, required)
-    return folds[problem.units]
 
 
 # Each attempt uses a new random order of the groups. If groups contain several classes, an order
@@ -620,9 +606,15 @@ class BagShuffleSplit(BagSplitter):
         n_train, n_test = split_counts(
             len(problem.codes), self.test_size, self.train_size, default_test_size=0.1
         )
-        _check_split_counts(problem, n_test, n_train)
+        n_classes = len(problem.classes)
+        for side, number in (("test", n_test), ("training", n_train)):
+            if number < n_classes:
+                raise ValueError(
+                    f"{number} {side} bag(s) cannot hold {n_classes} classes: raise the share of "
+                    f"{side} bags."
+                )
         _check_classes(problem, 2, np.ones_like(problem.needed))
-        counts = np.bincount(problem.codes, minlength=len(problem.classes))
+        counts = np.bincount(problem.codes, minlength=n_classes)
         wanted_test = _allot(n_test, counts, counts - 1)
         rest = counts - wanted_test
         wanted_train = _allot(n_train, rest, rest)
@@ -636,16 +628,6 @@ class BagShuffleSplit(BagSplitter):
 
 
 # -- numbers -----------------------------------------------------------------------------------
-
-
-def _check_split_counts(problem: Problem, n_test: int, n_train: int) -> None:
-    n_classes = len(problem.classes)
-    for side, number in (("test", n_test), ("training", n_train)):
-        if number < n_classes:
-            raise ValueError(
-                f"{number} {side} bag(s) cannot hold {n_classes} classes: raise the share of "
-                f"{side} bags."
-            )
 
 
 def _allot(total: int, counts: np.ndarray, most: np.ndarray) -> np.ndarray:

@@ -203,7 +203,7 @@ def transductive_grid_search(
     data = X if bags is None else bags
     found = Parallel(n_jobs=n_jobs)(
         delayed(_score)(
-            clone(estimator).set_params(**each), data, labels, *split, scoring, unlabeled
+            clone(estimator).set_params(**each), data, labels, split, scoring, unlabeled
         )
         for each, split in product(params, splits)
     )
@@ -233,14 +233,20 @@ def _score(
     estimator: Any,
     X: Any,
     labels: np.ndarray,
-    train: np.ndarray,
-    test: np.ndarray,
+    split: tuple[np.ndarray, np.ndarray],
     scoring: Any,
     unlabeled: Any,
 ) -> tuple[float, float]:
     """Score and time of a fit that uses only the labels of ``train``."""
+    train, test = split
+    hide = ~np.isin(np.arange(len(labels)), train)
+    if unlabeled is None and labels.dtype.kind == "f":
+        known = np.where(hide, np.nan, labels)
+    else:
+        known = labels.astype(object)
+        known[hide] = unlabeled
     begin = time.perf_counter()
-    estimator.fit(X, _hidden(labels, train, unlabeled))
+    estimator.fit(X, known)
     seconds = time.perf_counter() - begin
     # Convert to plain values: a column that contains None has dtype object.
     truth = np.array(labels[test].tolist())
@@ -278,14 +284,3 @@ class TestedBags(ClassifierMixin, BaseEstimator):
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         return np.asarray(self.estimator.predict_proba(self.X))[self.test]
-
-
-def _hidden(labels: np.ndarray, train: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """The labels of the training bags; all other labels are missing."""
-    hide = np.ones(len(labels), dtype=bool)
-    hide[train] = False
-    if unlabeled is None and labels.dtype.kind == "f":
-        return np.where(hide, np.nan, labels)
-    hidden = labels.astype(object)
-    hidden[hide] = unlabeled
-    return hidden

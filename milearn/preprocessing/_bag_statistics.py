@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import canonical_csr
-from .._bags.rows_on_disk import compute_dtype, is_read_in_blocks
+from .._bags.rows_on_disk import computed_in, is_read_in_blocks
 from .._bags.segments import gather_rows
 from .._fit.validation import STORED_FLOATS, in_order, validate_bags
 from .._kernels.statistics import DenseRuns, SparseRuns, statistic_of, sums_of
@@ -221,7 +221,7 @@ def _rows_of(bags: Bags, statistics: tuple[Any, ...]) -> Any:
         runs.sizes.astype(bags.dtype) if name == "count" else _statistic(runs, name)
         for name in statistics
     ]
-    return np.concatenate(dense, axis=1, dtype=compute_dtype(bags), casting="same_kind")
+    return np.concatenate(dense, axis=1, dtype=computed_in(bags.dtype), casting="same_kind")
 
 
 def _statistic(runs: _Dense | _Stored, name: Any) -> np.ndarray:

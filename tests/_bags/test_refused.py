@@ -24,15 +24,15 @@ OFFSETS = (
     "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and the number "
     "of instances."
 )
-UNFIT = "but there are 8 instances: they must run from 0 to 8."
+UNFIT = "offsets must increase from 0 to 8, the number of instances."
 SQUARES = np.ones((4, 5, 3))
 
 # -- parts of a container ------------------------------------------------------------------------
 
 PARTS = [
     ({"offsets": [0, 2, 2, 8]}, f"Bag 1 {EMPTY}"),
-    ({"offsets": [0, 5, 3, 8]}, "offsets decrease at bag 1 (5 to 3): they must increase."),
-    ({"offsets": [0, 2, 7]}, f"offsets run from 0 to 7 {UNFIT}"),
+    ({"offsets": [0, 5, 3, 8]}, UNFIT),
+    ({"offsets": [0, 2, 7]}, UNFIT),
     ({"offsets": [0.0, 8.0]}, OFFSETS),
     ({"offsets": []}, OFFSETS),
     ({"offsets": [[0, 8]]}, OFFSETS),
