@@ -185,7 +185,7 @@ def test_what_is_refused(frames):
         )
     for call, message in (
         (lambda: Bags.from_ids(np.eye(8), [0, 1]), "bag_ids has shape (2,) for 8 instances: give"),
-        (lambda: Bags.from_ids(np.eye(2), [1.0, None]), "Column 'bag' is missing for row 1: give every"),
+        (lambda: Bags.from_ids(np.eye(2), [1.0, None]), "bag_ids is missing for row 1: give every"),
         (lambda: Bags.concatenate([]), "No bags were given: pass at least one Bags to concat"),
         (lambda: Bags.concatenate([bags, bags[:, [0]]]),
          "all the input array dimensions except for the concatenation axis must match"),
