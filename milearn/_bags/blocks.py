@@ -170,7 +170,7 @@ class ArraySource:
         n_jobs: int = 1,
     ) -> None:
         self.instances, self.offsets, self.n_jobs = instances, offsets, n_jobs
-        self.n_instances, self.n_features = (int(size) for size in instances.shape)
+        self.n_instances, self.n_features = map(int, instances.shape)
         self.n_bags, self.dtype = len(offsets) - 1, instances.dtype
         self.block_dtype = computed_in(instances.dtype) if dtype is None else np.dtype(dtype)
         self.limit = max(1, block_bytes // (8 * max(1, int(width_of(instances)))))

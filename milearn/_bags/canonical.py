@@ -176,6 +176,8 @@ def canonical_block(block: Any, position: Any) -> Any:
     texts = text_column(block)
     if texts is not None:
         return texts
+    if frame_like(block) and block.shape[1] == len({*block.columns}):
+        block = frame_matrix(block, list(block.columns), f"{what}: column")
     try:
         array = block if sparse.issparse(block) else as_array(block, what)
         found = f"has {array.ndim} dimension(s)"

@@ -80,8 +80,7 @@ def segment_argmax(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     ``segment_max(values, offsets)`` for one-dimensional values.
     """
     if values.ndim == 2:
-        columns = [segment_argmax(column, offsets) for column in values.T]
-        return np.stack(columns, axis=1)
+        return np.stack([*map(partial(segment_argmax, offsets=offsets), values.T)], axis=1)
     top = np.repeat(segment_max(values, offsets), np.diff(offsets))
     # NaN is the maximum, as in np.argmax; otherwise the row of another bag would be returned.
     hits = np.flatnonzero((values == top) | (values != values))

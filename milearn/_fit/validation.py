@@ -776,9 +776,7 @@ def warn_of_unnamed_positive(estimator: Any, classes: np.ndarray) -> None:
     names = classes.tolist()
     label = getattr(estimator, "pos_label", "")
     alike = getattr(estimator, "_treats_classes_alike", False)
-    if alike or len(names) != 2 or label is not None:
-        return
-    if all(isinstance(each, str) for each in names):
+    if not alike and label is None and [*map(type, names)] == [str, str]:
         warn_user(
             f"The positive class is {names[1]!r}, the last one in alphabetical order: an instance "
             f"of it makes a bag positive. Pass pos_label={names[1]!r}, or pos_label={names[0]!r} "
@@ -808,6 +806,10 @@ class TrainingLabels:
     classes: np.ndarray
     # Position of the positive class of two; -1 if each class is positive in turn.
     positive: int
+    # -1 if ``classes[0]`` is the positive class of two, otherwise 1.
+    sign: int
+    # Classes that are positive in turn: one of two classes, otherwise all.
+    tasks: list[int]
 
     @classmethod
     def of(cls, estimator: Any, y: Any, bags: Bags, sample_weight: Any) -> TrainingLabels:
@@ -838,19 +840,11 @@ class TrainingLabels:
         weights = bag_weights(class_weight, classes, codes, sample_weights[weighted])
         left = weights > 0
         used = weighted[left]
-        return cls(
-            labels, used, codes[left], weights[left], sample_weights[used], classes, positive
-        )
-
-    @property
-    def sign(self) -> int:
-        """1, or -1 if ``classes[0]`` is the positive class of two."""
-        return -1 if self.positive == 0 else 1
-
-    @property
-    def tasks(self) -> list[int]:
-        """Classes that are positive in turn: one of two classes, otherwise all."""
-        return [self.positive] if self.positive >= 0 else list(range(len(self.classes)))
+        sign, tasks = -1 if positive == 0 else 1, [positive]
+        if positive < 0:
+            tasks = [*range(len(classes))]
+        of_used = used, codes[left], weights[left], sample_weights[used]
+        return cls(labels, *of_used, classes, positive, sign, tasks)
 
 
 # -- scores ------------------------------------------------------------------------------------
