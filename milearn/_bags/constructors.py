@@ -286,7 +286,9 @@ default=None
         if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
-        names, codes, order, offsets = group_by_id(bag_ids, "bag_ids")
+        name = getattr(bag_ids, "name", None)
+        what = "bag_ids" if name is None else f"Column {name!r}"
+        names, codes, order, offsets = group_by_id(bag_ids, what)
         check_length("bag_ids", codes, matrix.shape[0], "instance")
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
@@ -386,9 +388,9 @@ default=None
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
         if features is None and (found := [n for n in chosen if _numbers_rows(n, df)]):
             warn_user(
-                f"Column {found[0]!r} numbers the rows, as pandas and R write them into files: it "
-                "is left out of the features. Write tables without it (index=False, "
-                "row.names=FALSE), or name the columns that are features.",
+                f"Column {found[0]!r} numbers the rows, or is empty and has no name, as pandas, R "
+                "and spreadsheets write them: it is left out of the features. Write tables without "
+                "it (index=False, row.names=FALSE), or name the columns that are features.",
                 UserWarning,
             )
             chosen = [name for name in chosen if name not in found]
@@ -557,10 +559,12 @@ def warn_of_zeros(bags: Any) -> None:
 
 
 def _numbers_rows(name: Any, df: Any) -> bool:
-    """Whether a column without a name counts the rows, also of some rows or of joined tables."""
+    """Whether a column without a name is empty or counts the rows, or some, or of joined tables."""
     if not isinstance(name, str) or not (name == "X" or _NO_NAME.fullmatch(name)):
         return False
     values = np.asarray(df[name])
+    if name != "X" and are_missing(values).all():  # of a spreadsheet
+        return True
     if values.dtype.kind not in "biuf":  # the names of rows in R, or texts of numbers
         texts = [*map(str, values.tolist())]
         if not all(text.isdecimal() for text in texts):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -109,3 +111,10 @@ def test_batches_with_their_markers_in_another_order():
     frames = [pd.DataFrame(b, columns=p.feature_names) for p in (first, second) for b in p]
     with pytest.raises(ValueError, match=r"Bag 20 has its columns in another order .* than bag 0"):
         Bags.from_list(frames)
+
+
+def test_an_empty_last_column_of_a_spreadsheet():
+    frame = pd.read_csv(io.StringIO("bag,x,\na,1,\na,3,\nb,2,\n"))
+    with pytest.warns(UserWarning, match="'Unnamed: 2' numbers the rows, or is empty"):
+        X = Bags.from_frame(frame, "bag")
+    assert X.instances.ravel().tolist() == [1.0, 3.0, 2.0]

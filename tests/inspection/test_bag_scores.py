@@ -73,8 +73,6 @@ def test_three_classes_need_a_name():
 def test_wrong_input_is_one_sentence(data):
     X, y = data
     model = LeastSquaresBags().fit(X, y)
-    with pytest.raises(ValueError, match="response_method='votes' is unknown"):
-        BagScoresDisplay.from_estimator(model, X, y, response_method="votes")
     with pytest.raises(AttributeError, match="predict_proba"):
         BagScoresDisplay.from_estimator(model, X, y, response_method="predict_proba")
     with pytest.raises(AttributeError, match="M3IC"):

@@ -8,15 +8,10 @@ from functools import partial
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from milearn import MISVC, Bags, CoupledMISVR
 from milearn.datasets import load_digit_bags
 from milearn.inspection import InstanceScoresDisplay
-from milearn.preprocessing import BagStatistics, InstanceTransformer
 from milearn.survival import MICoxPH, survival_outcomes
 from tests.toys import LeastSquaresBags, two_level_bags
 
@@ -59,18 +54,6 @@ def test_of_three_classes_the_predicted_one_is_drawn_or_the_one_that_is_named():
         assert display.witness == model.witness(X)[bag] - X.offsets[bag]
     named = InstanceScoresDisplay.from_estimator(model, X, bag=4, class_label=model.classes_[0])
     np.testing.assert_allclose(named.scores, scores[:, 0])
-
-
-def test_a_pipeline_and_a_search_score_what_their_last_step_sees(data):
-    X, y = data
-    pipeline = make_pipeline(InstanceTransformer(StandardScaler()), MISVC(kernel="linear"))
-    search = GridSearchCV(pipeline, {"misvc__C": [1.0]}, cv=2).fit(X, y)
-    fitted = search.best_estimator_
-    expected = fitted[-1].instance_decision_function(fitted[:-1].transform(X[[2]]))
-    for model in (search, fitted):
-        np.testing.assert_allclose(
-            InstanceScoresDisplay.from_estimator(model, X, bag=2).scores, expected
-        )
 
 
 @pytest.mark.parametrize("model", [CoupledMISVR(kernel="linear"), MICoxPH()], ids=repr)
@@ -122,22 +105,11 @@ def test_scattered_places_and_two_instances_in_one_place_are_points():
         ({"coordinates": "coords"}, "instance_data of coordinates= has no column 'coords'"),
         ({"coordinates": [[0, 0]]}, r"coordinates must have shape \(4, 2\)"),
         ({"kind": "map"}, "A map needs coordinates"),
-        ({"kind": "pie"}, "kind='pie' is unknown"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_sentence(data, model, options, message):
     with pytest.raises(ValueError, match=message):
         InstanceScoresDisplay.from_estimator(model, data[0], **options)
-
-
-def test_models_without_instance_scores_say_so(data):
-    X, y = data
-    with pytest.raises(TypeError, match="SVC does not score instances"):
-        InstanceScoresDisplay.from_estimator(make_pipeline(BagStatistics(), SVC()).fit(X, y), X)
-    with pytest.raises(ValueError, match="such as BagStatistics, makes one row of a bag"):
-        InstanceScoresDisplay.from_estimator(
-            make_pipeline(BagStatistics(), MISVC(kernel="linear")).fit(X, y), X
-        )
 
 
 def test_without_matplotlib_one_sentence_names_the_extra(monkeypatch):

@@ -125,8 +125,6 @@ def test_what_cannot_be_drawn_is_one_sentence(data):
     model = ShareDiscriminant(share=0.3, n_parts=0).fit(X, y)
     with pytest.raises(TypeError, match="MISVC has no share_scores_: fit it first, or plot"):
         ShareDisplay.from_estimator(MISVC(kernel="linear").fit(X, y), X, y)
-    with pytest.raises(ValueError, match="kind='pie' is unknown; choose one of shares, bags"):
-        ShareDisplay.from_estimator(model, X, y, kind="pie")
     with pytest.raises(ValueError, match="y has 29 labels for 30 bags"):
         ShareDisplay.from_estimator(model, X, y[:29])
 
@@ -282,8 +280,6 @@ def test_what_has_no_report_is_refused(data, monkeypatch):
         share_report(few_trees.MIClassifier().fit(X, y), X, y)
     with pytest.raises(ValueError, match=r"^confidence_level=1.0 must be between 0 and 1\.$"):
         share_report(model, X, y, confidence_level=1.0)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        share_report(model, X, y, groups=y[1:])
     model.cut_ = np.inf
     with pytest.raises(ValueError, match=r"^The model selects 0 of 1204 instances: there is"):
         share_report(model, X, y)

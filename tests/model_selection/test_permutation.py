@@ -251,8 +251,6 @@ _ONE_CLASS = PredefinedSplit([0, 0, 0, 0, -1, -1, -1, -1, 1, -1, 1, -1])
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"permute": "all"}, r"^permute='all' is unknown; choose one of between, within\.$"),
-        ({"n_permutations": 0}, "^n_permutations == 0, must be >= 1"),
         (
             {"cv": ShuffleSplit(3, random_state=0)},
             r"^The test sets of cv overlap: pass a splitter such as KFold\.$",

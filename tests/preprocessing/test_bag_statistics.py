@@ -137,7 +137,6 @@ KNOWN += "'top 5%', 'bottom 5%' or a quantile between 0 and 1."
     ("statistics", "sentence"),
     [
         (("mode",), f"statistics contains 'mode', which is unknown: use {KNOWN}"),
-        (("min", 1.5), f"statistics contains 1.5, which is unknown: use {KNOWN}"),
         ((True,), f"statistics contains True, which is unknown: use {KNOWN}"),
         ((float("nan"),), f"statistics contains nan, which is unknown: use {KNOWN}"),
         ((), f"statistics is empty: use at least one of {KNOWN}"),

@@ -352,16 +352,13 @@ BARE = Bags(BAGS.instances, BAGS.offsets)
     ("settings", "bags", "y", "message"),
     [
         ({}, BAGS, np.full(12, np.nan), "y contains no labels"),
-        ({}, BAGS, np.where(Y == 0, np.nan, Y), "one class only"),
         # It fitted a constant without a word, because some bags had a weight.
-        ({"class_weight": {0: 0.0}}, BARE, Y, "class_weight leaves a class without weight"),
         ({"class_weight": {1: 0.0}}, BARE, Y, "class_weight leaves a class without weight"),
         ({"mu": 0.0}, weighted("bag", -0.5), Y, r"bag_graph has the weight -0\.5"),
         ({}, weighted("instance", -0.5), Y, r"instance_graph has the weight -0\.5"),
         ({"mu": 0.0}, weighted("instance", np.inf), Y, "be finite"),
         ({"graph": lambda X: np.eye(3)}, BAGS, Y, r"bag_graph has shape \(3, 3\) but there are 12"),
         ({"graph": lambda X: None}, BAGS, Y, "callable that returned None"),
-        ({"graph": "both"}, BAGS, Y, "graph='both' but the bags have no instance_graph"),
         ({"graph": "bag"}, BARE, Y, "graph='bag' but the bags have no bag_graph"),
         ({"graph": "spatial"}, BARE, Y, "The instance_data has no column 'coords'"),
     ],
