@@ -29,7 +29,6 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context  # noqa: F401
 from sklearn.model_selection._split import _validate_shuffle_split as split_counts  # noqa: F401
-from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight  # noqa: F401
@@ -62,17 +61,6 @@ def output_container(transformer: BaseEstimator) -> str:
 
 # The limit of LIBSVM, which scikit-learn lifts. With a very large C its steps are tiny.
 LIBSVM_STEPS = 10_000_000
-
-
-class LimitedSVC(SVC):
-    """SVC for callers that set a limit of iterations on purpose and check the outcome.
-
-    ``reached_limit_`` replaces the warning of :class:`SVC`. A filter of warnings would affect the
-    whole process, including other threads.
-    """
-
-    def _warn_from_fit_status(self) -> None:
-        self.reached_limit_ = self.fit_status_ != 0
 
 
 Fitted = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
@@ -108,11 +96,8 @@ class FitTask:
         self._estimator = estimator
         self._data = data
         self._whole = whole
-
-    @property
-    def _watched(self) -> bool:
         # Without a callback the contexts of steps are not created, because there are many steps.
-        return self._context is not None and hasattr(self._estimator, "_skl_callbacks")
+        self._watched = context is not None and hasattr(estimator, "_skl_callbacks")
 
     def step(self, fitted: Fitted = None, name: str = "iteration") -> bool:
         """Report the end of a step; True if a callback asks to stop.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -91,13 +90,15 @@ class BagEstimator(VersionedEstimator):
             Passed to :func:`milearn.utils.validation.validate_bags`.
         """
         # scikit-learn's validation stores the features on the estimator. Use a copy.
-        stand_in = copy(self)
-        stand_in.__dict__.pop("feature_names_in_", None)
+        stand_in = object.__new__(type(self))
+        vars(stand_in).update(vars(self))
+        vars(stand_in).pop("feature_names_in_", None)
         # Use the types of the class: those of the instance are from an earlier fit.
         kinds = type(self)._dtypes if dtype is None else dtype
         bags = validate_bags(stand_in, X, dtype=kinds, **options)
-        names = ("n_features_in_", "feature_names_in_")
-        noted = {name: vars(stand_in)[name] for name in names if name in vars(stand_in)}
+        noted = {"n_features_in_": bags.shape[1]}
+        if hasattr(stand_in, "feature_names_in_"):
+            noted["feature_names_in_"] = stand_in.feature_names_in_
         return bags, noted
 
     def _replace_fitted(self, fitted: dict[str, Any]) -> None:
@@ -441,7 +442,7 @@ class BagClusterer(ClusterMixin, BagEstimator):
 @inner_matrices()
 def _predicted(X: Any, given: tuple[Any, Callable[[Bags], Any]]) -> Any:
     estimator, method = given
-    return method(estimator._checked(X))
+    return method(estimator._validated(X))
 
 
 def class_scores(columns: list[np.ndarray], sign: int) -> np.ndarray:

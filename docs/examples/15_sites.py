@@ -46,7 +46,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from milearn.model_selection import label_permutation_test
 
 of_site = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
-found = label_permutation_test(of_site, site[:, None], y, scoring="roc_auc", random_state=0)
+found = label_permutation_test(of_site, X.bag_data[["site"]], y, scoring="roc_auc", random_state=0)
 print(f"AUC of the hospital alone {found.score:.2f}, p = {found.p_value:.2f}")
 
 # %%

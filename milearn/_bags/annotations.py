@@ -70,10 +70,6 @@ def data_frame(
     elif not columns:
         return None
     frame = pandas.DataFrame(columns, index=None if columns else range(n), copy=False)
-    return _indexed(frame, names)
-
-
-def _indexed(frame: Any, names: Any) -> Any:
     if names is not None:
         frame.index = names
     return frame
@@ -155,14 +151,14 @@ NO_ANNOTATIONS: dict[str, Any] = {
 
 def selected(annotations: Mapping[str, Any], bags: Any, rows: Any) -> dict[str, Any]:
     """The annotations of some bags, which have these rows of the instances."""
-    names = annotations["names"]
-    return {
-        "names": None if names is None else names[bags],
-        "bag_graph": between(annotations["bag_graph"], bags),
-        "instance_graph": between(annotations["instance_graph"], rows),
-        "instance_data": taken_rows(annotations["instance_data"], rows),
-        "bag_data": taken_rows(annotations["bag_data"], bags),
-    }
+    found = dict(annotations)
+    for name, part in annotations.items():
+        at = rows if name.startswith("instance") else bags
+        if name.endswith("graph"):
+            found[name] = between(part, at)
+        elif part is not None:
+            found[name] = part.iloc[at] if name.endswith("data") else part[at]
+    return found
 
 
 def joined(parts: Sequence[Any]) -> dict[str, Any]:
@@ -180,9 +176,7 @@ def joined(parts: Sequence[Any]) -> dict[str, Any]:
         "bag_graph": _block_diagonal([part.bag_graph for part in parts], n_bags),
         "instance_graph": _block_diagonal([part.instance_graph for part in parts], n_instances),
         "instance_data": _joined_frames([part.instance_data for part in parts], "instance_data"),
-        "bag_data": _indexed_or_none(
-            _joined_frames([part.bag_data for part in parts], "bag_data"), every
-        ),
+        "bag_data": _joined_frames([part.bag_data for part in parts], "bag_data", every),
     }
 
 
@@ -201,23 +195,20 @@ def _block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
     return canonical_csr(sparse.block_diag(blocks, format="csr"))
 
 
-def _joined_frames(frames: Sequence[Any], kind: str) -> Any:
-    """The rows of all frames, with the columns that every frame has; None without columns."""
+def _joined_frames(frames: Sequence[Any], kind: str, names: Any = None) -> Any:
+    """The rows of all frames, with the columns that every frame has; None without columns.
+
+    The rows of bags have the names of the bags, those of instances their own.
+    """
     shared = [name for name in frames[0].columns if all(name in each for each in frames)]
-    named = all(each.index.dtype.kind not in "iuf" for each in frames)
-    if not shared and not named:
+    if kind == "instance_data" and all(each.index.dtype.kind not in "iuf" for each in frames):
+        names = frames[0].index.append([each.index for each in frames[1:]])
+    if not shared and (names is None or kind == "bag_data"):
         return None
     import pandas
 
     parts = {name: _joined(name, [each[name] for each in frames], kind) for name in shared}
-    index = frames[0].index.append([each.index for each in frames[1:]]) if named else None
-    return _indexed(pandas.DataFrame(parts, copy=False), index)
-
-
-def _indexed_or_none(frame: Any, names: Any) -> Any:
-    if frame is None or not len(frame.columns):
-        return None
-    return _indexed(frame.reset_index(drop=True), names)
+    return pandas.DataFrame(parts, index=names, copy=False)
 
 
 def _joined(name: str, columns: Sequence[Any], kind: str) -> Any:
@@ -288,19 +279,6 @@ def entry_of_groups(
     what, who, advice : str
         Parts of the message.
     """
-    row = differing_row(values, codes, first)
-    if row is not None:
-        start = first[codes[row]]
-        cells = values.tolist() if hasattr(values, "iloc") else values
-        # NumPy 1 and 2 print records in their own ways.
-        two = [v.item() if isinstance(v, np.void) else v for v in (cells[start], cells[row])]
-        whose = who.format(name=np.asarray(names).tolist()[codes[row]], first=start, row=row)
-        raise ValueError(f"{whose} two {what}, {two[0]!s} and {two[1]!s}: {advice}.")
-    return values.iloc[first] if hasattr(values, "iloc") else values[first]
-
-
-def differing_row(values: Any, codes: np.ndarray, first: np.ndarray) -> int | None:
-    """The first row whose entry differs from that of the first row of its group, if any."""
     if isinstance(values, np.ndarray) and (values.ndim > 1 or values.dtype.names):
         own = values[first][codes]
         same = np.asarray((values == own) | ((values != values) & (own != own)))
@@ -309,5 +287,11 @@ def differing_row(values: Any, codes: np.ndarray, first: np.ndarray) -> int | No
 
         numbers = pandas.factorize(values)[0]
         same = numbers == numbers[first][codes]
-    rows = np.flatnonzero(~same.reshape(len(codes), -1).all(axis=1))
-    return int(rows[0]) if len(rows) else None
+    for row in np.flatnonzero(~same.reshape(len(codes), -1).all(axis=1))[:1].tolist():
+        start = first[codes[row]]
+        cells = values.tolist() if hasattr(values, "iloc") else values
+        # NumPy 1 and 2 print records in their own ways.
+        two = [v.item() if isinstance(v, np.void) else v for v in (cells[start], cells[row])]
+        whose = who.format(name=np.asarray(names).tolist()[codes[row]], first=start, row=row)
+        raise ValueError(f"{whose} two {what}, {two[0]!s} and {two[1]!s}: {advice}.")
+    return values.iloc[first] if hasattr(values, "iloc") else values[first]

@@ -27,7 +27,11 @@ from .types import Matrix
 BLOCK_BYTES = 32 * 2**20
 
 
-@dataclass(frozen=True)
+# Rows that are values, and not sparse or computed.
+_DENSE = (np.ndarray, LazyRows)
+
+
+@dataclass
 class Block:
     """Consecutive whole bags, or a part of a bag.
 
@@ -44,30 +48,21 @@ class Block:
     # Number of instances of the bag of which the block is a part.
     whole_size: int | None = None
 
+    def __post_init__(self) -> None:
+        # Type of the rows; the bags and the instances of the block among all.
+        self.dtype: np.dtype[Any] = np.dtype(self.stored.dtype)
+        self.bags = slice(self.first_bag, self.first_bag + len(self.offsets) - 1)
+        self.rows = slice(self.first_row, self.first_row + int(self.offsets[-1]))
+
     @cached_property
     def instances(self) -> Matrix:
         """All rows in the type of the block, shape (n_rows, n_features)."""
         return self.stored[:] if isinstance(self.stored, LazyRows) else self.stored
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the rows."""
-        return np.dtype(self.stored.dtype)
-
-    @property
     def width(self) -> float:
         """Mean number of values of a row, see :func:`width_of`."""
         return width_of(self.stored)
-
-    @property
-    def bags(self) -> slice:
-        """The bags of the block among all."""
-        return slice(self.first_bag, self.first_bag + len(self.offsets) - 1)
-
-    @property
-    def rows(self) -> slice:
-        """The instances of the block among all."""
-        return slice(self.first_row, self.first_row + int(self.offsets[-1]))
 
     @property
     def bag_sizes(self) -> np.ndarray:
@@ -81,7 +76,7 @@ class Block:
 
         Rows in single precision are multiplied in single precision, unless ``precise``.
         """
-        if not self._is_dense:
+        if not isinstance(self.stored, _DENSE):
             if precise and self.dtype != np.float64:
                 return np.asarray(self.stored.astype(np.float64) @ w)
             return np.asarray(self.stored @ w, dtype=np.float64)
@@ -103,20 +98,15 @@ class Block:
         if len(rows) == 0:
             return np.zeros(n_features)
         if 2 * len(rows) < n_rows:
-            return np.asarray(self.take(rows, self.dtype).T @ weights, dtype=np.float64)
+            return np.asarray(self.stored[rows].T @ weights, dtype=np.float64)
         spread = np.bincount(rows, weights=weights, minlength=n_rows)
-        if not self._is_dense:
+        if not isinstance(self.stored, _DENSE):
             return np.asarray(spread @ self.stored, dtype=np.float64)
         total, first = np.zeros(n_features), 0
         for piece in pieces_of(self.stored, np.float64):
             total += spread[first : first + len(piece)] @ piece
             first += len(piece)
         return total
-
-    @property
-    def _is_dense(self) -> bool:
-        """Whether the rows are values, and not sparse or computed."""
-        return isinstance(self.stored, (np.ndarray, LazyRows))
 
 
 class PassSource(Protocol):
@@ -180,30 +170,30 @@ class ArraySource:
         n_jobs: int = 1,
     ) -> None:
         self.instances, self.offsets, self.n_jobs = instances, offsets, n_jobs
-        self.n_instances, self.n_features = (int(size) for size in instances.shape)
+        self.n_instances, self.n_features = map(int, instances.shape)
         self.n_bags, self.dtype = len(offsets) - 1, instances.dtype
         self.block_dtype = computed_in(instances.dtype) if dtype is None else np.dtype(dtype)
         self.limit = max(1, block_bytes // (8 * max(1, int(width_of(instances)))))
 
     def blocks(self, *, in_parts: bool = False) -> Iterator[Block]:
         """Iterate over the blocks."""
-        return (self._block(*place) for place in self._places(in_parts))
+        return map(self._block, self._places(in_parts))
 
     def map(
         self, function: Callable[..., Any], *arguments: Any, in_parts: bool = False
     ) -> list[Any]:
         """``function(block, *arguments)`` for every block, in their order."""
-
-        def at(place: tuple[int, int, int, int]) -> Any:
-            return function(self._block(*place), *arguments)
-
-        with one_blas_thread(), working_threads(self.n_jobs):
-            return in_threads(at, self._places(in_parts))
+        places = self._places(in_parts)
+        with one_blas_thread():
+            if len(places) == 1:
+                return [function(self._block(places[0]), *arguments)]
+            with working_threads(self.n_jobs):
+                return in_threads(lambda place: function(self._block(place), *arguments), places)
 
     def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
         """The last ``state = function(state, block, *arguments)``; large bags come in parts."""
-        for block in self.blocks(in_parts=True):
-            state = function(state, block, *arguments)
+        for place in self._places(in_parts=True):
+            state = function(state, self._block(place), *arguments)
         return state
 
     def gather(self, rows: np.ndarray) -> Matrix:
@@ -211,31 +201,31 @@ class ArraySource:
         taken = self.instances[rows]
         return taken.astype(computed_in(taken.dtype), copy=False)
 
-    def _places(self, in_parts: bool) -> Iterator[tuple[int, int, int, int]]:
+    def _places(self, in_parts: bool) -> list[tuple[int, int, int, int]]:
         """First and last bag, and first and last row, of each block."""
+        if 0 < self.n_instances <= self.limit:
+            return [(0, self.n_bags, 0, self.n_instances)]
+        found = []
         for first, last in bag_ranges(self.offsets, self.limit):
             start, stop = int(self.offsets[first]), int(self.offsets[last])
-            if not in_parts or stop - start <= self.limit:
-                yield first, last, start, stop
-                continue
-            for row in range(start, stop, self.limit):
-                yield first, last, row, min(row + self.limit, stop)
+            step = self.limit if in_parts else stop - start
+            found += [(first, last, row, min(row + step, stop)) for row in range(start, stop, step)]
+        return found
 
-    def _block(self, first: int, last: int, start: int, stop: int) -> Block:
+    def _block(self, place: tuple[int, int, int, int]) -> Block:
+        first, last, start, stop = place
         offsets = np.clip(self.offsets[first : last + 1], start, stop) - start
         size = int(self.offsets[last] - self.offsets[first])
-        whole = size if stop - start < size else None
-        return Block(self._rows_of(start, stop), offsets, first, start, whole)
-
-    def _rows_of(self, start: int, stop: int) -> Matrix:
         rows, dtype = self.instances, self.block_dtype
         if isinstance(rows, np.ndarray) and rows.dtype != dtype:
             rows = LazyRows(rows, np.zeros(1, np.intp), np.array([0, len(rows)]), dtype=dtype)
         if isinstance(rows, LazyRows):
-            return rows.within(start, stop, dtype)
-        if isinstance(rows, np.ndarray):
-            return rows[start:stop]
-        return row_range(rows, start, stop).astype(dtype, copy=False)
+            rows = rows.within(start, stop, dtype)
+        elif isinstance(rows, np.ndarray):
+            rows = rows[start:stop]
+        else:
+            rows = row_range(rows, start, stop).astype(dtype, copy=False)
+        return Block(rows, offsets, first, start, size if stop - start < size else None)
 
 
 def width_of(instances: Any) -> float:

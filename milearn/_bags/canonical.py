@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -11,40 +10,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_scalar
 
-from .kinds import (  # noqa
-    are_missing,
-    as_array,
-    check_array_like,
-    is_missing,
-    listed,
-    numbers,
-    refuse_anndata,
-)
+from .kinds import as_array, numbers
 from .rows_on_disk import is_mapped
 from .segments import offsets_of
 
-CATEGORY_ADVICE = "for example by pandas.get_dummies or sklearn's OneHotEncoder"
-_RECIPES = "the page Recipes of the user guide"
-TEXT_ADVICE = (
-    "Texts become bags by Bags.from_list(documents), where each document is a list of strings "
-    "without gaps, and numbers in the pipeline by InstanceTransformer(TfidfVectorizer())."
-)
-# By the dimensions of a block.
-_DIMENSION_ADVICE = {
-    0: "",
-    1: (
-        f" Time series are cut into windows as on {_RECIPES}; a bag with one feature is "
-        "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
-    ),
-    3: f" Images are cut into patches as on {_RECIPES}.",
-}
-_BATCH_OF_ONE = (
-    " Take out the first axis of every block: [block[0] for block in blocks]. (An image of one row "
-    f"is cut into patches as on {_RECIPES}.)"
-)
-_PATHS = (
-    "Read the files first: milearn.datasets.load_bag_folder reads a folder with one file per bag, "
-    "load_bags a file with all bags."
+_BLOCK = (
+    "a bag is a 2-D array of numbers with one row per instance, or a list of strings without gaps. "
+    "The page Recipes of the user guide makes such bags of time series, images and texts, and "
+    "milearn.datasets.load_bag_folder reads files."
 )
 
 
@@ -196,11 +169,10 @@ def frame_names(X: Any) -> list[str] | None:
 
 
 def canonical_block(block: Any, position: Any) -> Any:
-    what = f"Bag {position}"
-    is_file = isinstance(block, str) and re.search(r"\w\.\w{2,5}$", block)
-    if is_file or hasattr(block, "__fspath__"):
-        kind = ValueError if is_file else TypeError
-        raise kind(f"{what} is a path ({str(block)[:80]!r}). {_PATHS}")
+    what, array = f"Bag {position}", None
+    if isinstance(block, str) or hasattr(block, "__fspath__"):  # also an entry of an array of texts
+        kind = ValueError if isinstance(block, str) else TypeError
+        raise kind(f"{what} is a text or a path ({str(block)[:80]!r}): {_BLOCK}")
     texts = text_column(block)
     if texts is not None:
         return texts
@@ -208,22 +180,16 @@ def canonical_block(block: Any, position: Any) -> Any:
         block = frame_matrix(block, list(block.columns), f"{what}: column")
     try:
         array = block if sparse.issparse(block) else as_array(block, what)
+        found = f"has {array.ndim} dimension(s)"
     except ValueError:
-        array = None  # rows of different lengths
+        found = "has rows of different lengths"
     if array is not None and array.shape[:1] == (0,):
         raise ValueError(empty_bag(position))
     if array is not None and array.ndim == 2:
         return array if sparse.issparse(array) else as_floats(array, what)
     if first_text(block if array is None else array) is not None:
-        raise ValueError(f"{what} holds strings: pass 2-D blocks of numbers. {TEXT_ADVICE}")
-    if array is None:
-        raise ValueError(
-            f"{what} has rows of different lengths: every instance needs the same features."
-        )
-    raise ValueError(
-        f"{what} has {array.ndim} dimension(s): pass a block with one row per instance."
-        + (_BATCH_OF_ONE if array.shape[:-2] == (1,) else _DIMENSION_ADVICE[min(array.ndim, 3)])
-    )
+        found = "holds strings"
+    raise ValueError(f"{what} {found}: {_BLOCK}")
 
 
 def keys_of(items: Any) -> list[Any] | None:
@@ -234,16 +200,6 @@ def keys_of(items: Any) -> list[Any] | None:
         return None
     keys = list(items.index)
     return keys if all(isinstance(key, str) for key in keys) else None
-
-
-def numbered(items: Any, what: str, or_else: str = "") -> Iterator[tuple[Any, Any]]:
-    """Position and item of a collection; of a mapping, the name as it is in messages."""
-    named, empty = keys_of(items) is not None, True
-    for key, item in items.items() if named else enumerate(items):
-        yield repr(key) if named else key, item
-        empty = False
-    if empty:
-        raise ValueError(f"No {what} were given: pass at least one{or_else}.")
 
 
 def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
@@ -360,7 +316,7 @@ def stack_blocks(
 ) -> tuple[Any, np.ndarray, list[str] | None]:
     """The matrix of all blocks, the offsets of the bags, and the columns of data frames.
 
-    The blocks are those of :func:`numbered`.
+    Each block comes with its position, or its name as it is in messages.
 
     Raises
     ------
@@ -379,15 +335,21 @@ def stack_blocks(
                 "columns in the same order."
             )
         arrays[position] = canonical_block(block, position)
+    if not arrays:
+        raise ValueError(
+            "No bags were given: pass at least one, or Bags(np.empty((0, n_features)), [0]) for a "
+            "container without bags."
+        )
     if len({array.dtype == object for array in arrays.values()}) > 1:
         raise ValueError("Bags of text and bags of numbers cannot be joined: encode the text.")
-    matrices, width = [*arrays.values()], arrays[first].shape[1]
+    width = arrays[first].shape[1]
     for position, array in arrays.items():
         if array.shape[1] != width:
             raise ValueError(
                 f"Bag {position} has {array.shape[1]} features but bag {first} has {width}: every "
-                f"bag must have the same features.{_series_advice(matrices)}"
+                "bag must have the same features."
             )
+    matrices = [*arrays.values()]
     return stacked(matrices), offsets_of([array.shape[0] for array in matrices]), columns
 
 
@@ -398,21 +360,6 @@ def unlike(names: Sequence[str], others: Sequence[str] | None) -> str:
         return f"other columns ({', '.join(map(repr, alone[:4]))}) than"
     two = next(pair for pair in zip(names, others or (), strict=True) if pair[0] != pair[1])
     return f"its columns in another order ({two[0]!r} for {two[1]!r}) than"
-
-
-def _series_advice(blocks: Sequence[Any]) -> str:
-    """Text added to the error for blocks of different widths that may be series.
-
-    Series of different lengths, as (channels, time), have the same small number of rows in every
-    block and more columns than rows. This is rare for bags with wrong features.
-    """
-    rows = {block.shape[0] for block in blocks}
-    if len(rows) > 1 or min(block.shape[1] for block in blocks) <= max(rows):
-        return ""
-    return (
-        f" All blocks have {rows.pop()} row(s): if they are time series of shape (channels, time), "
-        f"cut them into windows as on {_RECIPES}."
-    )
 
 
 def is_full(key: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Self
@@ -28,13 +29,11 @@ from .canonical import (
     frame_matrix,
     frame_names,
     keys_of,
-    numbered,
     stack_blocks,
     stacked,
     to_list,
     unlike,
 )
-from .columns import without_index
 from .kinds import (
     are_missing,
     as_array,
@@ -51,7 +50,10 @@ from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import offsets_of
 from .warn import warn_user
 
-_NO_BAGS = ", or Bags(np.empty((0, n_features)), [0]) for a container without bags"
+# Names that readers and reset_index give to a column without a name. R's read.csv gives "X".
+_NO_NAME = re.compile(
+    r"|Unnamed: [\d.]+|\.\.\.1|index|level_0|__index_level_0__|row_?names?|row_nr"
+)
 
 
 class BagConstructors:
@@ -220,7 +222,9 @@ class BagConstructors:
         (2, 7)
         """
         refuse_anndata(blocks, "The sequence of bags")
-        items = [*numbered(blocks, "bags", _NO_BAGS)]
+        names = keys_of(blocks)
+        given: Any = blocks
+        items = [*enumerate(given)] if names is None else [(repr(k), b) for k, b in given.items()]
         for position, block in items:
             if isinstance(block, BagConstructors):
                 raise TypeError(
@@ -235,7 +239,7 @@ class BagConstructors:
             feature_names=columns if feature_names is None else feature_names,
             instance_data=data_of_blocks(instance_data, offsets),
             bag_data=bag_data,
-            names=keys_of(blocks),
+            names=names,
         )
 
     @classmethod
@@ -282,7 +286,9 @@ default=None
         if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
-        names, codes, order, offsets = group_by_id(bag_ids, "bag_ids")
+        name = getattr(bag_ids, "name", None)
+        what = "bag_ids" if name is None else f"Column {name!r}"
+        names, codes, order, offsets = group_by_id(bag_ids, what)
         check_length("bag_ids", codes, matrix.shape[0], "instance")
         rows: Any = order
         if np.array_equal(order, np.arange(len(order))):
@@ -380,8 +386,14 @@ default=None
         taken = map(to_list, [*bag_columns(instance_data).values(), *columns.values()])
         reserved = [bag, label, *chain.from_iterable(taken)]
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
-        if features is None:
-            chosen = without_index(chosen, df.__getitem__)
+        if features is None and (found := [n for n in chosen if _numbers_rows(n, df)]):
+            warn_user(
+                f"Column {found[0]!r} numbers the rows, or is empty and has no name, as pandas, R "
+                "and spreadsheets write them: it is left out of the features. Write tables without "
+                "it (index=False, row.names=FALSE), or name the columns that are features.",
+                UserWarning,
+            )
+            chosen = [name for name in chosen if name not in found]
         if isinstance(label, tuple) and label not in named:
             raise ValueError(
                 f"label={label!r} is more than one column: make y of columns of bag_data, such as "
@@ -548,3 +560,25 @@ def warn_of_zeros(bags: Any) -> None:
             "X.select_instances(X.instances.any(axis=1)).",
             UserWarning,
         )
+
+
+def _numbers_rows(name: Any, df: Any) -> bool:
+    """Whether a column without a name is empty or counts the rows, or some, or of joined tables."""
+    if not isinstance(name, str) or not (name == "X" or _NO_NAME.fullmatch(name)):
+        return False
+    values = np.asarray(df[name])
+    if name != "X" and are_missing(values).all():  # of a spreadsheet
+        return True
+    if values.dtype.kind not in "biuf":  # the names of rows in R, or texts of numbers
+        texts = [*map(str, values.tolist())]
+        if not all(text.isdecimal() for text in texts):
+            return name != "X" and len({*texts}) == len(texts)
+        values = np.array(texts)
+    values = values.astype(float)
+    if not len(values) or not (values == np.rint(values)).all():
+        return False
+    steps, first = np.diff(values), values[0]
+    if name == "X":  # of R, but also a name for a feature, which may count few rows
+        return bool(len(values) > 9 and first in (0, 1) and (steps == 1).all())
+    restarts = first in (0, 1) and ((steps == 1) | (values[1:] == first)).all()
+    return bool(restarts or (first >= 0 and len(np.unique(values)) == len(values)))

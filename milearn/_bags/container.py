@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import check_random_state
 
 from .._version import removed
 from .annotated import AnnotatedBags
@@ -18,7 +20,9 @@ from .canonical import (
     canonical_matrix,
     canonical_names,
     canonical_offsets,
+    check_choice,
     check_length,
+    check_positive,
     column_key,
     frame_names,
     is_equal,
@@ -27,11 +31,10 @@ from .canonical import (
     read_only,
     row_range,
 )
-from .choice import InstanceChoice
 from .constructors import BagConstructors
-from .exports import BagExports
+from .kinds import column
 from .merge import BagMerging
-from .names import canonical_ids, check_index
+from .names import bag_text, canonical_ids, check_index
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
 
@@ -42,6 +45,11 @@ _NO_ARRAY = (
 )
 
 
+def _kept(name: str, doc: str) -> Any:
+    """An attribute that is only read, without a function of Python."""
+    return property(attrgetter(name), doc=doc)
+
+
 class _Names(type):
     if not TYPE_CHECKING:  # otherwise every attribute would be known
 
@@ -50,9 +58,7 @@ class _Names(type):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
 
 
-class Bags(
-    BagConstructors, AnnotatedBags, BagMerging, InstanceChoice, BagExports, metaclass=_Names
-):
+class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
@@ -206,6 +212,8 @@ class Bags(
         self._feature_names = read_only(feature_names)
         # Pickles of older versions have no names.
         self._annotations: dict[str, Any] = read_only(NO_ANNOTATIONS | annotations)
+        self._names: np.ndarray | None = self._annotations["names"]
+        self._shape = len(offsets) - 1, int(self._rows.shape[1])
         self._bag_index: np.ndarray | None = None
 
     def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
@@ -337,7 +345,7 @@ class Bags(
     @property
     def is_sparse(self) -> bool:
         """Whether the instances are CSR."""
-        return sparse.issparse(self.instance_rows)
+        return sparse.issparse(self._rows)
 
     def source(
         self, *, block_bytes: int = BLOCK_BYTES, dtype: Any = None, n_jobs: int = 1
@@ -358,14 +366,9 @@ class Bags(
         ArraySource
             It reads the instances when a function is mapped over it.
         """
-        return ArraySource(
-            self.instance_rows, self.offsets, block_bytes, dtype=dtype, n_jobs=n_jobs
-        )
+        return ArraySource(self._rows, self._offsets, block_bytes, dtype=dtype, n_jobs=n_jobs)
 
-    @property
-    def offsets(self) -> np.ndarray:
-        """First row of each bag and the number of instances, shape (n_bags + 1,)."""
-        return self._offsets
+    offsets: np.ndarray = _kept("_offsets", "First row of each bag, and the number of instances.")
 
     @property
     def bag_graph(self) -> sparse.csr_array | None:
@@ -377,10 +380,7 @@ class Bags(
         """Weights of links between instances, shape (n_instances, n_instances)."""
         return self._annotations["instance_graph"]
 
-    @property
-    def feature_names(self) -> np.ndarray | None:
-        """Names of the features, shape (n_features,)."""
-        return self._feature_names
+    feature_names: np.ndarray | None = _kept("_feature_names", "Name of each feature.")
 
     @property
     def instance_data(self) -> Any:
@@ -400,20 +400,11 @@ class Bags(
             return pandas.DataFrame(index=range(n) if names is None else names)
         return stored.copy(deep=None)
 
-    @property
-    def names(self) -> np.ndarray | None:
-        """Name of each bag, shape (n_bags,)."""
-        return self._annotations["names"]
+    names: np.ndarray | None = _kept("_names", "Name of each bag.")
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of bags and of features."""
-        return len(self.offsets) - 1, int(self.instance_rows.shape[1])
+    shape: tuple[int, int] = _kept("_shape", "Number of bags and of features.")
 
-    @property
-    def dtype(self) -> np.dtype:
-        """Type of the instance values."""
-        return self.instance_rows.dtype
+    dtype: np.dtype = _kept("_rows.dtype", "Type of the instance values.")
 
     @property
     def n_instances(self) -> int:
@@ -541,6 +532,136 @@ class Bags(
             return self._changed(instances=self.instances[:, columns], feature_names=names)
         return self.with_instances(self.instances[:, columns], feature_names=names)
 
+    def select_instances(self, mask: Any, *, empty: str = "error") -> Any:
+        """The same bags with some of their instances, such as patches that show tissue.
+
+        Parameters
+        ----------
+        mask : array-like of bool of shape (n_instances,)
+            True for the instances that are kept, in the order of ``instances``.
+        empty : {"error", "drop"}, default="error"
+            Whether a bag without an instance that is kept is an error, which names it, or is left
+            out. Labels of the bags that are left are then ``y[np.isin(old.names, new.names)]``.
+
+        Returns
+        -------
+        Bags
+            With the names, the data and the graphs between what is left. If bags are left out and
+            have no names, those that are left get their positions as names: ``y[new.names]``.
+
+        Raises
+        ------
+        ValueError
+            For another number of entries than instances, entries that are not Boolean, or bags
+            that would be empty.
+
+        See Also
+        --------
+        sample_instances : Some instances of each bag at random.
+
+        Examples
+        --------
+        >>> from milearn import Bags
+        >>> bags = Bags.from_list({"a": [[0.1], [0.9]], "b": [[0.8]]})
+        >>> bags.select_instances(bags.instances[:, 0] > 0.5).instances.tolist()
+        [[0.9], [0.8]]
+        """
+        check_choice("empty", empty, ("error", "drop"))
+        kept = np.asarray(mask)
+        if kept.dtype == object and all(isinstance(each, (bool, np.bool_)) for each in kept.flat):
+            kept = kept.astype(bool)
+        if kept.shape != (self.n_instances,) or kept.dtype != bool:
+            raise ValueError(
+                f"mask has shape {kept.shape} and type {kept.dtype}: give True or False for each "
+                f"of the {self.n_instances} instances; for positions in X.instances pass "
+                "np.isin(np.arange(X.n_instances), positions)."
+            )
+        sizes = np.add.reduceat(kept, self.offsets[:-1], dtype=np.intp) if len(self) else kept
+        gone = np.flatnonzero(sizes == 0)
+        if len(gone) and (empty == "error" or len(gone) == len(self)):
+            shown = ", ".join(bag_text(self, int(bag)) for bag in gone[:3])
+            raise ValueError(
+                f"No instance is left in {len(gone)} of {len(self)} bags ({shown}"
+                f"{', ...' if len(gone) > 3 else ''}): keep one at least, or pass empty='drop'."
+            )
+        left, rows = np.flatnonzero(sizes), np.flatnonzero(kept)
+        offsets, stored = offsets_of(sizes[left]), self.instance_rows
+        lazy = hasattr(stored, "of_rows")
+        chosen = stored.of_rows(rows, offsets) if lazy else stored[rows]
+        found = self._derived(chosen, offsets, left, rows)
+        return found._changed(names=left) if len(gone) and found.names is None else found
+
+    def sample_instances(self, n: int, *, random_state: Any = None) -> Any:
+        """The same bags with at most ``n`` instances each, drawn without replacement.
+
+        Parameters
+        ----------
+        n : int
+            Maximum size of a bag; smaller bags are kept as they are.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the draw.
+
+        Returns
+        -------
+        Bags
+            The instances of a bag keep their order.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For an ``n`` that is not a positive integer.
+
+        See Also
+        --------
+        select_instances : The instances of a mask.
+
+        Examples
+        --------
+        >>> from milearn import Bags
+        >>> bags = Bags.from_list([[[1.0], [2.0], [3.0]], [[4.0]]])
+        >>> bags.sample_instances(2, random_state=0).sizes
+        array([2, 1])
+        """
+        check_positive(n=n)
+        keys = check_random_state(random_state).random_sample(self.n_instances)
+        order = np.lexsort((keys, self.bag_index))
+        mask = np.zeros(self.n_instances, dtype=bool)
+        mask[order[np.arange(self.n_instances) - self.offsets[self.bag_index] < n]] = True
+        return self.select_instances(mask)
+
+    def with_instance_data(self, **arrays: Any) -> Any:
+        """The same bags with further arrays of the instances, such as scores.
+
+        Parameters
+        ----------
+        **arrays : array-like of shape (n_instances,) or (n_instances, n_columns)
+            Columns by name, in the order of ``instances``. They are added to those of the bags, or
+            replace them. An array of two dimensions becomes the columns ``name_0``, ``name_1``, ...
+
+        Returns
+        -------
+        Bags
+            With the instances, graphs, names and bag data of these bags.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for :class:`Bags`.
+
+        Examples
+        --------
+        >>> from milearn import Bags
+        >>> bags = Bags.from_list([[[1.0], [2.0]], [[4.0]]])
+        >>> bags.with_instance_data(score=[0.1, 0.7, 0.2]).instance_data["score"].tolist()
+        [0.1, 0.7, 0.2]
+        """
+        data = self.instance_data
+        own = None if data.index.dtype.kind in "iuf" else data.index.to_numpy()
+        added = data_frame(arrays, self.n_instances, names=own)
+        for name in () if added is None else added.columns:
+            data[name] = added[name].array
+        return self._changed(instance_data=data if len(data.columns) else None)
+
     def equals(self, other: Any) -> bool:
         """Whether other bags have the same content, NaN at the same places included.
 
@@ -571,6 +692,82 @@ class Bags(
             for name, part in self._parts.items()
             if name != "instances"
         )
+
+    # -- other containers ------------------------------------------------------------------
+
+    def to_list(self) -> list[Any]:
+        """The bags as a list of 2-D blocks, the input of :meth:`from_list`.
+
+        Returns
+        -------
+        list of n_bags ndarray or csr_array of shape (bag size, n_features)
+            Read-only views if the instances are in memory.
+        """
+        return list(self)
+
+    def to_frame(self, *, bag: str = "bag", ids: Any = None, y: Any = None) -> Any:
+        """A long pandas data frame with one row per instance, the input of :meth:`from_frame`.
+
+        Parameters
+        ----------
+        bag : str, default="bag"
+            Name of the first column, which contains the bag of each row.
+        ids : array-like of shape (n_bags,), default=None
+            Identifiers of the bags; by default, their names, or else 0, 1, ...
+        y : array-like of shape (n_bags,), default=None
+            Labels of the bags, repeated for their rows in the column ``label``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Without feature names the features are ``x0, x1, ...``. The columns of
+            ``instance_data`` follow, and those of ``bag_data``, repeated for the rows of each bag.
+            The index is that of ``instance_data``, such as the names of cells.
+
+        Raises
+        ------
+        ValueError
+            For sparse instances, columns of the same name, data of three dimensions, or ``ids`` or
+            ``y`` that are not one per bag.
+
+        Notes
+        -----
+        Graphs are left out.
+
+        Examples
+        --------
+        >>> from milearn import Bags
+        >>> bags = Bags.from_list([[[1.0], [2.0]], [[3.0]]], instance_data={"at": [[7, 8], [9]]})
+        >>> bags.to_frame(ids=["a", "b"], y=[1, 0])
+          bag  label   x0  at
+        0   a      1  1.0   7
+        1   a      1  2.0   8
+        2   b      0  3.0   9
+        """
+        import pandas
+
+        if self.is_sparse:
+            raise ValueError("A data frame holds dense instances only: make them dense first.")
+        index = self.bag_index
+        names = self.feature_names
+        if names is None:
+            names = [f"x{column}" for column in range(self.shape[1])]
+        ids = self.names if ids is None else ids
+        for name, values in (("ids", ids), ("y", y)):
+            check_index(values, self.names, name)
+            if values is not None:
+                check_length(name, np.asarray(values), len(self), flat=True)
+        keys = np.arange(len(self)) if ids is None else np.asarray(ids)
+        parts = [pandas.DataFrame({bag: keys[index]})]
+        if y is not None:
+            parts.append(pandas.DataFrame({"label": column(y, "y").array[index]}))
+        parts += [pandas.DataFrame(self.instances, columns=list(names)), self.instance_data]
+        parts.append(self.bag_data.iloc[index])
+        frame = pandas.concat([part.reset_index(drop=True) for part in parts], axis=1)
+        for name in frame.columns[frame.columns.duplicated()][:1]:
+            raise ValueError(f"Two columns would be named {name!r}: rename one.")
+        own = self.instance_data.index
+        return frame if own.dtype.kind in "iuf" else frame.set_axis(own)
 
     # -- protocols of NumPy, pickle and scikit-learn ----------------------------------------
 

@@ -44,7 +44,7 @@ _CALLS = (
     ),
 )
 _READABLE = [(re.compile(form, re.ASCII | re.IGNORECASE), call) for form, call in _CALLS]
-_ENCODE = "encode it as numbers first, for example by pandas.get_dummies or sklearn's OneHotEncoder"
+ENCODE = "encode it as numbers first, for example by pandas.get_dummies or sklearn's OneHotEncoder"
 
 
 # What NumPy reads as a whole. All else that has items it would take one by one.
@@ -239,7 +239,7 @@ def _as_numbers(found: Any, what: str) -> np.ndarray:
     elif kind == "category":
         remedy = "a category is not a number; pass column.astype(float) if its values are numbers"
     else:
-        remedy = conversion(found) or _ENCODE
+        remedy = conversion(found) or ENCODE
         found, shown = "text", shown
         raise ValueError(f"{what} holds text ({shown}), which is not a number: {remedy}.")
     names = {"time": "dates", "category": "categories"}

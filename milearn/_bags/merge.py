@@ -154,10 +154,16 @@ def group_labels(y: Any, how: str, groups: Groups, *, rule: str = "how") -> np.n
 
     ``how`` is that of :meth:`BagMerging.merge`, and ``rule`` its name in messages.
     """
-    _, codes, order, ends = groups
+    names, codes, order, ends = groups
     values = check_length("y", np.asarray(y), len(codes))
     if how == "equal":
-        return _common_labels(values, groups, rule)
+        gaps: Any = are_missing(values).any(axis=tuple(range(1, values.ndim)))
+        # The first bag with a label of each group, or its first bag.
+        first = order[np.argsort(gaps[order] + 2 * codes[order], kind="stable")][ends[:-1]]
+        known = values.copy()
+        known[gaps] = values[first[codes[gaps]]]
+        advice = f"correct the labels, or choose a rule, such as {rule}='any' or {rule}='max'"
+        return entry_of_groups(known, codes, first, names, "labels", who=_TWO_BAGS, advice=advice)
     y = values if values.dtype.kind in "biuf" else numbers(y, f"y of {rule}={how!r}")
     gaps = are_missing(y)
     if how == "any" and len(np.unique(y[~gaps])) > 2:
@@ -173,16 +179,3 @@ def group_labels(y: Any, how: str, groups: Groups, *, rule: str = "how") -> np.n
         return segment_max(y[order], ends)
     found = segment_max(np.where(gaps, -np.inf, y)[order], ends)
     return np.where(found == -np.inf, np.nan, found)
-
-
-def _common_labels(y: np.ndarray, groups: Groups, rule: str) -> np.ndarray:
-    """The labels that the bags of each group have in common, or an error that names two."""
-    names, codes, order, ends = groups
-    gaps: Any = are_missing(y).any(axis=tuple(range(1, y.ndim)))
-    # The first bag with a label of each group, or its first bag.
-    rank = order[np.argsort(gaps[order] + 2 * codes[order], kind="stable")]
-    first = rank[ends[:-1]]
-    known = y.copy()
-    known[gaps] = y[first[codes[gaps]]]
-    advice = f"correct the labels, or choose a rule, such as {rule}='any' or {rule}='max'"
-    return entry_of_groups(known, codes, first, names, "labels", who=_TWO_BAGS, advice=advice)

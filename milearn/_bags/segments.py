@@ -9,6 +9,7 @@ does not allow empty bags.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,17 +26,8 @@ def offsets_of(sizes: Any) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp, copy=False)
 
 
-def segment_max(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Maximum over each bag, shape (n_bags,) or (n_bags, k)."""
-    return _extreme(np.maximum, values, offsets)
-
-
-def segment_min(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Minimum over each bag, shape (n_bags,) or (n_bags, k)."""
-    return _extreme(np.minimum, values, offsets)
-
-
 def _extreme(ufunc: Any, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Maximum or minimum over each bag, shape (n_bags,) or (n_bags, k)."""
     n_bags = len(offsets) - 1
     wide = values.ndim == 2 and values.shape[1] >= _WIDE
     if not wide or len(values) < _LARGE_BAG * n_bags:
@@ -45,6 +37,9 @@ def _extreme(ufunc: Any, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     for bag in range(n_bags):
         ufunc.reduce(values[offsets[bag] : offsets[bag + 1]], axis=0, out=out[bag])
     return out
+
+
+segment_max, segment_min = partial(_extreme, np.maximum), partial(_extreme, np.minimum)
 
 
 def segment_rank(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -85,8 +80,7 @@ def segment_argmax(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     ``segment_max(values, offsets)`` for one-dimensional values.
     """
     if values.ndim == 2:
-        columns = [segment_argmax(column, offsets) for column in values.T]
-        return np.stack(columns, axis=1)
+        return np.stack([*map(partial(segment_argmax, offsets=offsets), values.T)], axis=1)
     top = np.repeat(segment_max(values, offsets), np.diff(offsets))
     # NaN is the maximum, as in np.argmax; otherwise the row of another bag would be returned.
     hits = np.flatnonzero((values == top) | (values != values))

@@ -114,6 +114,6 @@ def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any
     """
     pool, items = _pool.get(), list(items)
     if pool is None or len(items) == 1:
-        return [function(item) for item in items]
+        return [*map(function, items)]
     with one_blas_thread():
         return list(pool.map(partial(_in_config, function, get_config()), items))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice, starmap
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -83,38 +84,35 @@ class MultiStart:
         runs = list(chain.from_iterable(problems))
         parallel, n_threads = self.n_workers(len(runs)) > 1, self.n_threads(len(runs))
         task = self.estimator._start_task(len(runs), parallel=parallel, **data)
+        title = f"[{self.name}] run {{}}/{len(runs)}" if self.estimator.verbose else ""
         # In sequence, the part of a run begins after the run before it.
         given = (
-            (solve, run, *self._begun(task, number, len(runs), parallel), n_threads)
+            (
+                solve,
+                run,
+                task.part("run", max_steps=self.max_iter, task_id=number if parallel else None),
+                title.format(number + 1),
+                n_threads,
+            )
             for number, run in enumerate(runs)
         )
+        results = starmap(_run, given)
         if parallel:
             loop = Parallel(n_jobs=self.n_jobs, pre_dispatch="all")
-            results = loop(delayed(_run)(*each) for each in given)
-        else:
-            results = starmap(_run, given)
-        remaining, best, objectives = iter(results), [], []
+            results = iter(loop(delayed(_run)(*each) for each in given))
+        best, objectives = [], []
         for starts in problems:
-            group = list(islice(remaining, len(starts)))
-            values = np.array([result.objective for result in group])
+            group = [*islice(results, len(starts))]
+            values = np.array([*map(attrgetter("objective"), group)])
             near = values <= values.min() + self.tie * abs(values.min())
             best.append(group[int(np.argmax(near))])
-            if any(result.stopped == "callback" for result in group):
+            if "callback" in map(attrgetter("stopped"), group):
                 best[-1].stopped = "callback"
             objectives.append(values)
         if gap_tol is not None:
             judge_gaps(best, gap_tol)
         self.start_objectives = objectives[0] if len(problems) == 1 else np.array(objectives)
         return best, task
-
-    def _begun(
-        self, task: FitTask, number: int, n_runs: int, parallel: bool
-    ) -> tuple[FitTask, str]:
-        """The part of the task for a run, which begins, and its title for ``verbose``."""
-        task_id = number if parallel else None
-        part = task.part("run", max_steps=self.max_iter, task_id=task_id)
-        shown = bool(self.estimator.verbose)
-        return part, f"[{self.name}] run {number + 1}/{n_runs}" if shown else ""
 
 
 def _run(
@@ -172,9 +170,9 @@ def values_of(results: Sequence[Any], name: str) -> Any:
 
     Sequences (histories) become an array for one problem and a list of arrays for several.
     """
-    found = [getattr(result, name) for result in results]
+    found = [*map(attrgetter(name), results)]
     if isinstance(found[0], list):
-        arrays = [np.array(each) for each in found]
+        arrays = [*map(np.array, found)]
         return arrays[0] if len(arrays) == 1 else arrays
     return found[0] if len(found) == 1 else np.array(found)
 
@@ -203,6 +201,8 @@ def judge_gaps(results: Sequence[Any], gap_tol: float) -> None:
 
 def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str = "") -> None:
     """Warn if a run stopped before convergence, or a step missed its precision."""
+    if not any(map(attrgetter("stopped"), results)):
+        return
     n_passes = max((each.n_passes for each in results if each.stopped == "max_passes"), default=0)
     for reason, where, why in (
         ("max_iter", f" at max_iter={max_iter}", f": {remedy or 'raise max_iter or tol'}"),

@@ -97,11 +97,11 @@ class _Outcomes(np.ndarray):
 
 def outcome_fields(y: np.ndarray) -> tuple[str, str] | None:
     """Names of the fields of events and times of structured outcomes; None for other targets."""
-    fields: dict[str, Any] = dict(y.dtype.fields or {})
-    kinds = {name: field[0].kind for name, field in fields.items()}
-    events = [name for name, kind in kinds.items() if kind == "b"]
-    times = [name for name, kind in kinds.items() if kind in "iuf"]
-    return (events[0], times[0]) if len(events) == len(times) == len(fields) - 1 == 1 else None
+    names = y.dtype.names or ()
+    for event, time in (names, names[::-1]) if len(names) == 2 else ():
+        if y.dtype[event].kind == "b" and y.dtype[time].kind in "iuf":
+            return event, time
+    return None
 
 
 def has_outcomes(y: Any) -> bool:
@@ -131,15 +131,21 @@ def validate_outcomes(estimator: Any, y: Any, bags: Bags) -> tuple[np.ndarray, n
         For other targets, another number of them than bags, or times that are not finite.
     """
     y = y if y is None else np.asanyarray(y)
-    if y is not None:
-        _known_fields(y)
+    if y is not None and y.dtype.names is None:
+        events_and_times(y)  # whose error says what to pass
     return events_and_times(validate_labels(estimator, y, bags))
 
 
 def events_and_times(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Events and times of structured outcomes; times have to be finite."""
     y = np.asarray(y)
-    event, time = _known_fields(y)
+    if (names := outcome_fields(y)) is None:
+        raise ValueError(
+            "y must be a structured array with a field of bool (whether the event was observed) "
+            "and a field of numbers (the time): make it with "
+            "milearn.survival.survival_outcomes(event, time)."
+        )
+    event, time = names
     return y[event].astype(bool), _times(y[time], "y")
 
 
@@ -155,14 +161,3 @@ def _times(values: Any, what: str, names: Any = None) -> np.ndarray:
             "of the observation, and is neither negative nor infinite."
         )
     return times
-
-
-def _known_fields(y: np.ndarray) -> tuple[str, str]:
-    """The names of the fields, or an error for other targets."""
-    if (names := outcome_fields(y)) is None:
-        raise ValueError(
-            "y must be a structured array with a field of bool (whether the event was observed) "
-            "and a field of numbers (the time): make it with "
-            "milearn.survival.survival_outcomes(event, time)."
-        )
-    return names

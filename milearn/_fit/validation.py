@@ -23,8 +23,6 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import (
-    CATEGORY_ADVICE,
-    TEXT_ADVICE,
     canonical_matrix,
     first_text,
     frame_like,
@@ -35,6 +33,7 @@ from .._bags.canonical import (
 )
 from .._bags.constructors import warn_of_zeros
 from .._bags.kinds import (
+    ENCODE,
     are_missing,
     as_labels,
     check_array_like,
@@ -261,7 +260,7 @@ def validate_bags(
     (3, 1)
     """
     kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
-    bags = as_bags(X)
+    bags = X if isinstance(X, Bags) else as_bags(X)
     if bags is None:
         options: dict[str, Any] = {
             "dtype": kinds,
@@ -280,8 +279,8 @@ def validate_bags(
             if (text := first_text(X.to_numpy() if hasattr(X, "to_numpy") else X)) is None:
                 raise
             raise ValueError(
-                f"X holds {text[:40]!r}, which is not a number: encode categories first, "
-                f"{CATEGORY_ADVICE}. {TEXT_ADVICE}"
+                f"X holds {text[:40]!r}, which is not a number: {ENCODE}. A bag of texts is a list "
+                "of strings without gaps."
             ) from error
         return Bags.singletons(matrix, feature_names=frame_names(X))
     name = "this function" if estimator is None else type(estimator).__name__
@@ -297,8 +296,6 @@ def validate_bags(
             f"The instances are sparse but {name} needs dense ones: convert them with "
             "bags.with_instances(bags.instances.toarray())."
         )
-    if not reset:
-        _check_features(estimator, bags, reset)
     if not holds_text(bags):
         if bags.dtype not in kinds:
             half = bags.dtype == np.float16 and np.float32 in kinds
@@ -313,8 +310,24 @@ def validate_bags(
             f"The instances are text: {name} needs numbers; encode the text in an earlier step of "
             f"the pipeline, such as {remedy}."
         )
-    if reset and estimator is not None:  # last, so that invalid bags do not change the estimator
-        _check_features(estimator, bags, reset)
+    names, known = bags.feature_names, getattr(estimator, "feature_names_in_", None)
+    if estimator is not None and reset:  # last: invalid bags do not change the estimator
+        vars(estimator).pop("feature_names_in_", None)
+        vars(estimator).update({"n_features_in_": n_features})
+        if names is not None:
+            estimator.feature_names_in_ = names
+    elif estimator is not None and (names is None or known is None):
+        validate_data(estimator, bags, reset=False, skip_check_array=True)
+    elif estimator is not None and list(names) != list(known):
+        lacking = listed([each for each in known.tolist() if each not in names], 3)
+        new = listed([each for each in names.tolist() if each not in known], 3)
+        raise ValueError(
+            "The feature names should match those that were passed during fit: "
+            + (f"{lacking} missing" if lacking else "the order differs")
+            + (f", {new} new" if new else "")
+            + ". Pass X[:, model.feature_names_in_]"
+            + (", with these features." if lacking else ".")
+        )
     return bags
 
 
@@ -349,7 +362,7 @@ def in_order(method: Callable) -> Callable:
     def with_check(estimator: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         X = given.pop("X", None)
-        if isinstance(X, Bags):
+        if isinstance(X, Bags) and X.names is not None:
             check_order(X, **given)
         return method(estimator, *args, **kwargs)
 
@@ -383,7 +396,15 @@ def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
     stored, entry = block.stored, 0
     is_sparse = sparse.issparse(stored)
     for values in (stored.data,) if is_sparse else pieces_of(stored, block.dtype):
-        if not _is_finite(values):
+        if values.size and values.dtype == np.float16:
+            # A sum would overflow, and integers are compared faster: infinity is the largest
+            # without a sign, and NaN is above it.
+            negative = values.view(np.uint16).max() >= _HALF_INFINITY | _HALF_SIGN
+            is_finite = not negative and values.view(np.int16).max() < _HALF_INFINITY
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                is_finite = np.isfinite(np.sum(values))
+        if not is_finite:  # or the sum of finite values is too large
             wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
             if wrong.any():
                 first = int(np.argmax(wrong))
@@ -394,37 +415,6 @@ def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
                 return block.first_row + row, values.flat[first]
         entry += values.size
     return None
-
-
-def _is_finite(values: np.ndarray) -> bool:
-    """Whether a quick test shows that all values are finite; sums of finite values may overflow."""
-    if values.size and values.dtype == np.float16:
-        # A sum would overflow, and integers are compared faster: infinity is the largest without
-        # a sign, and NaN is above it.
-        negative = values.view(np.uint16).max() >= _HALF_INFINITY | _HALF_SIGN
-        return bool(not negative and values.view(np.int16).max() < _HALF_INFINITY)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.sum(values)))
-
-
-def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
-    names = bags.feature_names
-    fitted_names = None if reset else getattr(estimator, "feature_names_in_", None)
-    if names is not None and fitted_names is not None:
-        if list(names) != list(fitted_names):
-            lacking = listed([name for name in fitted_names.tolist() if name not in names], 3)
-            new = listed([name for name in names.tolist() if name not in fitted_names], 3)
-            raise ValueError(
-                "The feature names should match those that were passed during fit: "
-                + (f"{lacking} missing" if lacking else "the order differs")
-                + (f", {new} new" if new else "")
-                + ". Pass X[:, model.feature_names_in_]"
-                + (", with these features." if lacking else ".")
-            )
-        return
-    validate_data(estimator, bags, reset=reset, skip_check_array=True)
-    if names is not None and reset:
-        estimator.feature_names_in_ = names
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
@@ -473,7 +463,7 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
-    check_order(bags, y=y)
+    check_index(y, bags.names, "y")
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)
@@ -552,8 +542,10 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     >>> validate_sample_weight(None, bags)
     array([1., 1.])
     """
-    check_order(bags, sample_weight=sample_weight)
-    if not (sample_weight is None or isinstance(sample_weight, Real)):
+    if sample_weight is None:
+        return np.ones(len(bags))
+    check_index(sample_weight, bags.names, "sample_weight")
+    if not isinstance(sample_weight, Real):
         sample_weight = numbers(sample_weight, "sample_weight", place=partial(bag_text, bags))
     weights: np.ndarray = check_sample_weight(sample_weight, bags, dtype=np.float64)
     if (weights < 0).any():
@@ -678,7 +670,8 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     refuse_outcomes(y)
     if y.dtype == object or are_missing(y).any():
         check_label_types(y)
-    if y.dtype.kind in "mM" or any(isinstance(label, date | timedelta) for label in y):
+    are_objects = y.dtype == object
+    if y.dtype.kind in "mM" or (are_objects and any(isinstance(v, date | timedelta) for v in y)):
         raise ValueError(
             f"y holds dates or durations ({listed([*map(str, y[:2])], 2)}): a class is a number, a "
             "text or a category; pass y.astype(str) if these are classes."
@@ -783,9 +776,7 @@ def warn_of_unnamed_positive(estimator: Any, classes: np.ndarray) -> None:
     names = classes.tolist()
     label = getattr(estimator, "pos_label", "")
     alike = getattr(estimator, "_treats_classes_alike", False)
-    if alike or len(names) != 2 or label is not None:
-        return
-    if all(isinstance(each, str) for each in names):
+    if not alike and label is None and [*map(type, names)] == [str, str]:
         warn_user(
             f"The positive class is {names[1]!r}, the last one in alphabetical order: an instance "
             f"of it makes a bag positive. Pass pos_label={names[1]!r}, or pos_label={names[0]!r} "
@@ -815,6 +806,10 @@ class TrainingLabels:
     classes: np.ndarray
     # Position of the positive class of two; -1 if each class is positive in turn.
     positive: int
+    # -1 if ``classes[0]`` is the positive class of two, otherwise 1.
+    sign: int
+    # Classes that are positive in turn: one of two classes, otherwise all.
+    tasks: list[int]
 
     @classmethod
     def of(cls, estimator: Any, y: Any, bags: Bags, sample_weight: Any) -> TrainingLabels:
@@ -845,19 +840,11 @@ class TrainingLabels:
         weights = bag_weights(class_weight, classes, codes, sample_weights[weighted])
         left = weights > 0
         used = weighted[left]
-        return cls(
-            labels, used, codes[left], weights[left], sample_weights[used], classes, positive
-        )
-
-    @property
-    def sign(self) -> int:
-        """1, or -1 if ``classes[0]`` is the positive class of two."""
-        return -1 if self.positive == 0 else 1
-
-    @property
-    def tasks(self) -> list[int]:
-        """Classes that are positive in turn: one of two classes, otherwise all."""
-        return [self.positive] if self.positive >= 0 else list(range(len(self.classes)))
+        sign, tasks = -1 if positive == 0 else 1, [positive]
+        if positive < 0:
+            tasks = [*range(len(classes))]
+        of_used = used, codes[left], weights[left], sample_weights[used]
+        return cls(labels, *of_used, classes, positive, sign, tasks)
 
 
 # -- scores ------------------------------------------------------------------------------------

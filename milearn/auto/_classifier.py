@@ -116,7 +116,9 @@ class MIClassifier(Automatic, BagClassifier):
     -----
     There are five inner folds, or three for fewer than 40 bags. The fit of a fold has the weight
     :math:`1 - \exp(-(n - 1) r^2 / 2)` by the rank correlation r of labels and scores of its n
-    unseen bags. Of 2,000 bags or more, one fold is scored.
+    unseen bags. Of 2,000 bags or more, one fold is scored. Folds follow the contents of the bags
+    and not their order. Other units or another order of the features give other folds, and the
+    result can differ.
 
     Equal bags with equal labels are merged first, so a weight of 2 is equivalent to duplicating the
     bag. In texts at most one entry in twenty is not zero. ``decision_function`` is log odds minus

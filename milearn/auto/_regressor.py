@@ -98,7 +98,8 @@ class MIRegressor(Automatic, BagRegressor):
     -----
     Values are standardised, and fitted with C = 10 (1 for text) and nu = 1/2; C of "linear" is 10
     divided by the mean squared norm of the instances. Kernels, scalings,
-    inner folds and large data are handled as in :class:`MIClassifier`. The penalty of "ridge" is
+    inner folds and large data are handled as in :class:`MIClassifier`: other units or another order
+    of the features give other folds, and the result can differ. The penalty of "ridge" is
     selected by generalised cross-validation. Trees consider all statistics at each split if these
     are at most a million values, otherwise as many of them, at least their square root. Bags of a
     Dask cluster have the models "ridge", "linear", "trees" and "share" only, and text "instance".

@@ -262,8 +262,8 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
 
     Instances can be a memory map or distributed. For large data, the share and the first directions
     are found on a sample of the bags. The result does not depend on the order of bags and
-    instances. Folds depend on the contents of the bags: other units or another type of the features
-    can change the share.
+    instances. Folds depend on the contents of the bags: other units, another order or another type
+    of the features can change the share.
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -10,18 +10,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
-from .._bags.distinct import distinct_points
 from .._bags.segments import gather_rows, segment_argmax, segment_max
 from .._compat import CallbackSupport, StrOptions
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import MultiStart, attributes_of
 from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_user
-from .._solvers.ensemble.budget import BoostingOptions, Budget, auto_learners
-from .._solvers.ensemble.dpboost import DPResult, solve_disjunctive
+from .._solvers.ensemble import dpboost
+from .._solvers.ensemble.dpboost import BoostingOptions, DPResult
 from .._solvers.ensemble.learners import WeakLearner, WeightedEnsemble
 from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
-from .._solvers.ensemble.problem import DisjunctiveProblem
+from .._solvers.ensemble.problem import disjunctive_problem, ordered_points
 from ..base import BagClassifier, class_scores
 
 _REMEDIES = {
@@ -38,16 +37,15 @@ _REMEDIES = {
 class BoostedBags(CallbackSupport, BagClassifier):
     """Base class of classifiers F(x) = sum_k alpha_k h_k(x) whose weights solve a linear program.
 
-    Subclasses store their parameters, and implement ``_problem`` (the program) and ``_options``
-    (the options of the solver).
+    Subclasses store their parameters, and implement ``_options`` (the options of the solver).
     """
 
     _parameter_constraints = Constraints(
         n_estimators=[AT_LEAST_ONE, StrOptions({"auto"})], n_prototypes=[AT_LEAST_ONE]
     )
 
-    # The program of points, bags, classes and costs.
-    _problem: Callable[..., DisjunctiveProblem]
+    # Whether every instance has the class of its bag.
+    _inherited = False
     learners_: list[WeakLearner] | list[list[WeakLearner]]
     alpha_: np.ndarray | list[np.ndarray]
 
@@ -60,16 +58,15 @@ class BoostedBags(CallbackSupport, BagClassifier):
         found = TrainingLabels.of(self, y, bags, sample_weight)
         rows, offsets = gather_rows(bags.offsets, found.used)
         instances = bags.instances[rows]
-        kept, point_of = distinct_points(instances)
+        kept, point_of = ordered_points(instances)
         pool = make_pool(self.estimator, instances[kept], self.n_prototypes, self.max_bins)
 
         costs = self.C * found.weights
-        problems = [
-            self._problem(point_of, offsets, found.codes == task, costs) for task in found.tasks
-        ]
+        build = partial(disjunctive_problem, inherited=self._inherited)
+        problems = [build(point_of, offsets, found.codes == task, costs) for task in found.tasks]
         n_rows = max(len(each.points) + len(each.members) for each in problems)
         auto = self.n_estimators == "auto"
-        options = self._options(auto_learners(n_rows) if auto else self.n_estimators)
+        options = self._options(dpboost.auto_learners(n_rows) if auto else self.n_estimators)
         solve = partial(_solve, pool=pool, time_limit=self.time_limit, options=options)
         results, task = MultiStart(self, None).best(
             solve,
@@ -175,14 +172,10 @@ class BoostedBags(CallbackSupport, BagClassifier):
 
 
 def _solve(
-    problem: DisjunctiveProblem,
-    on_iteration: Callable[..., bool],
-    *,
-    pool: LearnerPool,
-    time_limit: float | None,
-    options: BoostingOptions,
+    problem: Any, on_iteration: Any, *, pool: LearnerPool, time_limit: Any, options: BoostingOptions
 ) -> DPResult:
-    return solve_disjunctive(problem, pool, Budget(time_limit, on_iteration), options)
+    budget = dpboost.Budget(time_limit, on_iteration)
+    return dpboost.DisjunctiveSolver(problem, pool, budget, options).solve()
 
 
 def _ensemble_attributes(results: list[DPResult], bags: Bags) -> dict[str, Any]:

@@ -8,9 +8,7 @@ from .._compat import with_callbacks
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
-from .._solvers.ensemble.budget import BoostingOptions
-from .._solvers.ensemble.dpboost import DPResult
-from .._solvers.ensemble.problem import disjunctive_problem
+from .._solvers.ensemble.dpboost import BoostingOptions, DPResult
 from ._base import BoostedBags
 
 
@@ -151,7 +149,6 @@ class DPBoost(BoostedBags):
     True
     """
 
-    _problem = staticmethod(disjunctive_problem)
     _parameter_constraints = Constraints(branch=["boolean"], max_nodes=[AT_LEAST_ONE])
 
     def __init__(

@@ -7,8 +7,7 @@ from typing import Any
 from .._compat import with_callbacks
 from .._constraints import Constraints
 from .._fit.threads import fit_context
-from .._solvers.ensemble.budget import BoostingOptions
-from .._solvers.ensemble.problem import inherited_problem
+from .._solvers.ensemble.dpboost import BoostingOptions
 from ._base import BoostedBags
 
 
@@ -131,7 +130,7 @@ class LPBoost(BoostedBags):
     True
     """
 
-    _problem = staticmethod(inherited_problem)
+    _inherited = True
     _parameter_constraints = Constraints()
 
     def __init__(

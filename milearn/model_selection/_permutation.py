@@ -172,9 +172,10 @@ def label_permutation_test(
             head, last = model[:-1], model[-1]
     given = {"scoring": scoring, "params": fit_params(last, groups), "error_score": "raise"}
     folds, fit = [], delayed(cross_validate)
+    table = getattr(X, "iloc", X)
     with Parallel(n_jobs=n_jobs) as parallel:
         for split in splits:
-            rows = X if head is None else clone(head).fit(X[split[0]]).transform(X)
+            rows = X if head is None else clone(head).fit(table[split[0]]).transform(X)
             given["cv"] = [split]
             if len(splits) == 1:  # the labels of the training bags are not permuted
                 once = cross_validate(last, rows, labels, return_estimator=True, **given)

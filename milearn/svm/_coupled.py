@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from .._solvers.svm.coupled.gram import BagGram
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.starts import screened_rows
-from ._data import FitData, memory_limit
+from ._fit import Fit, Report, memory_limit
 from ._functions import (
     BagFunction,
     InstanceFunction,
@@ -29,67 +28,68 @@ from ._functions import (
     SetKernelFunction,
     expansion_of,
 )
-from ._mi_svm import Report
 
 
-def bag_kernel_of(data: FitData) -> str | None:
+def bag_kernel_of(fit: Fit) -> str | None:
     """The kernel between bags; None if bag scores are highest instance scores (a hard maximum)."""
-    return getattr(data.estimator, "bag_kernel", None)
+    return getattr(fit.estimator, "bag_kernel", None)
 
 
-def with_bags(data: FitData) -> FitData:
-    """The data with bags as points, for solvers over rows or in the dual.
+def with_bags(fit: Fit) -> Fit:
+    """The fit with bags as points, for solvers over rows or in the dual.
 
     Raises
     ------
     MemoryError
         If kernel values exceed ``working_memory``.
     """
-    if data.linear or data.n_components is not None:
-        return _over_rows(data)
-    offsets, n_bags, n_instances = data.offsets, len(data.used), data.n_instances
-    room = _room_for_kernel_values(data)
-    if bag_kernel_of(data) == "minmax":
-        rows, scales = _all_object_rows(data), np.ones(n_instances)
+    if fit.linear or fit.n_components is not None:
+        return _over_rows(fit)
+    offsets, n_bags, n_instances = fit.offsets, len(fit.used), fit.n_instances
+    room = _room_for_kernel_values(fit)
+    if bag_kernel_of(fit) == "minmax":
+        rows, scales = _all_object_rows(fit), np.ones(n_instances)
         bags = sparse.eye_array(n_bags, n_bags + n_instances, k=n_instances, format="csr")
     else:
-        rows = data.instances
-        of_bags, scales = _scales(data)
+        rows = fit.instances
+        of_bags, scales = _scales(fit)
         bags = pooling_matrix(offsets, np.repeat(of_bags, np.diff(offsets)))
-    gram = data.gram_of(rows, room).share_of(data.n_workers)
-    return replace(data, gram=BagGram(gram, offsets, bags, scales))
+    gram = fit.gram_of(rows, room).share_of(fit.n_workers)
+    fit.gram = BagGram(gram, offsets, bags, scales)
+    return fit
 
 
-def _over_rows(data: FitData) -> FitData:
-    name, n, features, bags = bag_kernel_of(data), data.n_instances, None, None
-    if data.linear and name != "minmax":
-        return data
-    rows = _all_object_rows(data) if name == "minmax" else data.instances
-    if not data.linear:
-        features = data.features_of(rows)
+def _over_rows(fit: Fit) -> Fit:
+    name, n, features, bags = bag_kernel_of(fit), fit.n_instances, None, None
+    if fit.linear and name != "minmax":
+        return fit
+    rows = _all_object_rows(fit) if name == "minmax" else fit.instances
+    if not fit.linear:
+        features = fit.features_of(rows)
     if name == "minmax":
         bags = BagRows(rows[n:] if features is None else features.transform(rows[n:]))
-        data = replace(data, selected=Bags(rows[:n], data.offsets))
+        fit.selected = Bags(rows[:n], fit.offsets)
     elif name is not None:
         assert features is not None
-        of_bags, scales = _scales(data)
-        spread = np.repeat(of_bags, np.diff(data.offsets))
-        bags = BagRows(features.sums(rows, spread, data.offsets), scales)
-    return replace(data, features=features, bag_rows=bags)
+        of_bags, scales = _scales(fit)
+        spread = np.repeat(of_bags, np.diff(fit.offsets))
+        bags = BagRows(features.sums(rows, spread, fit.offsets), scales)
+    fit.features, fit.bag_rows = features, bags
+    return fit
 
 
-def _room_for_kernel_values(data: FitData) -> float:
+def _room_for_kernel_values(fit: Fit) -> float:
     """Bytes for kernel values beside those that are always stored, after a check."""
-    room, n_bags, n_instances = memory_limit(), len(data.used), data.n_instances
+    room, n_bags, n_instances = memory_limit(), len(fit.used), fit.n_instances
     # Bags and mixtures with instances, active instances with instances, dual problems.
-    needed, kernel = 8 * 3 * n_bags * n_instances + 8 * 8 * n_bags**2, data.estimator.kernel
+    needed, kernel = 8 * 3 * n_bags * n_instances + 8 * 8 * n_bags**2, fit.estimator.kernel
     if (
-        bag_kernel_of(data) == "minmax"
-        and sparse.issparse(data.instances)
+        bag_kernel_of(fit) == "minmax"
+        and sparse.issparse(fit.instances)
         and not takes_sparse(kernel)
     ):
         # Rows are dense for a kernel that does not support CSR.
-        needed += minmax_bytes(n_bags + n_instances, data.instances.shape[1])
+        needed += minmax_bytes(n_bags + n_instances, fit.instances.shape[1])
     if needed > room:
         raise MemoryError(
             f"The kernel values of {n_bags} bags with {n_instances} instances take "
@@ -100,73 +100,71 @@ def _room_for_kernel_values(data: FitData) -> float:
     return room - needed
 
 
-def _all_object_rows(data: FitData) -> Any:
+def _all_object_rows(fit: Fit) -> Any:
     """Rows of minima and maxima of all instances, then of all bags."""
-    keep_sparse = takes_sparse(data.estimator.kernel)
+    keep_sparse = takes_sparse(fit.estimator.kernel)
     parts = [
-        minmax_vectors(data.instances, offsets, keep_sparse=keep_sparse)
-        for offsets in (np.arange(data.n_instances + 1), data.offsets)
+        minmax_vectors(fit.instances, offsets, keep_sparse=keep_sparse)
+        for offsets in (np.arange(fit.n_instances + 1), fit.offsets)
     ]
     return (
         sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
     )
 
 
-def _scales(data: FitData) -> tuple[np.ndarray, np.ndarray]:
+def _scales(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Scales of bags and of instances in the feature space; a hard maximum has means of bags."""
-    instances, offsets, name = data.instances, data.offsets, bag_kernel_of(data)
+    instances, offsets, name = fit.instances, fit.offsets, bag_kernel_of(fit)
     if name is None:
-        return 1.0 / np.diff(offsets), np.ones(data.n_instances)
-    assert data.kernel is not None
+        return 1.0 / np.diff(offsets), np.ones(fit.n_instances)
+    assert fit.kernel is not None
     return (
-        bag_scales(name, instances, offsets, data.kernel),
-        instance_scales(name, instances, data.kernel),
+        bag_scales(name, instances, offsets, fit.kernel),
+        instance_scales(name, instances, fit.kernel),
     )
 
 
-def coupled_starts(data: FitData, loss: Hinge | Tube) -> list[Any]:
+def coupled_starts(fit: Fit, loss: Hinge | Tube) -> list[Any]:
     """First rows of all bags, one array per start, or the name of a start."""
-    offsets, init = data.offsets, data.estimator.init
+    offsets, init = fit.offsets, fit.estimator.init
     starts: list[Any] = [init]
     if not isinstance(init, str):
-        starts = [data.given_witnesses(init)]
+        starts = [fit.given_witnesses(init)]
     elif init == "random":
-        starts = [drawn_rows(offsets, data.rng)]
-    elif init == "auto" and bag_kernel_of(data) is None:
-        source = data.screen_source(loss.weights)
+        starts = [drawn_rows(offsets, fit.rng)]
+    elif init == "auto" and bag_kernel_of(fit) is None:
+        source = fit.screen_source(loss.weights)
         assert isinstance(loss, Tube)
         if source is not None and np.diff(offsets).max() > 1 and np.ptp(loss.targets) > 0:
             starts += [screened_rows(source, loss.targets, loss.weights)]
-    others = getattr(data.estimator, "n_init", 1) - 1
-    return starts + [drawn_rows(offsets, data.rng) for _ in range(others)]
+    others = getattr(fit.estimator, "n_init", 1) - 1
+    return starts + [drawn_rows(offsets, fit.rng) for _ in range(others)]
 
 
-def coupled_from(
-    data: FitData, loss: Hinge | Tube, start: Any, on_iteration: Report
-) -> CCCPSolution:
+def coupled_from(fit: Fit, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
     """A stationary point from a start."""
-    name, estimator = bag_kernel_of(data), data.estimator
+    name, estimator = bag_kernel_of(fit), fit.estimator
     coupling = Coupling("max", np.zeros(len(loss.weights)))
     if name is not None:
         weights = estimator.coupling * loss.weights
         coupling = Coupling(estimator.loss, weights, estimator.epsilon)
-    options = data.options.watched_by(on_iteration)
-    if data.gram is not None:
-        return solve_coupled(data.gram, loss, coupling, start, options)
-    bags = data.bag_rows or name or "set"
-    return solve_coupled_rows(data.source(), loss, coupling, bags, start, options)
+    options = fit.options.watched_by(on_iteration)
+    if fit.gram is not None:
+        return solve_coupled(fit.gram, loss, coupling, start, options)
+    bags = fit.bag_rows or name or "set"
+    return solve_coupled_rows(fit.source(), loss, coupling, bags, start, options)
 
 
-def coupled_function(data: FitData, results: Sequence[Any]) -> tuple[BagFunction, dict[str, Any]]:
+def coupled_function(fit: Fit, results: Sequence[Any]) -> tuple[BagFunction, dict[str, Any]]:
     """The function that scores instances and bags, and its fitted attributes."""
-    name, kernel = bag_kernel_of(data), data.kernel
-    expansion, attributes = expansion_of(data, results)
+    name, kernel = bag_kernel_of(fit), fit.kernel
+    expansion, attributes = expansion_of(fit, results)
     intercept = attributes["intercept_"]
     function: BagFunction
     if name is None:
         function = InstanceFunction(expansion, intercept)
     elif name == "minmax":
-        function = MinMaxFunction(expansion, intercept, takes_sparse(data.estimator.kernel))
+        function = MinMaxFunction(expansion, intercept, takes_sparse(fit.estimator.kernel))
     elif kernel is None:
         function = LinearSetFunction(expansion, intercept, name)
     else:

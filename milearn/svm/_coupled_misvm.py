@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from .._compat import with_callbacks
@@ -11,8 +10,7 @@ from .._fit.threads import fit_context
 from ..base import BagClassifier, BagRegressor
 from ._base import BaseMISVM
 from ._coupled import coupled_from, coupled_function, coupled_starts, with_bags
-from ._data import FitData, class_data, value_data
-from ._fit import best_runs, store
+from ._fit import Fit, class_fit, value_fit
 
 
 class CoupledMISVC(BaseMISVM, BagClassifier):
@@ -216,7 +214,7 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        return _fitted(class_data(self, X, y, sample_weight))
+        return _fitted(class_fit(self, X, y, sample_weight))
 
 
 class CoupledMISVR(BaseMISVM, BagRegressor):
@@ -412,7 +410,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
         self
             The fitted estimator.
         """
-        return _fitted(value_data(self, X, y, sample_weight))
+        return _fitted(value_fit(self, X, y, sample_weight))
 
 
 class MISVR(BaseMISVM, BagRegressor):
@@ -594,10 +592,10 @@ class MISVR(BaseMISVM, BagRegressor):
         self
             The fitted estimator.
         """
-        return _fitted(value_data(self, X, y, sample_weight))
+        return _fitted(value_fit(self, X, y, sample_weight))
 
 
-def _fitted(data: FitData) -> Any:
-    data = with_bags(data)
-    runs = best_runs(data, partial(coupled_starts, data), partial(coupled_from, data))
-    return store(data, runs, *coupled_function(data, runs[0]))
+def _fitted(fit: Fit) -> Any:
+    fit = with_bags(fit)
+    runs = fit.best(coupled_starts, coupled_from)
+    return fit.store(runs, *coupled_function(fit, runs[0]))

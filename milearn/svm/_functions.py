@@ -21,7 +21,6 @@ from .._fit.validation import STORED_FLOATS
 from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
 from .._solvers.common.gram import KERNEL_BLOCK_BYTES, kernel_scores
 from .._solvers.svm.coupled.rows import inverse_norms
-from ._data import FitData
 
 # Takes rows and returns their scores, shape (n, k).
 Expansion = Callable[[Any], np.ndarray]
@@ -163,19 +162,18 @@ def _rows_of_a_block(bags: Bags) -> int:
 Stored = tuple[Expansion, dict[str, Any]]
 
 
-def linear_expansion(data: FitData, coef: np.ndarray, intercept: np.ndarray) -> Stored:
+def linear_expansion(fit: Any, coef: np.ndarray, intercept: np.ndarray) -> Stored:
     """Weights and intercepts for the instances of a fit, as those of its bags before centring."""
-    if data.centre is not None:
-        intercept = intercept - coef @ data.centre
+    if fit.centre is not None:
+        intercept = intercept - coef @ fit.centre
     attributes = {"coef_": coef, "intercept_": intercept, "_dtypes": STORED_FLOATS}
     return LinearExpansion(coef), attributes
 
 
 def kernel_expansion(
-    data: FitData, coef: np.ndarray, intercept: np.ndarray, vectors: Any, numbers: np.ndarray
+    fit: Any, coef: np.ndarray, intercept: np.ndarray, vectors: Any, numbers: np.ndarray
 ) -> Stored:
     """An expansion over the vectors with coefficients, which ``support_`` has as ``numbers``."""
-    assert data.kernel is not None
     support = np.flatnonzero(coef.any(axis=0))
     coef, vectors = coef[:, support], vectors[support]
     attributes = {
@@ -184,37 +182,35 @@ def kernel_expansion(
         "support_vectors_": vectors,
         "intercept_": intercept,
     }
-    return KernelExpansion(data.kernel, vectors, coef), attributes
+    return KernelExpansion(fit.kernel, vectors, coef), attributes
 
 
-def expansion_of(data: FitData, results: Sequence[Any]) -> Stored:
+def expansion_of(fit: Any, results: Sequence[Any]) -> Stored:
     """The expansion of the results, times the sign of the classes, and its fitted attributes."""
-    features = data.features
+    features = fit.features
     more: dict[str, Any] = {"n_components_": None}
-    intercept = data.sign * np.array([result.intercept for result in results])
-    if data.over_rows:
-        coef = data.sign * np.stack([result.w for result in results])
+    intercept = fit.sign * np.array([result.intercept for result in results])
+    if fit.over_rows:
+        coef = fit.sign * np.stack([result.w for result in results])
         more["n_passes_"] = values_of(results, "n_passes")
     else:
-        coef = data.sign * np.stack([result.coefficients(data.gram) for result in results])
-    if features is not None:
-        coef, vectors, numbers = coef @ features.factor.T, features.landmarks, features.chosen
-        expansion, attributes = kernel_expansion(
-            data, coef, intercept, vectors, data.point_rows[numbers]
-        )
-        more["n_components_"] = len(numbers)
-    elif data.linear:
-        expansion, attributes = linear_expansion(data, coef, intercept)
+        coef = fit.sign * np.stack([result.coefficients(fit.gram) for result in results])
+    if fit.linear and features is None:
+        expansion, attributes = linear_expansion(fit, coef, intercept)
+        return expansion, {**attributes, **more}
+    # The values of ``support_`` for instances and bags: bags follow all instances.
+    numbers = np.concatenate([fit.rows, fit.bags.n_instances + fit.used])
+    if features is None:
+        vectors = fit.gram.instances
     else:
-        expansion, attributes = kernel_expansion(
-            data, coef, intercept, data.gram.instances, data.point_rows
-        )
+        coef, vectors = coef @ features.factor.T, features.landmarks
+        numbers = numbers[features.chosen]
+        more["n_components_"] = len(numbers)
+    expansion, attributes = kernel_expansion(fit, coef, intercept, vectors, numbers)
     return expansion, {**attributes, **more}
 
 
-def instance_function(
-    data: FitData, results: Sequence[Any]
-) -> tuple[InstanceFunction, dict[str, Any]]:
+def instance_function(fit: Any, results: Sequence[Any]) -> tuple[InstanceFunction, dict[str, Any]]:
     """The function of the highest instance, and its fitted attributes."""
-    expansion, attributes = expansion_of(data, results)
+    expansion, attributes = expansion_of(fit, results)
     return InstanceFunction(expansion, attributes["intercept_"]), attributes

@@ -5,15 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from .._compat import StrOptions, with_callbacks
 from .._constraints import Constraints
+from .._fit.multi_start import drawn_rows
 from .._fit.threads import fit_context
+from .._solvers.common.cccp import CCCPSolution
+from .._solvers.svm.losses import Hinge
+from .._solvers.svm.mi_svm_kernel import solve_instance_labels, solve_mi_svm
+from .._solvers.svm.mi_svm_labels import solve_instance_labels_rows
+from .._solvers.svm.problem import BinaryProblem
+from .._solvers.svm.starts import solve_mi_svm_rows
 from ..base import BagClassifier
 from ._base import BaseMISVM
-from ._data import FitData, class_data
-from ._fit import best_runs, store
+from ._fit import Fit, Report, class_fit
 from ._functions import instance_function
-from ._mi_svm import mi_svm_from, mi_svm_starts
 
 
 class MISVC(BaseMISVM, BagClassifier):
@@ -211,7 +218,7 @@ class MISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        return _fitted(class_data(self, X, y, sample_weight), self.slack)
+        return _fitted(class_fit(self, X, y, sample_weight), self.slack)
 
 
 class InstanceMISVC(BaseMISVM, BagClassifier):
@@ -402,10 +409,50 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        return _fitted(class_data(self, X, y, sample_weight), "labels")
+        return _fitted(class_fit(self, X, y, sample_weight), "labels")
 
 
-def _fitted(data: FitData, slack: str) -> Any:
-    data = data.in_kernel_space()
-    runs = best_runs(data, partial(mi_svm_starts, data, slack), partial(mi_svm_from, data, slack))
-    return store(data, runs, *instance_function(data, runs[0]))
+def _fitted(fit: Fit, slack: str) -> Any:
+    fit = fit.in_kernel_space()
+    runs = fit.best(partial(_starts, slack), partial(_solved, slack))
+    return fit.store(runs, *instance_function(fit, runs[0]))
+
+
+def _starts(slack: str, fit: Fit, loss: Hinge) -> list[Any]:
+    """First witnesses, or labels if ``slack`` is "labels"; one array or name per start."""
+    init = fit.estimator.init
+    draw = partial(drawn_rows, fit.offsets, fit.rng, loss.signs > 0)
+    if slack == "labels":
+        draw = partial(_random_labels, fit, loss)
+    first = init
+    if not isinstance(init, str):
+        first = fit.given_witnesses(init)[loss.signs > 0]
+    elif init == "random":
+        first = draw()
+    elif init == "bag":
+        first = np.repeat(loss.signs, np.diff(fit.offsets))
+    return [first, *(draw() for _ in range(fit.estimator.n_init - 1))]
+
+
+def _solved(slack: str, fit: Fit, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
+    """A stationary point from a start: over rows, or over kernel values."""
+    options = fit.options.watched_by(on_iteration)
+    if fit.over_rows and slack == "labels":
+        return solve_instance_labels_rows(fit.source(), loss, start, options)
+    if fit.over_rows:
+        return solve_mi_svm_rows(fit.source(), loss, slack, start, options)
+    problem, others = BinaryProblem(fit.gram, fit.offsets, loss.signs, loss.weights), None
+    if isinstance(start, str):
+        others, start = fit.screened_starts(loss) if start == "auto" else None, None
+    if slack == "labels":
+        return solve_instance_labels(problem, start, options, others)
+    return solve_mi_svm(problem, slack, start, options, others)
+
+
+def _random_labels(fit: Fit, loss: Hinge) -> np.ndarray:
+    """Random labels of the instances of positive bags, at least one positive in each."""
+    offsets, sizes = fit.offsets, np.diff(fit.offsets)
+    labels = np.where(fit.rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
+    labels[drawn_rows(offsets, fit.rng)] = 1.0
+    labels[np.repeat(loss.signs < 0, sizes)] = -1.0
+    return labels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,11 @@ from .._fit.validation import STORED_FLOATS, TrainingLabels
 from .._solvers.common.descent import PassSolution
 from .._solvers.common.passes import instance_scores
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.mi_svm_rows import MISVMProblem, Start, solve_from
+from .._solvers.svm.mi_svm_rows import Start, solve_from
+from .._solvers.svm.objectives import MISVMProblem
 from .._solvers.svm.starts import starts_of
 from ..base import BagClassifier
-from ._data import FitData
-from ._fit import best_runs, store
+from ._fit import Fit, Report
 from ._functions import InstanceFunction, linear_expansion
 
 
@@ -226,15 +225,15 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
             "_place": place,
         }
         given = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
-        data = FitData.of(self, labels.used, labels.sample_weights, [loss], stored, given)
-        runs = best_runs(data, partial(_starts, data), partial(_solve, data))
+        fit = Fit(self, labels.used, labels.sample_weights, [loss], stored, **given)
+        runs = fit.best(_starts, _solve)
         [result] = runs[0]
-        expansion, attributes = linear_expansion(data, result.w[None], np.zeros(1))
+        expansion, attributes = linear_expansion(fit, result.w[None], np.zeros(1))
         shift = attributes.pop("intercept_")
         attributes["thresholds_"] = -shift - result.v
         attributes["n_passes_"] = result.n_passes
         attributes["_positive_sign"] = -1 if len(place) == 2 and place[0] == 1 else 1
-        return store(data, runs, InstanceFunction(expansion, np.zeros(1)), attributes)
+        return fit.store(runs, InstanceFunction(expansion, np.zeros(1)), attributes)
 
     # -- scores --------------------------------------------------------------------------------
 
@@ -301,23 +300,23 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         return segment_argmax(self._latent(bags), bags.offsets)
 
 
-def _problem(data: FitData, loss: Hinge) -> MISVMProblem:
-    return MISVMProblem(data.source(), loss.signs, loss.weights)
+def _problem(fit: Fit, loss: Hinge) -> MISVMProblem:
+    return MISVMProblem(fit.source(), loss.signs, loss.weights)
 
 
-def _starts(data: FitData, loss: Hinge) -> list[Start]:
+def _starts(fit: Fit, loss: Hinge) -> list[Start]:
     """First witnesses of the used bags above a threshold; None for their means."""
-    init, upper = data.estimator.init, loss.signs > 0
-    drawn = [drawn_rows(data.offsets, data.rng)[upper] for _ in range(data.estimator.n_init)]
+    init, upper = fit.estimator.init, loss.signs > 0
+    drawn = [drawn_rows(fit.offsets, fit.rng)[upper] for _ in range(fit.estimator.n_init)]
     if not isinstance(init, str):
-        return [data.given_witnesses(init)[upper], *drawn[1:]]
+        return [fit.given_witnesses(init)[upper], *drawn[1:]]
     if init == "random":
         return [*drawn]
-    return [*(starts_of(_problem(data, loss)) if init == "auto" else [None]), *drawn[1:]]
+    return [*(starts_of(_problem(fit, loss)) if init == "auto" else [None]), *drawn[1:]]
 
 
-def _solve(data: FitData, loss: Hinge, start: Start, on_iteration: Any) -> PassSolution:
-    return solve_from(_problem(data, loss), start, data.options.watched_by(on_iteration))
+def _solve(fit: Fit, loss: Hinge, start: Start, on_iteration: Report) -> PassSolution:
+    return solve_from(_problem(fit, loss), start, fit.options.watched_by(on_iteration))
 
 
 def _ranks_of_classes(

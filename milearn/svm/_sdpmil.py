@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,10 +22,8 @@ from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import SelectionResult, SelectionSettings, solve_selection
 from ..base import BagClassifier
 from ._base import BaseMISVM
-from ._data import FitData, class_data, memory_limit
-from ._fit import best_runs, store
+from ._fit import Fit, Report, class_fit, memory_limit
 from ._functions import instance_function
-from ._mi_svm import Report, screened_starts
 
 
 class SDPMIL(BaseMISVM, BagClassifier):
@@ -224,11 +221,11 @@ class SDPMIL(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        data, settings = self._represented(class_data(self, X, y, sample_weight))
-        runs = best_runs(data, lambda loss: [None], partial(_selection_from, data, settings))
+        data, settings = self._represented(class_fit(self, X, y, sample_weight))
+        runs = data.best(lambda fit, loss: [None], partial(_selection_from, settings))
         results, tol = runs[0], data.options.tol
         function, attributes = instance_function(data, [result.svm for result in results])
-        store(data, runs, function, {**attributes, **_selected(data, settings, results)})
+        data.store(runs, function, {**attributes, **_selected(data, settings, results)})
         worst = max((result.relaxation for result in results), key=lambda each: each.error)
         if worst.error > tol:
             warn_user(
@@ -239,7 +236,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
             )
         return self
 
-    def _represented(self, data: FitData) -> tuple[FitData, SelectionSettings]:
+    def _represented(self, data: Fit) -> tuple[Fit, SelectionSettings]:
         """The data with all inner products, and the settings of the relaxation."""
         instances, max_bytes, limits = data.instances, memory_limit(), RELAXATION_LIMITS
         n_bags, n_instances = len(data.used), data.n_instances
@@ -251,10 +248,10 @@ class SDPMIL(BaseMISVM, BagClassifier):
             rng = np.random.RandomState(0)
             features = landmark_features(instances, data.kernel, n_components, rng)
             gram: Gram = LinearGram(features.transform(instances))
-            data, n_components = replace(data, features=features), None
+            data.features, n_components = features, None
         else:
             gram = data.gram_of(instances, max_bytes)
-        data = replace(data, gram=gram.share_of(data.n_workers))
+        data.gram = gram.share_of(data.n_workers)
         settings = SelectionSettings(
             slack_bound=self.slack_bound,
             exactly_one=self.selection == "one",
@@ -266,11 +263,11 @@ class SDPMIL(BaseMISVM, BagClassifier):
 
 
 def _selection_from(
-    data: FitData, settings: SelectionSettings, loss: Hinge, start: None, on_iteration: Report
+    settings: SelectionSettings, data: Fit, loss: Hinge, start: None, on_iteration: Report
 ) -> SelectionResult:
     options = data.options.watched_by(on_iteration)
     problem = BinaryProblem(data.gram, data.offsets, loss.signs, loss.weights)
-    others = screened_starts(data, loss) if settings.polish else None
+    others = data.screened_starts(loss) if settings.polish else None
     # Explicit features are in memory.
     rows = Bags(data.gram.instances, data.offsets).source() if data.over_rows else None
     found = solve_selection(problem, settings, options, rows, others)
@@ -279,7 +276,7 @@ def _selection_from(
     return found
 
 
-def _selected(data: FitData, settings: SelectionSettings, results: list[Any]) -> dict[str, Any]:
+def _selected(data: Fit, settings: SelectionSettings, results: list[Any]) -> dict[str, Any]:
     """Fitted attributes of the relaxation and of the selection."""
     bags, rows, n_components = data.bags, data.rows, settings.n_components
     if data.features is not None:

@@ -137,15 +137,7 @@ def assert_canonical(bags):
         assert graph is None or type(graph) is sparse.csr_array
 
 
-SENTENCES = (
-    "Texts become bags by Bags.from_list(documents), where each document is a list of strings "
-    "without gaps, and numbers in the pipeline by InstanceTransformer(TfidfVectorizer())."
-)
-SERIES = (
-    "Time series are cut into windows as on the page Recipes of the user guide; a bag with one "
-    "feature is bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
-)
-PICTURES = "Images are cut into patches as on the page Recipes of the user guide."
+BLOCK = "a bag is a 2-D array of numbers with one row per instance, or a list of strings"
 
 
 def refuses(call, message, kind=ValueError):

@@ -198,7 +198,7 @@ def test_what_is_refused(frames):
     with pytest.raises(ValueError, match=r"^Column 'label' holds .* encode"):
         Bags.from_frame(df, bag="molecule")
     missing = frames.DataFrame({"bag": ["a", None], "x": [1.0, 2.0]})
-    refuses(lambda: Bags.from_frame(missing, bag="bag"), "bag_ids is missing for row 1: give")
+    refuses(lambda: Bags.from_frame(missing, bag="bag"), "Column 'bag' is missing for row 1: give")
 
 
 # -- singletons, concatenate, with_instances -----------------------------------------------------

@@ -12,14 +12,14 @@ from milearn import Bags
 from milearn._fit.validation import check_bags, validate_bags
 from milearn.preprocessing import BagStatistics
 from milearn.svm import MISVC
-from tests._bags.kinds import PICTURES, SENTENCES, SERIES, refuses
+from tests._bags.kinds import BLOCK, refuses
 
 EMPTY = "is empty: every bag needs at least one instance; remove it."
 TEXT = (
     "which is not a number: encode it as numbers first, for example by pandas.get_dummies or "
     "sklearn's OneHotEncoder."
 )
-ROWS = "dimension(s): pass a block with one row per instance."
+ROWS = f"dimension(s): {BLOCK}"
 OFFSETS = (
     "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and the number "
     "of instances."
@@ -72,19 +72,19 @@ BLOCKS = {
     "empty and sparse": ([np.ones((1, 2)), sparse.csr_array((0, 2))], f"Bag 1 {EMPTY}"),
     "other features": ([np.ones((2, 3)), np.ones((1, 3)), np.ones((2, 4))],
                        "Bag 2 has 4 features but bag 0 has 3: every bag must have the same"),
-    "row": ([np.ones((2, 3)), np.ones(3)], f"Bag 1 has 1 {ROWS} {SERIES}"),
-    "ragged": ([[[1.0, 2.0], [3.0]]], "Bag 0 has rows of different lengths: every instance needs"),
+    "row": ([np.ones((2, 3)), np.ones(3)], f"Bag 1 has 1 {ROWS}"),
+    "ragged": ([[[1.0, 2.0], [3.0]]], f"Bag 0 has rows of different lengths: {BLOCK}"),
     "string": ([np.ones((2, 3)), "It works."],
-               f"Bag 1 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
-    "paths": (["musk1.data", "musk2.data"], "Bag 0 is a path ('musk1.data'). Read the files first"),
+               f"Bag 1 is a text or a path ('It works.'): {BLOCK}"),
+    "paths": (["musk1.data", "musk2.data"], f"Bag 0 is a text or a path ('musk1.data'): {BLOCK}"),
     "categories": ([np.ones((1, 2)), [["a", "b"]]], f"Bag 1 holds text ('a'), {TEXT}"),
     "a gap among texts": ([["good film", None], ["bad film"]],
-                          f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}"),
+                          f"Bag 0 holds strings: {BLOCK}"),
     "texts and numbers": ([["good film", "too long"], np.ones((2, 1))],
                           "Bags of text and bags of numbers cannot be joined: encode the text."),
-    "series": ([np.ones(9), np.ones(7)], f"Bag 0 has 1 {ROWS} {SERIES}"),
-    "pictures": ([SQUARES, SQUARES[:3]], f"Bag 0 has 3 {ROWS} {PICTURES}"),
-    "array of pictures": (np.ones((2, 4, 5, 3)), f"Bag 0 has 3 {ROWS} {PICTURES}"),
+    "series": ([np.ones(9), np.ones(7)], f"Bag 0 has 1 {ROWS}"),
+    "pictures": ([SQUARES, SQUARES[:3]], f"Bag 0 has 3 {ROWS}"),
+    "array of pictures": (np.ones((2, 4, 5, 3)), f"Bag 0 has 3 {ROWS}"),
 }  # fmt: skip
 WAYS = {
     "from_list": Bags.from_list,
@@ -98,11 +98,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_series_of_different_lengths(way):
     series = [np.ones((2, time)) for time in (10, 12, 9)]
-    message = (
-        "Bag 1 has 12 features but bag 0 has 10: every bag must have the same features. All blocks "
-        "have 2 row(s): if they are time series of shape (channels, time), cut them into windows "
-        "as on the page Recipes of the user guide."
-    )
+    message = "Bag 1 has 12 features but bag 0 has 10: every bag must have the same features."
     refuses(lambda: WAYS[way](series), message)
 
 

@@ -43,7 +43,9 @@ def test_fields_are_known_by_their_types():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match=r"event holds 2 for bag 1: pass True for an observed event"):
+    with pytest.raises(
+        ValueError, match=r"event holds 2 for bag 1: pass True for an observed event"
+    ):
         survival_outcomes([0, 2], [1.0, 2.0])
     with pytest.raises(
         ValueError, match=r"time holds 1 missing value\(s\) \(NaN\), the first for bag 1"

@@ -23,7 +23,7 @@ from milearn._fit.validation import (
     validate_labels,
     validate_sample_weight,
 )
-from tests._bags.kinds import SENTENCES, refuses
+from tests._bags.kinds import refuses
 from tests.toys import LeastSquaresBags, two_level_bags
 
 
@@ -108,8 +108,8 @@ def test_rows_of_a_matrix_are_bags_of_one(convert):
 
 
 NOT_A_NUMBER = (
-    "X holds {!r}, which is not a number: encode categories first, for example by "
-    f"pandas.get_dummies or sklearn's OneHotEncoder. {SENTENCES}"
+    "X holds {!r}, which is not a number: encode it as numbers first, for example by "
+    "pandas.get_dummies or sklearn's OneHotEncoder. A bag of texts is a list of strings"
 )
 
 

@@ -242,7 +242,7 @@ def test_groups_stay_together_in_inner_folds():
     [
         (np.arange(10), "inconsistent numbers of samples"),
         ([None, *range(39)], "groups is missing for bag 0"),
-        (np.zeros((40, 2)), "1d array"),
+        (np.zeros((40, 2)), "groups has 2 dim"),
     ],
 )
 def test_bad_groups_are_refused(estimator, groups, message):

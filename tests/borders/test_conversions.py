@@ -8,12 +8,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from milearn import Bags, MIClassifier
+from milearn.baselines import MIForest
+from milearn.datasets import BagFileError, load_bags, make_bags
 from milearn.discriminant_analysis import ShareDiscriminant
 from milearn.inspection import share_report
 from milearn.metrics import concordance_index, group_scores
@@ -26,7 +30,7 @@ from milearn.model_selection import (
 )
 from milearn.preprocessing import BagData, BagStatistics
 from milearn.survival import MICoxPH, survival_outcomes
-from milearn.svm import MISVC, MISVR
+from milearn.svm import MISVC, MISVR, BagSVC
 
 # -- names of bags and groups (rows 1 and 2) -------------------------------------------------------
 
@@ -325,3 +329,76 @@ def test_a_missing_text_is_a_gap_everywhere(gap):
     X, y = Bags.singletons(np.ones((12, 1))), np.arange(12) % 3 == 1
     found = confounder_baseline(X, y, covariates={"site": [*sites] * 4}, cv=2)
     assert found.table()[0, 1] == 1.0
+
+
+# -- units, markers and words (rows 15, 18, 19, 20 and 21) -----------------------------------------
+
+
+@pytest.mark.parametrize("change", [lambda x: x * 1e-8, lambda x: x + 1e9, lambda x: x * 1e8])
+def test_units_of_the_features_of_trees(change):
+    """An AUC of .50 for .98: trees have single precision, and do not divide less than 1e-7."""
+    X, y = make_bags(n_bags=80, random_state=0)
+    X = X.with_instances(change(X.instances))
+    model = MIForest(n_estimators=20, random_state=0).fit(X[:50], y[:50])
+    assert roc_auc_score(y[50:], model.decision_function(X[50:])) > 0.95
+
+
+def test_a_marker_that_a_second_cohort_lacks():
+    """The message was that of another order, and CD57 was not named."""
+    X, y = make_bags(n_bags=20, n_features=3, random_state=0)
+    X = Bags(X.instances, X.offsets, feature_names=["CD3", "CD57", "CD8"])
+    model = MISVC().fit(X, y)
+    new = Bags(X.instances, X.offsets, feature_names=["CD3", "CD99", "CD8"])
+    with pytest.raises(ValueError, match=r"'CD57' missing, 'CD99' new\. Pass X\[:, model\.f"):
+        model.predict(new)
+    with pytest.raises(ValueError, match=r"the order differs\. Pass X\[:, model\.f"):
+        model.predict(X[:, ["CD8", "CD57", "CD3"]])
+    turned = X[:, ["CD8", "CD57", "CD3"]]
+    assert model.predict(turned[:, model.feature_names_in_]).tolist() == model.predict(X).tolist()
+
+
+def test_a_class_weight_without_effect_is_told():
+    """It was silent: no dual variable is at its bound with the default C."""
+    X, y = make_bags(n_bags=60, random_state=0)
+    with pytest.warns(UserWarning, match="class_weight has no effect on BagSVC with C=10"):
+        BagSVC(class_weight={0: 1, 1: 5}).fit(X, y)
+    plain, weighted = (BagSVC(C=0.1, class_weight=w).fit(X, y) for w in (None, {0: 1, 1: 5}))
+    assert (weighted.decision_function(X) > plain.decision_function(X)).mean() > 0.9
+
+
+def test_padding_of_an_array_is_told():
+    """The witness was padding in 32 % of the bags."""
+    rng = np.random.default_rng(0)
+    padded = rng.normal(size=(12, 5, 3))
+    padded[::3, 3:] = 0.0
+    with pytest.warns(UserWarning, match="8 of 60 instances consist of zeros, the first in bag 0"):
+        MISVC().fit(padded, np.arange(12) % 2)
+    left = Bags.from_padded(padded, lengths=np.where(np.arange(12) % 3, 5, 3))
+    assert left.sizes.tolist() == [3, 5, 5] * 4
+    MISVC().fit(left, np.arange(12) % 2)
+
+
+def test_classes_in_two_spellings_are_refused():
+    X, y = make_bags(n_bags=12, random_state=0)
+    words = np.where(y == 1, "Tumor", np.where(np.arange(12) % 3, "tumor", "normal"))
+    with pytest.raises(ValueError, match="'Tumor' and 'tumor', which differ in"):
+        MISVC().fit(X, words)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_files_of_other_systems(tmp_path, encoding):
+    """pandas reads them, or says what it cannot decode."""
+    text = "bag;Größe\nMüller;1,5\nMüller;2,5\nHuber;3,5\n"
+    (tmp_path / "x.csv").write_text(text, encoding=encoding)
+    with pytest.raises(BagFileError, match=r"x\.csv: it cannot be read as csv by pandas \(Unicode"):
+        load_bags(tmp_path / "x.csv")
+    data = load_bags(tmp_path / "x.csv", encoding=encoding, sep=";", decimal=",")
+    assert data.data.names.tolist() == ["Müller", "Huber"]
+    assert data.data.feature_names.tolist() == ["Größe"]
+    assert data.data.instances.ravel().tolist() == [1.5, 2.5, 3.5]
+
+
+def test_a_frame_that_polars_has_not_read_yet():
+    lazy = pl.LazyFrame({"bag": ["a", "a", "b"], "x": [1.0, 2.0, 3.0], "empty": [None] * 3})
+    X = Bags.from_frame(lazy, "bag", features=["x"])
+    assert X.sizes.tolist() == [2, 1]

@@ -221,18 +221,6 @@ def test_one_slide_of_a_folder(tmp_path):
             load_bag_folder(tmp_path / name)
 
 
-def test_one_hdf5_file(tmp_path):
-    h5py = pytest.importorskip("h5py", reason="HDF5 files need h5py")
-    path = tmp_path / "C0001-1.h5"
-    with h5py.File(path, "w") as file:
-        file["features"], file["coords"] = np.ones((1, 5, 3)), np.ones((1, 5, 2))
-    with pytest.raises(BagFileError, match="this is the file of one bag; read it by load_bag_fold"):
-        load_bags(path)
-    X = load_bag_folder(path).data
-    assert (X.shape, X.names.tolist()) == ((1, 3), ["C0001-1"])
-    assert X.instance_data[["coords_0", "coords_1"]].shape == (5, 2)
-
-
 # -- receptors and rows of zeros -------------------------------------------------------------------
 
 

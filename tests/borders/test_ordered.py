@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from milearn import Bags
 from milearn.inspection import InstanceScoresDisplay, instance_scores
+from milearn.model_selection import compare, confounder_baseline, label_permutation_test
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import OrdinalMISVC
 from tests.toys import OFTEN_CONSTANT
@@ -177,3 +178,26 @@ def test_kappa_is_that_of_the_order(data):
     numbers = make_scorer(cohen_kappa_score, weights="quadratic")
     expected = cross_val_score(OrdinalMISVC(), X, grade, cv=2, scoring=numbers)
     np.testing.assert_allclose(cross_val_score(OrdinalMISVC(), X, y, cv=2, scoring=kappa), expected)
+
+
+@OFTEN_CONSTANT
+def test_tools_keep_the_order_of_the_classes(data):
+    """They made an array of y, and asked for what was passed."""
+    X, grade, _ = data
+    names = np.array(GRADES)[grade]
+    plain, listed = OrdinalMISVC(), OrdinalMISVC(categories=GRADES)
+    draws = {"n_permutations": 2, "random_state": 0, "cv": 3}
+    expected = (
+        compare({"m": listed}, {"d": (X, names)}, cv=3).table(),
+        label_permutation_test(listed, X, names, **draws).permutation_scores,
+        confounder_baseline(X, names, estimator=listed, cv=3).table(),
+    )
+    for kind in ("Categorical", "Series", "polars"):
+        y = ordered(names)[kind]
+        found = (
+            compare({"m": plain}, {"d": (X, y)}, cv=3).table(),
+            label_permutation_test(plain, X, y, **draws).permutation_scores,
+            confounder_baseline(X, y, estimator=plain, cv=3).table(),
+        )
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)

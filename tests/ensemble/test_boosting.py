@@ -20,7 +20,7 @@ from milearn._solvers.common.soft_margin_lp import SoftMarginLP
 from milearn.datasets import make_bags
 from milearn.ensemble import Ball, DPBoost, FittedClassifier, LPBoost, Stump
 from milearn.exceptions import SolverError
-from tests._solvers.ensemble.oracles import solved
+from tests._solvers.ensemble.oracles import solved, value_of_own_learners
 from tests.toys import Callback
 
 LEARNERS = {
@@ -233,6 +233,36 @@ def test_no_program_with_fixed_witnesses_is_lower_where_instances_tie(seed, C):
     assert fixed.objective_ >= model.objective_ * (1.0 - 1e-4)
 
 
+def random_problem(seed):
+    """Small problems, of which half have many ties."""
+    rng = np.random.default_rng(seed)
+    n, p = rng.integers(6, 14), rng.integers(1, 4)
+    offsets = np.r_[0, np.cumsum(rng.integers(1, 4, n))]
+    Z = rng.normal(size=(offsets[-1], p))
+    Z = np.round(Z, 0) if seed % 2 else Z
+    y, C = rng.permutation(np.arange(n) % 2), 10.0 ** rng.integers(-1, 2)
+    weights = rng.integers(1, 3, n).astype(float) if seed % 3 == 0 else np.ones(n)
+    return Bags(Z, offsets), y, C, weights
+
+
+# Seeds for which the end was no vertex, or depended on the units of the features, and others.
+@pytest.mark.parametrize("seed", [5, 33, 45, 56, 122])
+def test_the_end_is_a_vertex_whatever_the_units_of_features(seed):
+    X, y, C, weights = random_problem(seed)
+    model = DPBoost(C=C).fit(X, y, sample_weight=weights)
+    own = value_of_own_learners(model, X, y, C, weights)
+    assert own == pytest.approx(model.objective_, rel=1e-8)
+    columns = [each.predict(X.instances) for each in model.learners_]
+    assert np.linalg.matrix_rank(columns) == len(columns)
+    for factor in (8.0, 0.25):
+        # Powers of two are exact.
+        scaled = X.with_instances(factor * X.instances)
+        other = DPBoost(C=C).fit(scaled, y, sample_weight=weights)
+        assert other.objective_ == model.objective_
+        assert other.lower_bound_ == model.lower_bound_
+    assert other.converged_ == model.converged_
+
+
 def test_the_maximum_number_of_learners():
     X, y = overlapping_bags()
     full = DPBoost().fit(X, y)
@@ -256,10 +286,10 @@ def test_nodes_that_end_a_search_are_named():
 @pytest.mark.parametrize(
     ("learner", "error", "message"),
     [
-        ("tree", ValueError, "estimator='tree' is unknown"),
-        (DecisionTreeClassifier, TypeError, "is not a classifier"),
-        (3, TypeError, "is not a classifier"),
-        (KNeighborsClassifier(), TypeError, "takes no sample_weight"),
+        ("tree", ValueError, "estimator='tree' is not 'stump'"),
+        (DecisionTreeClassifier, TypeError, "instance of a classifier"),
+        (3, TypeError, "instance of a classifier"),
+        (KNeighborsClassifier(), TypeError, "whose fit takes sample_weight"),
     ],
 )
 def test_learners_that_cannot_serve_are_refused(bags, learner, error, message):

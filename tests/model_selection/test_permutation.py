@@ -22,7 +22,7 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from milearn import Bags
 from milearn._bags.segments import segment_mean
@@ -200,6 +200,15 @@ def test_what_does_not_use_labels_is_fitted_once_per_fold():
     half = StratifiedBagKFold(2).split(X, y)
     label_permutation_test(scaled, X, y, cv=[next(half)], n_permutations=4)
     assert (CountedScaler.n_fits, len(Recorder.fits)) == (4, 16)
+
+
+def test_columns_of_bag_data_predict_the_labels():
+    X, y = draw()
+    X = X.with_bag_data({"site": np.where(y, "a", "b")})
+    model = make_pipeline(OneHotEncoder(), LogisticRegression())
+    for rows in (X.bag_data[["site"]], X.bag_data[["site"]].to_numpy()):
+        found = label_permutation_test(model, rows, y, n_permutations=19, random_state=0)
+        assert (found.score, found.p_value) == (1.0, 0.05)
 
 
 @pytest.mark.parametrize("wrap", [lambda part: part, lambda part: make_pipeline(part)])

@@ -152,7 +152,7 @@ def test_passes_that_run_out_leave_a_whole_new_fit_with_a_warning(monkeypatch):
     model = linear(init="mean", tol=1e-6)
     before = model.fit(bags[:50], y[:50]).objective_
     few = functools.partial(starts.solve_mi_svm_rows, limits=RowLimits(all_rows=0), max_passes=4)
-    monkeypatch.setattr("milearn.svm._mi_svm.solve_mi_svm_rows", few)
+    monkeypatch.setattr("milearn.svm._misvc.solve_mi_svm_rows", few)
     with pytest.warns(ConvergenceWarning, match=r"stopped after \d passes over the instances"):
         model.fit(bags, y)
     assert not model.converged_

@@ -150,7 +150,7 @@ class KernelGram(Gram):
         """Inner products between rows, shape (n_left, n_right)."""
         slots = self._slots(left)
         if slots is not None:
-            return self._rows[np.ix_(slots, right)]
+            return np.asarray(self._rows[np.ix_(slots, right)])
         return np.asarray(self.kernel(self.instances[left], self.instances[right]))
 
     def scores(self, coef: np.ndarray) -> np.ndarray:

@@ -2,22 +2,24 @@
 
 Lower bounds come from the relaxation: learners with a positive score (9) are added until there are
 none, then violated reductions by score (10), and so on. Upper bounds are values of the program (5)
-at the weights of the relaxation and of linear programs with one fixed witness per bag.
+at the weights of the relaxation and of linear programs with one fixed witness per bag. The last of
+these programs has the learners and the witnesses that are returned, and they are a vertex of it.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.optimize import linprog
 
-from .budget import BoostingOptions, Budget
 from .interior import InteriorSearch, InteriorStart
 from .learners import WeakLearner
-from .pools import CachingPool, LearnerPool
+from .pools import GeneratedPool, LearnerPool
 from .problem import DisjunctiveProblem, weighted_sums
 from .relaxation import Relaxation
 
@@ -34,55 +36,121 @@ _SAME_VALUE = 1e-4
 # Relative difference up to which objectives count as equal. The first solution is then kept, so
 # that the choice does not depend on rounding.
 _SAME_OBJECTIVE = 1e-9
-_REDUCTIONS_PER_ROUND = 100
 # Relative gap above which rounding ends the search for reductions.
 _TOO_ROUGH = 1e-2
-# With reductions, learners have a column for each combination of disjuncts.
-_COLUMNS_PER_LEARNER = 4
-_LEARNERS_PER_STEP, _COLUMNS_PER_STEP = 50, 25
+_EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+@dataclass(frozen=True)
+class BoostingOptions:
+    """Limits and tolerances of the search for learners, reductions and nodes."""
+
+    # Tolerance for scores above 1 and for violations of reductions.
+    tol: float = 1e-6
+    # Maximum number of learners in the program, and of reductions.
+    n_estimators: int = 1000
+    max_rows: int = 50
+    # Whether to branch on the disjunctions until the relative gap of the bounds is ``2 * tol``.
+    branch: bool = False
+    # Maximum number of nodes of the search tree.
+    max_nodes: int = 1000
+    # If there are more coefficients of learners in rows than this, no reductions are added, and the
+    # products of numbers in all Newton steps of a fit are limited.
+    large_entries: int = 2**21
+    max_products: int = 3 * 2**37
+
+
+def auto_learners(n_rows: int, products: int = 2**31) -> int:
+    """The number of learners for ``n_estimators="auto"``, between 50 and 1,000.
+
+    The cost of a Newton step is the number of rows times the square of the number of learners. It
+    is limited to ``products``.
+    """
+    return int(np.clip(np.sqrt(products / max(1, n_rows)), 50, 1000))
+
+
+class Budget:
+    """Rule for an early stop: after a number of seconds, or by a callback.
+
+    Parameters
+    ----------
+    time_limit : float, default=None
+        Seconds from now.
+    on_iteration : callable, default=None
+        ``on_iteration(iteration, objective, **facts)`` is called at every report; it returns True
+        to stop.
+    clock : callable, default=time.monotonic
+        Returns the time in seconds.
+
+    Attributes
+    ----------
+    reason : {"", "time_limit", "callback", "work"}
+        Reason why the budget is exhausted.
+    cut : str
+        The reason, if work was skipped because of it.
+    """
+
+    def __init__(
+        self,
+        time_limit: float | None = None,
+        on_iteration: Callable[..., bool] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock, self._on_iteration = clock, on_iteration
+        self._end = np.inf if time_limit is None else clock() + time_limit
+        self.reason, self.cut, self._n_reports, self._spent = "", "", 0, 0
+
+    def spend(self, products: int, limit: int) -> None:
+        """Add products of numbers; beyond the limit the budget is exhausted."""
+        self._spent += products
+        if self._spent > limit:
+            self.reason = self.reason or "work"
+
+    def stops(self) -> bool:
+        """Whether remaining work has to be skipped; if so, the reason is stored in ``cut``."""
+        if self._clock() >= self._end:
+            self.reason = self.reason or "time_limit"
+        self.cut = self.reason
+        return bool(self.cut)
+
+    def report(self, objective: float, **facts: float) -> None:
+        """Report an iteration to the callback, which may ask to stop."""
+        self._n_reports += 1
+        if self._on_iteration and self._on_iteration(self._n_reports, objective, **facts):
+            self.reason = self.reason or "callback"
 
 
 @dataclass
 class DPResult:
-    """Outcome of :func:`solve_disjunctive`."""
+    """The best weights found for (5), and bounds."""
 
     # The learners with a weight above zero, their columns and their weights.
     learners: list[WeakLearner]
     H: np.ndarray
     alpha: np.ndarray
-    # Value of (5).
+    # Value of (5), and its lower bounds: at the end, and at the root, where it is the value of the
+    # linear program if that is solved.
     objective: float
-    lower_bound: float
-    # Lower bound at the root, which is the value of the linear program if that is solved.
-    relaxation_value: float
+    lower_bound: float = 0.0
+    relaxation_value: float = 0.0
     # Reason of an early stop: "time_limit", "callback", "work", "size", "n_estimators",
     # "max_nodes", "rounding", or empty.
-    stopped: str
-    # Objective and lower bound after each round, and the number of rounds.
-    objective_history: list[float]
-    lower_bound_history: list[float]
-    n_iter: int
-    n_learners: int
-    n_active_margins: int
+    stopped: str = ""
+    # Objective and lower bound after each round.
+    objective_history: list[float] = field(default_factory=list)
+    lower_bound_history: list[float] = field(default_factory=list)
+    n_learners: int = 0
+    n_active_margins: int = 0
     n_nodes: int = 1
     n_reductions: int = 0
     n_active_reductions: int = 0
-
-    @property
-    def converged(self) -> bool:
-        """Whether the method did not stop early."""
-        return not self.stopped
-
-    @property
-    def optimality_gap(self) -> float:
-        """Difference between the bounds."""
-        return self.objective - self.lower_bound
+    n_iter: int = 0
+    converged: bool = True
+    optimality_gap: float = 0.0
 
 
-def solve_disjunctive(
-    problem: DisjunctiveProblem, pool: LearnerPool, budget: Budget, options: BoostingOptions
-) -> DPResult:
-    """Compute bounds of (5) and the best weights found.
+class DisjunctiveSolver:
+    """The search for bounds of (5) and the best weights.
 
     Parameters
     ----------
@@ -90,25 +158,11 @@ def solve_disjunctive(
     pool : LearnerPool
     budget : Budget
     options : BoostingOptions
-    """
-    solver = _Solver(problem, pool, budget, options)
-    if not pool.exact:
-        # Learners are generated first. The bounds are then those over all of them.
-        cache = solver.pool = CachingPool(pool)
-        solver.root()
-        solver.pool = cache.fixed()
-    return solver.solve()
-
-
-class _Solver:
-    """The search for bounds of one problem.
 
     Attributes
     ----------
-    best : Incumbent
-    lower : float
-        Lower bound so far.
-    history : list of (objective, lower bound)
+    best : DPResult
+        At first without learners.
     """
 
     def __init__(
@@ -118,63 +172,74 @@ class _Solver:
         budget: Budget,
         options: BoostingOptions,
     ) -> None:
-        self.problem, self.pool = problem, pool
-        self.budget = budget
+        self.problem, self.pool, self.budget = problem, pool, budget
         self.options = replace(options, tol=max(options.tol, _LEAST_TOL))
         self.tol = min(_SOLVED, self.options.tol)
-        self.best, self.lower = Incumbent(problem), 0.0
-        self.objectives: list[float] = []
-        self.bounds: list[float] = []
+        empty = problem.value(np.zeros(0), np.zeros(problem.n_points))
+        none = np.zeros((0, problem.n_points), dtype=np.int8)
+        self.best = DPResult([], none, np.zeros(0), empty)
+        # Witnesses whose program was solved over all learners, and over the present ones.
+        self._seen: set[bytes] = set()
+        self._flat: set[bytes] = set()
 
     def solve(self) -> DPResult:
         """Upper bounds by witnesses, then the relaxation with reductions, then branching."""
-        search, options, stopped, n_nodes = self.root(), self.options, "", 1
-        first = search.result()
+        best, problem, tol = self.best, self.problem, self.options.tol
+        if not self.pool.exact:
+            # Learners are generated first. The bounds are then those over all of them.
+            generated = self.pool = GeneratedPool(self.pool)
+            self._root()
+            generated.exact = True
+        search = self._root()
+        root = search.result()
         self._note_search(search)
-        if search.gap > options.tol * search.value:
-            stopped = "n_estimators" if search.full else "rounding"
-        elif self.problem.members and self._large(search):
-            stopped = "size"
-        elif self.problem.members:
-            search = self._reduced(search)
-        relaxation_value = self.lower
-        if options.branch and self.problem.members:
-            n_nodes, stopped = self._branch(first)
-        active, relaxation = search.active(), search.relaxation
-        return DPResult(
-            learners=self.best.learners,
-            H=self.best.H,
-            alpha=self.best.alpha,
-            objective=self.best.objective,
-            lower_bound=min(self.lower, self.best.objective),
-            relaxation_value=relaxation_value,
-            stopped=self.budget.cut or stopped,
-            objective_history=self.objectives,
-            lower_bound_history=self.bounds,
-            n_iter=len(self.bounds),
-            n_learners=len(search.result().learners),
-            n_active_margins=int(active[relaxation.margin_rows].sum()),
-            n_nodes=n_nodes,
-            n_reductions=relaxation.n_reductions,
-            n_active_reductions=int(active[relaxation.reductions].sum()),
-        )
+        if search.gap <= tol * search.value and problem.members:
+            if self._large(search):
+                best.stopped = "size"
+            else:
+                search = self._reduced(search)
+        if search.gap > tol * search.value:
+            best.stopped = "n_estimators" if search.full else "rounding"
+        best.relaxation_value = best.lower_bound
+        if self.options.branch and problem.members:
+            best.stopped = self._branch(root)
+        # Rows whose multiplier is above zero at the optimum.
+        relaxation, at = search.relaxation, search.master.at
+        active, margins = at.y > at.v, np.r_[: len(problem.points), search.relaxation.margins]
+        best.n_learners = len(search.result().learners)
+        best.n_active_margins = int(active[margins].sum())
+        best.n_reductions = len(relaxation.reductions)
+        best.n_active_reductions = int(active[relaxation.reductions].sum())
+        best.lower_bound = min(best.lower_bound, best.objective)
+        best.stopped = self.budget.cut or best.stopped
+        best.converged, best.n_iter = not best.stopped, len(best.objective_history)
+        best.optimality_gap = best.objective - best.lower_bound
+        return best
 
-    def root(self) -> InteriorSearch:
+    def _root(self) -> InteriorSearch:
         """The relaxation without reductions, and good weights for fixed witnesses."""
+        self._seen.clear()
         search = self._search(Relaxation(self.problem))
         if self.problem.members:
-            # The alternation comes first, so that there is a good model if the budget ends.
-            self._alternate(self._run(search, _ROUGH_TOL))
+            # The alternation comes first, so that there is a good model if the budget ends. Its
+            # first witnesses are those of a rough interior solution of the relaxation, which is
+            # close to many good weights.
+            near = self._run(search, _ROUGH_TOL)
+            for tol in (_ROUGH_TOL, _WITNESS_TOL):
+                least, chosen = np.inf, near
+                while not self.budget.stops():
+                    near = self._fixed(self.problem.witnesses(near.scores), near, tol)
+                    value = self.problem.value(near.alpha, near.scores)
+                    if value >= least * (1.0 - _SAME_VALUE):
+                        break
+                    least, chosen = value, near
+                near = chosen
+            self._settle(near)
         self._run(search, self.tol)
-        if self.problem.members:
-            self._to_vertex()
         return search
 
     def _search(self, relaxation: Relaxation, start: InteriorStart | None = None) -> InteriorSearch:
-        most, at_once = self.options.n_estimators, _LEARNERS_PER_STEP
-        if relaxation.splits:
-            most, at_once = _COLUMNS_PER_LEARNER * most, _COLUMNS_PER_STEP
-        return InteriorSearch(relaxation, self.pool, most, start, at_once)
+        return InteriorSearch(relaxation, self.pool, self.options.n_estimators, start)
 
     def _large(self, search: InteriorSearch) -> bool:
         n_entries = len(search.learners) * len(search.relaxation.costs)
@@ -195,79 +260,91 @@ class _Solver:
             search.finish(_FINISHED, exhausted)
             found = search.result()
         rough = bool(self.budget.cut) or (not search.n_fixed and tol > self.tol)
-        self.best.offer(found.learners, found.H, found.inside if rough else found.alpha)
+        self.offer(found.learners, found.H, found.inside if rough else found.alpha)
         return found
 
-    def _note(self, lower: float, **facts: float) -> None:
+    def offer(self, learners: list[WeakLearner], H: np.ndarray, alpha: np.ndarray) -> None:
+        """Scale weights optimally, and store them if they are better.
+
+        Weights of the same value are better if they are those of fewer of the present learners.
+        """
+        best, used = self.best, np.flatnonzero(alpha)
+        scores, factor = weighted_sums(alpha[used], H[used]), 1.0
+        value, scale = self.problem.value(alpha, scores), self.problem.best_factor(alpha, scores)
+        scaled = self.problem.value(scale * alpha, scale * scores)
+        if scaled < value * (1.0 - _SAME_OBJECTIVE):
+            value, factor = scaled, scale
+        present = learners is best.learners
+        worse = _SAME_OBJECTIVE if present and len(used) < len(learners) else -_SAME_OBJECTIVE
+        if value < best.objective * (1.0 + worse):
+            best.objective, best.alpha = value, factor * alpha[used]
+            best.learners, best.H = [learners[k] for k in used], H[used]
+            if not present:
+                self._flat.clear()
+
+    def _note(self, **facts: float) -> None:
         """Store and report the bounds."""
-        self.lower = lower
-        self.objectives.append(self.best.objective)
-        self.bounds.append(min(lower, self.best.objective))
-        self.budget.report(self.best.objective, lower_bound=self.bounds[-1], **facts)
+        best = self.best
+        best.objective_history.append(best.objective)
+        best.lower_bound_history.append(min(best.lower_bound, best.objective))
+        self.budget.report(best.objective, lower_bound=best.lower_bound_history[-1], **facts)
 
     def _note_search(self, search: InteriorSearch) -> None:
-        lower, n_reductions = max(self.lower, search.bound), search.relaxation.n_reductions
-        self._note(lower, n_learners=len(search.learners), n_reductions=n_reductions)
-
-    def _alternate(self, near: InteriorStart) -> None:
-        """Alternate between witnesses and the linear program with fixed witnesses.
-
-        The first witnesses are those of a rough interior solution of the relaxation, which is close
-        to many good weights. At last they are those of the incumbent. F has few values, so that
-        points of a bag often tie: the alternation ends when neither the first nor the last of them
-        have a lower value.
-        """
-        problem = self.problem
-        for tol in (_ROUGH_TOL, _WITNESS_TOL):
-            least, chosen = np.inf, near
-            while not self.budget.stops():
-                near = self._fixed(problem.witnesses(near.scores), near, tol)
-                value = problem.value(near.alpha, near.scores)
-                if value >= least * (1.0 - _SAME_VALUE):
-                    break
-                least, chosen = value, near
-            near = chosen
-        scores, seen = near.scores, set[bytes]()
-        while not self.budget.stops():
-            tied = [problem.witnesses(scores, last=last) for last in (False, True)]
-            fresh = [each for each in tied if np.concatenate(each).tobytes() not in seen]
-            if not fresh:
-                return
-            seen.add(np.concatenate(fresh[0]).tobytes())
-            near = self._fixed(fresh[0], near, self.tol)
-            scores = weighted_sums(self.best.alpha, self.best.H)
+        self._settle(search.result())
+        self.best.lower_bound = max(self.best.lower_bound, search.bound)
+        n_reductions = len(search.relaxation.reductions)
+        self._note(n_learners=len(search.learners), n_reductions=n_reductions)
 
     def _fixed(self, witnesses: list[np.ndarray], near: InteriorStart, tol: float) -> InteriorStart:
         """Solve the program with fixed witnesses."""
-        fixed = self.problem.restricted(witnesses)
-        return self._run(self._search(Relaxation(fixed), near), tol)
+        relaxation = Relaxation(self.problem.restricted(witnesses))
+        return self._run(self._search(relaxation, near), tol)
 
-    def _to_vertex(self) -> None:
-        """Move the best weights to a vertex: where weights tie, an interior point has all of them.
+    def _settle(self, near: InteriorStart) -> None:
+        """Solve programs with the witnesses of the best weights until none is lower.
 
-        The weights are the multipliers of the dual of the program with fixed witnesses.
+        F has few values, so that points of a bag often tie. Neither the first nor the last of them
+        have a lower value in the end, over all learners, and over those with a weight. There the
+        weights are a vertex: where weights tie, an interior point has all of them.
         """
-        best = self.best
-        scores = weighted_sums(best.alpha, best.H)
-        fixed = self.problem.restricted(self.problem.witnesses(scores))
-        n, r = len(best.alpha), len(fixed.costs)
+        problem, best = self.problem, self.best
+        while problem.members:
+            scores = weighted_sums(best.alpha, best.H)
+            tied = [problem.witnesses(scores, last=last) for last in (False, True)]
+            keys = [np.concatenate(each).tobytes() for each in tied]
+            fresh = [k for k, key in enumerate(keys) if key not in self._seen]
+            inside = [k for k, key in enumerate(keys) if key not in self._flat]
+            if fresh and not self.budget.stops():
+                self._seen.add(keys[fresh[0]])
+                near = self._fixed(tied[fresh[0]], near, self.tol)
+            elif inside:
+                self._flat.add(keys[inside[0]])
+                self._to_vertex(problem.restricted(tied[inside[0]]))
+            else:
+                return
+
+    def _to_vertex(self, fixed: DisjunctiveProblem) -> None:
+        """Offer a vertex of the program of the present learners with fixed witnesses.
+
+        The weights are the multipliers of its dual.
+        """
+        best, n, r = self.best, len(self.best.alpha), len(fixed.costs)
         if 0 < n * r <= self.options.large_entries:
             bounds = np.column_stack([np.zeros(r), fixed.costs])
             given = fixed.signed(best.H), np.ones(n), None, None, bounds
-            found = linprog(np.full(r, -1.0), *given, method="highs-ds")
+            found = linprog(np.full(r, -1.0), *given, method="highs-ds", options=_EXACT)
             if found.status == 0:
-                best.offer(best.learners, best.H, -found.ineqlin.marginals, worse=_SOLVED)
+                self.offer(best.learners, best.H, np.maximum(0.0, -found.ineqlin.marginals))
 
     def _reduced(self, search: InteriorSearch) -> InteriorSearch:
         """Add violated reductions to the relaxation until there are none, or the gap is closed."""
-        tol, most = self.options.tol, self.options.max_rows
-        while self.best.objective - self.lower > tol * self.lower:
-            room = min(_REDUCTIONS_PER_ROUND, most - search.relaxation.n_reductions)
-            relaxation = search.tightened(tol, room)
+        tol, best = self.options.tol, self.best
+        while best.objective - best.lower_bound > tol * best.lower_bound:
+            limit = self.options.max_rows - len(search.relaxation.reductions)
+            relaxation = search.tightened(tol, limit)
             if relaxation is None or self.budget.stops():
                 break
-            found = search.result()
-            search = self._search(relaxation, replace(found, y=relaxation.lifted(found.y)))
+            search = self._search(relaxation, search.result())
             self._run(search, max(self.tol, tol))
             self._note_search(search)
             if search.gap > _TOO_ROUGH * search.value:
@@ -275,99 +352,50 @@ class _Solver:
                 break
         return search
 
-    # -- branch and bound on the disjunctions ------------------------------------------------------
-    # A node allows some points of each bag. One of its children allows only one point of a bag, and
-    # the other one all other points.
+    def _branch(self, root: InteriorStart) -> str:
+        """Close the gap by branch and bound, and return the reason of an early stop.
 
-    def _branch(self, root: InteriorStart) -> tuple[int, str]:
-        """Close the gap, and return the number of nodes and the reason of an early stop."""
+        A node allows some points of each bag. One of its children allows only one point of a bag,
+        and the other one all other points. Nodes are ordered by their bounds.
+        """
         problem, best, tol = self.problem, self.best, self.options.tol
         count = itertools.count()
-        open_nodes = [_Node(self.lower, next(count), problem.members, root)]
-        n_nodes, stopped, closed = 1, "", np.inf
-        while open_nodes:
-            # Bounds are computed to a relative tolerance of tol.
-            if open_nodes[0].lower_bound >= best.objective * (1.0 - 2.0 * tol):
-                break
-            if self.budget.stops() or n_nodes >= self.options.max_nodes:
-                stopped = "max_nodes"
-                break
-            node = heapq.heappop(open_nodes)
-            bag, point = _choice(problem, node.members, node.solution.scores)
+        nodes = [(best.lower_bound, next(count), problem.members, root)]
+        stopped, closed = "", np.inf
+        # Bounds are computed to a relative tolerance of tol.
+        while nodes and nodes[0][0] < best.objective * (1.0 - 2.0 * tol):
+            if self.budget.stops() or best.n_nodes >= self.options.max_nodes:
+                return "max_nodes"
+            bound, _, members, solution = heapq.heappop(nodes)
+            bag, point = _choice(problem, members, solution.scores)
             if bag < 0:
                 # Every bag has one point and cannot be divided. The gap is due to an early stop of
                 # the linear program.
-                closed = min(closed, node.lower_bound)
-                full = len(node.solution.learners) >= self.options.n_estimators
+                closed = min(closed, bound)
+                full = len(solution.learners) >= self.options.n_estimators
                 stopped = "n_estimators" if full else "rounding"
                 continue
-            members = node.members[bag]
-            for allowed in (np.array([point]), members[members != point]):
-                child = [allowed if k == bag else block for k, block in enumerate(node.members)]
-                relaxation = Relaxation(replace(problem, members=child))
-                search = self._search(relaxation, node.solution)
-                solution = self._run(search, self.tol, best.objective)
-                n_nodes += 1
-                lower = max(node.lower_bound, search.bound)
+            for allowed in (np.array([point]), members[bag][members[bag] != point]):
+                child = [*members[:bag], allowed, *members[bag + 1 :]]
+                search = self._search(Relaxation(replace(problem, members=child)), solution)
+                found = self._run(search, self.tol, best.objective)
+                best.n_nodes += 1
+                lower = max(bound, search.bound)
                 if lower < best.objective:
-                    heapq.heappush(open_nodes, _Node(lower, next(count), child, solution))
-            lowest = open_nodes[0].lower_bound if open_nodes else np.inf
-            lower = min(lowest, closed, best.objective)
-            self._note(lower, n_learners=len(node.solution.learners), n_nodes=n_nodes)
-        return n_nodes, stopped
-
-
-@dataclass(order=True)
-class _Node:
-    """A subproblem; nodes are ordered by their bounds."""
-
-    lower_bound: float
-    number: int
-    members: list[np.ndarray] = field(compare=False)
-    solution: InteriorStart = field(compare=False)
+                    heapq.heappush(nodes, (lower, next(count), child, found))
+            self._settle(solution)
+            lowest = nodes[0][0] if nodes else np.inf
+            best.lower_bound = min(lowest, closed, best.objective)
+            self._note(n_learners=len(solution.learners), n_nodes=best.n_nodes)
+        return stopped
 
 
 def _choice(
     problem: DisjunctiveProblem, members: list[np.ndarray], scores: np.ndarray
 ) -> tuple[int, int]:
     """The bag with the largest loss and several points, and its highest point; -1 if none."""
-    places = [k for k, block in enumerate(members) if len(block) > 1]
-    if not places:
-        return -1, -1
-    short = [
-        problem.member_costs[k] * max(0.0, 1.0 - float(scores[members[k]].max())) for k in places
-    ]
-    bag = places[int(np.argmax(short))]
+    lacking = [max(0.0, 1.0 - float(scores[block].max())) for block in members]
+    short = np.where([len(block) > 1 for block in members], problem.member_costs * lacking, -1.0)
+    bag = int(np.argmax(short))
     block = members[bag]
-    return bag, int(block[int(np.argmax(scores[block]))])
-
-
-class Incumbent:
-    """The best weights found for (5) with their learners and columns; initially none."""
-
-    def __init__(self, problem: DisjunctiveProblem) -> None:
-        self.problem = problem
-        self.learners: list[WeakLearner] = []
-        self.H = np.zeros((0, problem.n_points), dtype=np.int8)
-        self.alpha = np.zeros(0)
-        self.objective = problem.value(self.alpha, np.zeros(problem.n_points))
-
-    def offer(
-        self,
-        learners: list[WeakLearner],
-        H: np.ndarray,
-        alpha: np.ndarray,
-        worse: float = -_SAME_OBJECTIVE,
-    ) -> None:
-        """Scale weights optimally; store them if they are better, or ``worse`` by a fraction."""
-        used = np.flatnonzero(alpha)
-        alpha, H = alpha[used], H[used]
-        scores = weighted_sums(alpha, H)
-        value, factor = self.problem.value(alpha, scores), 1.0
-        best = self.problem.best_factor(alpha, scores)
-        scaled = self.problem.value(best * alpha, best * scores)
-        if scaled < value * (1.0 - _SAME_OBJECTIVE):
-            value, factor = scaled, best
-        if value < self.objective * (1.0 + worse):
-            self.objective, self.alpha = value, factor * alpha
-            self.learners, self.H = [learners[k] for k in used], H
+    return (-1, -1) if short[bag] < 0 else (bag, int(block[np.argmax(scores[block])]))

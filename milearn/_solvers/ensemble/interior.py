@@ -25,7 +25,7 @@ from scipy.linalg import LinAlgError
 from ..common.soft_margin_lp import BLOCK, SoftMarginLP
 from .learners import WeakLearner
 from .pools import LearnerPool
-from .problem import DualPrices, comparable, fresh_columns, weighted_sums
+from .problem import DualPrices, comparable, weighted_sums
 from .relaxation import Relaxation
 
 _MAX_STEPS = 300
@@ -49,6 +49,9 @@ _LATE_GAP = 1e-2
 # Weight of multipliers in the middle of their bounds, and relative gap, at a restart.
 _INSIDE = 0.1
 _RESTART_GAP = 0.1
+_LEARNERS_PER_STEP = 50
+# With reductions, learners have a column for each combination of disjuncts.
+_COLUMNS_PER_LEARNER = 4
 
 
 @dataclass
@@ -82,10 +85,8 @@ class InteriorSearch:
         Bounds hold for all its learners if it is exact.
     max_learners : int
         Maximum number of learners in the program.
-    start : InteriorStart or None
-        A solution of a program with the same number of rows.
-    learners_per_step : int
-        Maximum number of learners that are added per step.
+    start : InteriorStart, default=None
+        A solution of another relaxation with the same points and bags.
 
     Attributes
     ----------
@@ -98,18 +99,13 @@ class InteriorSearch:
         relaxation: Relaxation,
         pool: LearnerPool,
         max_learners: int,
-        start: InteriorStart | None,
-        learners_per_step: int,
+        start: InteriorStart | None = None,
     ) -> None:
-        self.relaxation, self.pool = relaxation, pool
-        self.max_learners, self.learners_per_step = max_learners, learners_per_step
-        costs = relaxation.costs
-        self.master = SoftMarginLP(
-            costs,
-            relaxation.start,
-            right=relaxation.right,
-            dtype=np.float64 if len(costs) <= BLOCK else np.int8,
-        )
+        self.relaxation, self.pool, costs = relaxation, pool, relaxation.costs
+        self.n_fixed = len(relaxation.columns)
+        self.max_learners = max_learners * (_COLUMNS_PER_LEARNER if self.n_fixed else 1)
+        kind = np.float64 if len(costs) <= BLOCK else np.int8
+        self.master = SoftMarginLP(costs, right=relaxation.right, dtype=kind)
         # In the order of the rows of the matrix, after those of the fixed columns.
         self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, relaxation.problem.n_points), dtype=np.int8)
@@ -124,11 +120,6 @@ class InteriorSearch:
     def full(self) -> bool:
         """Whether there is the maximum number of learners."""
         return len(self.learners) >= self.max_learners
-
-    @property
-    def n_fixed(self) -> int:
-        """Number of columns that are no learners."""
-        return len(self.relaxation.columns)
 
     def run(self, tol: float, exhausted: Callable[[], bool]) -> InteriorStart:
         """Continue until the relative gap is at most ``tol``, unless rounding or time ends it."""
@@ -171,9 +162,8 @@ class InteriorSearch:
         self._least_value = min(self._least_value, self.value)
         master = self.master
         try:
-            if self._waited > (_PATIENCE_WHEN_FULL if self.full else _PATIENCE):
-                raise LinAlgError
-            if self.n_steps >= _MAX_STEPS:
+            patience = _PATIENCE_WHEN_FULL if self.full else _PATIENCE
+            if self._waited > patience or self.n_steps >= _MAX_STEPS:
                 raise LinAlgError
             master.advance(_AHEAD * self.gap / master.at.size)
             if not self._found and self.gap <= _LATE_GAP * self.value:
@@ -194,7 +184,7 @@ class InteriorSearch:
         at.y = at.y / max(1.0, best)
         if start is not None:
             # The solution of a program that differs in a few rows.
-            y = np.clip(start.y, 0.0, costs)
+            y = np.clip(self.relaxation.lifted(start.y), 0.0, costs)
             prices, best, found, columns = self._priced(y, 1.0 if start.learners else -np.inf)
             at.y = _INSIDE * at.y + (1.0 - _INSIDE) * y / max(1.0, best)
         at.t = costs - at.y
@@ -215,9 +205,7 @@ class InteriorSearch:
         at.s = np.maximum(master.column_costs - master.times(at.y), 0.1 * np.sqrt(mu))
         at.alpha = mu / at.s
         near = slice(self.n_fixed, self.n_fixed + len(alpha))
-        etas = self.relaxation.etas(master.G[near], alpha)
-        for part, weights in ((near, alpha), (slice(len(etas)), etas)):
-            at.alpha[part] = np.maximum(weights, at.alpha[part])
+        at.alpha[near] = np.maximum(alpha, at.alpha[near])
         over = master.back(at.alpha) - master.right
         at.v, at.xi = np.maximum(over, mu / at.y), np.maximum(-over, mu / at.t)
 
@@ -229,22 +217,28 @@ class InteriorSearch:
         if not self.pool.exact:
             scores = weighted_sums(self.master.at.alpha[self.n_fixed :], self.H)
         prices = self.relaxation.prices(y, scores)
-        room = max(0, min(self.learners_per_step, self.max_learners - len(self.learners)))
+        room = max(0, min(_LEARNERS_PER_STEP, self.max_learners - len(self.learners)))
         return prices, *self.pool.price(prices, limit, room)
 
     def _add(self, learners: list[WeakLearner], columns: np.ndarray, prices: DualPrices) -> bool:
         """Add new learners, and return whether there were any."""
         entries = self.relaxation.entries(columns, prices)
-        new = fresh_columns(self._known, self._keys(columns, entries))
-        if len(new):
-            self.learners += [learners[k] for k in new]
-            self.H = np.concatenate([self.H, columns[new]])
-            self.master.add(entries[new])
-        return bool(len(new))
+        new = []
+        for k, key in enumerate(self._keys(columns, entries)):
+            if key not in self._known:
+                self._known.add(key)
+                new.append(k)
+        self.learners += [learners[k] for k in new]
+        self.H = np.concatenate([self.H, columns[new]])
+        self.master.add(entries[new])
+        return bool(new)
 
-    def _keys(self, H: np.ndarray, entries: np.ndarray) -> np.ndarray:
+    def _keys(self, H: np.ndarray, entries: np.ndarray) -> list[bytes]:
         """What tells columns of the program apart: learners and their disjuncts."""
-        return np.concatenate([H, entries[:, self.relaxation.margins]], axis=1)
+        keys = np.concatenate(
+            [H, entries[:, self.relaxation.margins]], axis=1, dtype=np.int8, casting="unsafe"
+        )
+        return [each.tobytes() for each in keys]
 
     def _drop_idle(self) -> None:
         """Remove the learners that are not likely to be used, if there are many of them."""
@@ -259,8 +253,7 @@ class InteriorSearch:
         idle[np.argmax(alpha / s)] = False
         if not idle.any():
             return
-        keys = self._keys(self.H[idle], self.master.G[self.n_fixed :][idle].astype(np.int8))
-        self._known -= {each.tobytes() for each in keys}
+        self._known -= set(self._keys(self.H[idle], self.master.G[self.n_fixed :][idle]))
         kept = np.flatnonzero(~idle)
         self.master.keep(np.r_[np.arange(self.n_fixed), self.n_fixed + kept])
         self.learners, self.H = [self.learners[k] for k in kept], self.H[kept]
@@ -284,11 +277,6 @@ class InteriorSearch:
             inside=np.bincount(group, alpha, len(first)),
             y=self.center,
         )
-
-    def active(self) -> np.ndarray:
-        """Mask of the rows with a multiplier above zero at the optimum."""
-        at = self.master.at
-        return np.asarray(at.y > at.v)
 
     def tightened(self, tol: float, limit: int) -> Relaxation | None:
         """The relaxation with reductions that the weights violate, see Relaxation.separated."""

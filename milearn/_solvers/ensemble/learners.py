@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 
-Matrix = Any  # ndarray or CSR
+from ..._bags.types import Matrix
 
 
 @dataclass(frozen=True)

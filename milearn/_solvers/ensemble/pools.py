@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,8 +12,9 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import has_fit_parameter
 
 from ..._bags.distinct import rows_per_block
-from .learners import Ball, FittedClassifier, Matrix, Stump, WeakLearner, squared_distances
-from .problem import DualPrices, comparable, score_columns
+from ..._bags.types import Matrix
+from .learners import Ball, FittedClassifier, Stump, WeakLearner, squared_distances
+from .problem import DualPrices, comparable
 from .stumps import BinnedFeatures, best_cuts
 
 _AUTO_BINS = 256
@@ -71,47 +71,22 @@ class CutPool:
         return best, learners, columns
 
 
-def stump_pool(X: Matrix, max_bins: int | None = None) -> CutPool:
-    """All stumps on the features of the points, and the two constants.
-
-    With ``max_bins``, only those that cut between bins.
-    """
-    return CutPool(BinnedFeatures(X, max_bins=max_bins), Stump)
-
-
-def ball_pool(X: Matrix, n_prototypes: int, max_bins: int | None = None) -> CutPool:
-    """All balls around centres with any radius, inside and outside, and the two constants.
-
-    With ``max_bins``, only radii between bins of distances.
-    """
-    n = X.shape[0]
-    # Points are sorted by a hash, so that the first ones are a pseudo-random choice.
-    chosen = X[: min(n, n_prototypes)]
-    centers = chosen.toarray() if sparse.issparse(chosen) else np.array(chosen)
-    distances = np.empty((n, len(centers)))
-    for part in gen_batches(n, rows_per_block(8 * len(centers))):
-        distances[part] = squared_distances(X[part], centers)
-    merge = _SAME_DISTANCE * float(distances.max(initial=0.0))
-    return CutPool(BinnedFeatures(distances, merge, max_bins), partial(_ball, centers))
-
-
-def _ball(centers: np.ndarray, feature: int, threshold: float, sign: int) -> Ball:
-    # A copy, so that a ball does not keep the array of all centres in memory.
-    return Ball(centers[feature].copy(), threshold, sign)
-
-
 class ClassifierPool:
     """Classifiers fitted to the current dual variables.
 
     The dual variable of a bag is divided equally among its highest points. The score of the fitted
     classifier is exact, but other classifiers may have a higher score.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_points, n_features)
+    learner : classifier
     """
 
     exact = False
 
     def __init__(self, X: Matrix, learner: Any) -> None:
-        self.X = X
-        self.learner = learner
+        self.X, self.learner = X, learner
 
     def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
         weights = _point_weights(prices)
@@ -126,66 +101,47 @@ class ClassifierPool:
             fitted.fit(self.X[used], signs.astype(int), sample_weight=np.abs(weights[used]))
             learner = FittedClassifier(fitted)
             column = learner.predict(self.X).astype(np.int8)[None, :]
-        score = float(score_columns(prices, column)[0])
-        if score <= limit:
-            return score, [], column[:0]
-        return score, [learner], column
+        score = float(prices.score(column)[0])
+        return (score, [learner], column) if score > limit else (score, [], column[:0])
+
+
+class GeneratedPool:
+    """The learners that another pool has returned; it returns no others once ``exact`` is set.
+
+    Parameters
+    ----------
+    pool : LearnerPool
+    """
+
+    def __init__(self, pool: LearnerPool) -> None:
+        self.exact, self._pool = False, pool
+        self._found: dict[bytes, tuple[WeakLearner, np.ndarray]] = {}
+
+    def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
+        if not self.exact:
+            best, learners, columns = self._pool.price(prices, limit, max_learners)
+            for learner, column in zip(learners, columns, strict=True):
+                self._found.setdefault(column.tobytes(), (learner, column))
+            return best, learners, columns
+        found = [*self._found.values()]
+        H = np.stack([column for _, column in found])
+        scores = prices.score(H)
+        order = np.argsort(-comparable(scores), kind="stable")[:max_learners]
+        order = order[scores[order] > limit]
+        return float(scores.max()), [found[k][0] for k in order], H[order]
 
 
 def _point_weights(prices: DualPrices) -> np.ndarray:
     """Signed weight of each point, shape (n_points,)."""
-    weights = prices.linear.copy()
-    if prices.scores is None:
-        return weights
-    for bag in prices.whole.each():
-        (block,) = bag.members
-        scores = prices.scores[block]
-        top = block[scores >= scores.max() - _SAME_SCORE]
-        weights[top] += bag.u[0] / len(top)
+    weights, scores, bags = prices.linear.copy(), prices.scores, prices.disjuncts
+    if scores is not None:
+        sizes = np.diff(np.append(bags.firsts, len(bags.members)))
+        highest = np.repeat(bags.highest(scores), sizes) - _SAME_SCORE
+        top = (scores[bags.members] >= highest).astype(np.float64)
+        if len(sizes):
+            top *= np.repeat(prices.u / np.add.reduceat(top, bags.firsts), sizes)
+        np.add.at(weights, bags.members, top)
     return weights
-
-
-class FixedPool:
-    """A finite set of learners with their columns.
-
-    Parameters
-    ----------
-    learners : list of WeakLearner
-    H : ndarray of shape (n_learners, n_points), of -1 and 1
-    """
-
-    exact = True
-
-    def __init__(self, learners: list[WeakLearner], H: np.ndarray) -> None:
-        self.learners = learners
-        self.H = H
-
-    def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
-        scores = score_columns(prices, self.H)
-        order = np.argsort(-comparable(scores), kind="stable")[:max_learners]
-        order = order[scores[order] > limit]
-        return float(scores.max()), [self.learners[k] for k in order], self.H[order]
-
-
-class CachingPool:
-    """A pool that stores every learner returned by another pool."""
-
-    exact = False
-
-    def __init__(self, pool: LearnerPool) -> None:
-        self._pool = pool
-        self._cache: dict[bytes, tuple[WeakLearner, np.ndarray]] = {}
-
-    def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
-        best, learners, columns = self._pool.price(prices, limit, max_learners)
-        for learner, column in zip(learners, columns, strict=True):
-            self._cache.setdefault(column.tobytes(), (learner, column))
-        return best, learners, columns
-
-    def fixed(self) -> FixedPool:
-        """The stored learners as a fixed pool."""
-        kept = list(self._cache.values())
-        return FixedPool([each[0] for each in kept], np.stack([each[1] for each in kept]))
 
 
 def _constant(sign: int) -> Stump:
@@ -195,22 +151,14 @@ def _constant(sign: int) -> Stump:
 def check_learner(learner: Any) -> None:
     """Raise an error unless this is a known name or a classifier that supports sample weights."""
     if isinstance(learner, str):
-        if learner not in ("stump", "rbf"):
-            raise ValueError(
-                f"estimator={learner!r} is unknown: use 'stump', 'rbf', or a scikit-learn "
-                "classifier."
-            )
-        return
-    estimator = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
-    if not estimator or not is_classifier(learner):
-        raise TypeError(
-            f"estimator={learner!r} is not a classifier: use 'stump', 'rbf', or an instance of a "
-            "scikit-learn classifier."
-        )
-    if not has_fit_parameter(learner, "sample_weight"):
-        raise TypeError(
-            f"estimator={learner!r} takes no sample_weight in fit, which boosting needs: use "
-            "another classifier, such as DecisionTreeClassifier(max_depth=2)."
+        valid = learner in ("stump", "rbf")
+    else:
+        instance = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
+        valid = instance and is_classifier(learner) and has_fit_parameter(learner, "sample_weight")
+    if not valid:
+        raise (ValueError if isinstance(learner, str) else TypeError)(
+            f"estimator={learner!r} is not 'stump', 'rbf', or an instance of a classifier whose "
+            "fit takes sample_weight, such as DecisionTreeClassifier(max_depth=2)."
         )
 
 
@@ -224,6 +172,9 @@ def make_pool(
 ) -> LearnerPool:
     """The pool for a parameter ``estimator`` over the rows of X.
 
+    It has all stumps on the features of the points, or all balls around the first points with any
+    radius, inside and outside, and the two constants; or classifiers.
+
     Parameters
     ----------
     learner : {"stump", "rbf"} or classifier
@@ -235,9 +186,21 @@ def make_pool(
         ``exact_points`` points, and 256 above.
     exact_points : int, default=10_000
     """
+    if not isinstance(learner, str):
+        return ClassifierPool(X, learner)
+    n = X.shape[0]
     if max_bins == "auto":
-        max_bins = None if X.shape[0] <= exact_points else _AUTO_BINS
+        max_bins = None if n <= exact_points else _AUTO_BINS
     limit = None if max_bins is None else int(max_bins)
-    if isinstance(learner, str):
-        return stump_pool(X, limit) if learner == "stump" else ball_pool(X, n_prototypes, limit)
-    return ClassifierPool(X, learner)
+    if learner == "stump":
+        return CutPool(BinnedFeatures(X, max_bins=limit), Stump)
+    # Points are sorted by a hash, so that the first ones are a pseudo-random choice.
+    chosen = X[:n_prototypes]
+    centers = chosen.toarray() if sparse.issparse(chosen) else np.array(chosen)
+    distances = np.empty((n, len(centers)))
+    for part in gen_batches(n, rows_per_block(8 * len(centers))):
+        distances[part] = squared_distances(X[part], centers)
+    merge = _SAME_DISTANCE * float(distances.max(initial=0.0))
+    # Copies, so that a ball does not keep the array of all centres in memory.
+    bins = BinnedFeatures(distances, merge, limit)
+    return CutPool(bins, lambda feature, *cut: Ball(centers[feature].copy(), *cut))

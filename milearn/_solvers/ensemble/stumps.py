@@ -4,7 +4,8 @@ A stump is 1 above a threshold and -1 up to it, or vice versa. Only its values a
 points matter, so one threshold between two consecutive values of a column is enough. Every distinct
 value of every column is a *bin*. The cut at a bin is the stump with the value 1 in this bin of the
 column and above. A point of weight w contributes w to cuts up to its bin and -w to cuts beyond it,
-so the scores of all cuts are cumulative sums of jumps along the bins.
+so the scores of all cuts are cumulative sums of weights along the bins. The maximum of a stump over
+several points is its value at one point, which has their last bin in every column, or their first.
 
 With a limit on the number of bins, the values of a column with more distinct ones are divided into
 bins with about equal numbers of points, as in histogram gradient boosting.
@@ -12,27 +13,18 @@ bins with about equal numbers of points, as in histogram gradient boosting.
 
 from __future__ import annotations
 
-import itertools
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import gen_batches
 
 from ..._bags.segments import gather_rows, offsets_of
-from .learners import Matrix
-from .problem import BagPrices, DualPrices, WholeBags
+from ..._bags.types import Matrix
+from .problem import DualPrices, Unions
 
 # Relative difference up to which scores count as equal, because they may be sums of the same
 # numbers in a different order.
 _SAME_SCORE = 1e-9
-_MAX_INT32 = np.iinfo(np.int32).max
-# Up to this number of entries the points of each bin are listed, with 12 bytes per entry.
-_LISTED_ENTRIES = 2**22
-_BAGS_AT_ONCE = 1024
-# Entries whose weights are added at once, unless there are more bins.
-_BLOCK_ENTRIES = 2**18
 
 
 class BinnedFeatures:
@@ -41,7 +33,6 @@ class BinnedFeatures:
     Parameters
     ----------
     X : ndarray or CSR of shape (n_points, n_features)
-        Entries that are not stored are zeros.
     merge : float, default=0.0
         Consecutive values with at most this difference share a bin.
     max_bins : int, default=None
@@ -53,154 +44,71 @@ class BinnedFeatures:
         Bins of each feature: ``starts[f]:starts[f + 1]``, by increasing value.
     low, high : ndarray of shape (n_bins,)
         Smallest and largest value in each bin.
+    zero : ndarray of shape (n_features,)
+        The bin of zeros, which are not stored; the first bin of a feature without zeros.
+    stored : CSR of shape (n_bins, n_points)
+        Ones for the other points in each bin.
     """
 
     def __init__(self, X: Matrix, merge: float = 0.0, max_bins: int | None = None) -> None:
         self.n_points, self.n_features = X.shape
-        self._max_bins = max_bins
-        self.sparse = sparse.issparse(X)
-        self._outermost_of_bags: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        build = self._from_csr if self.sparse else self._from_dense
-        build(X, merge)
-
-    def _from_dense(self, X: np.ndarray, merge: float) -> None:
-        ranks = np.empty(X.shape, dtype=_index_dtype(self.n_points))
-        starts, low, high = [0], [], []
+        columns = sparse.csc_array(X) if sparse.issparse(X) else X
+        starts, low, high, zero, bins, points = [0], [], [], [], [], []
         for feature in range(self.n_features):
-            column = np.ascontiguousarray(X[:, feature])
-            ranks[:, feature], first, last = _ranked(column, merge, self._max_bins)
+            column = sparse.csc_array(columns[:, [feature]].astype(np.float64))
+            column.eliminate_zeros()
+            rows, n_zeros = column.indices, self.n_points - column.nnz
+            values = np.r_[column.data, 0.0] if n_zeros else column.data
+            ranks, first, last = _ranked(values, merge, max_bins, n_zeros)
+            zero.append(starts[-1] + (ranks[-1] if n_zeros else 0))
+            bins.append(starts[-1] + ranks[: len(rows)])
+            points.append(rows)
             starts.append(starts[-1] + len(first))
             low.append(first)
             high.append(last)
-        self._finish(starts, low, high)
-        self._bins = ranks.astype(_index_dtype(self.n_bins), copy=False)
-        self._bins += self.starts[:-1]
-
-    def _from_csr(self, X: Matrix, merge: float) -> None:
-        columns = sparse.csc_array(X)
-        columns.sum_duplicates()
-        columns.eliminate_zeros()
-        places = np.empty(columns.nnz, dtype=np.int64)
-        starts, low, high = [0], [], []
-        self._zero = np.zeros(self.n_features, dtype=np.int64)
-        for feature in range(self.n_features):
-            part = slice(columns.indptr[feature], columns.indptr[feature + 1])
-            values = columns.data[part]
-            implicit = len(values) < self.n_points
-            n_zeros = self.n_points - len(values)
-            values = np.r_[values, 0.0] if implicit else values
-            ranks, first, last = _ranked(values, merge, self._max_bins, n_zeros)
-            places[part] = ranks[: len(ranks) - implicit] + starts[-1]
-            # Without an implicit zero nothing is added to this bin.
-            self._zero[feature] = starts[-1] + (ranks[-1] if implicit else 0)
-            starts.append(starts[-1] + len(first))
-            low.append(first)
-            high.append(last)
-        shape = (self.n_points, self.n_features)
-        # Shifted by one, so that bin 0 is stored.
-        self._csr = sparse.csr_array(
-            sparse.csc_array((places + 1, columns.indices, columns.indptr), shape=shape)
-        )
-        self._csr.sort_indices()
-        self._finish(starts, low, high)
-
-    def _finish(self, starts: list[int], low: list[np.ndarray], high: list[np.ndarray]) -> None:
-        self.starts = np.array(starts)
+        self.starts, self.zero = np.array(starts), np.array(zero)
         self.low, self.high = np.concatenate(low), np.concatenate(high)
+        places = np.concatenate(bins), np.concatenate(points)
+        shape = (starts[-1], self.n_points)
+        self.stored = sparse.csr_array((np.ones(len(places[0])), places), shape=shape)
+        self._edges: tuple[Unions | None, dict[int, Matrix]] = None, {}
 
-    @property
-    def n_bins(self) -> int:
-        return int(self.starts[-1])
+    def edges(self, unions: Unions, sign: int) -> Matrix:
+        """The last bin (sign 1) or the first bin (-1) with a point of each set, in every feature.
 
-    def bins_of(self, points: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-        """Bins of some points, in the features where at least one of them is not an implicit zero.
-
-        Returns
-        -------
-        features : ndarray of shape (n_touched,), or None for all
-        bins : ndarray of shape (len(points), n_touched)
+        They are ones in a matrix of shape (n_bins, n_sets). Those of the last sets are kept.
         """
-        if not self.sparse:
-            return None, self._bins[points]
-        csr = self._csr
-        entries, offsets = gather_rows(csr.indptr, points)
-        touched, place = np.unique(csr.indices[entries], return_inverse=True)
-        places = np.tile(self._zero[touched], (len(points), 1))
-        rows = np.repeat(np.arange(len(points)), np.diff(offsets))
-        places[rows, place] = csr.data[entries] - 1
-        return touched, places
-
-    def outermost_of_bags(self, bags: WholeBags, sign: int) -> np.ndarray:
-        """The last bin (sign 1) or first bin (-1) with a point of each bag, in every feature.
-
-        Of shape (n_bags, n_features); that of the last bags is kept.
-
-        Only for dense features.
-        """
-        known = self._outermost_of_bags.get(sign)
-        if known is None or known[0] is not bags.members:
-            ufunc = np.maximum if sign > 0 else np.minimum
-            parts = [np.empty((0, self.n_features), dtype=self._bins.dtype)]
-            stops = np.append(bags.firsts[1:], len(bags.members))
-            for part in gen_batches(len(bags.firsts), _BAGS_AT_ONCE):
-                first, stop = bags.firsts[part][0], stops[part][-1]
-                rows = self._bins[bags.members[first:stop]]
-                parts.append(ufunc.reduceat(rows, bags.firsts[part] - first, axis=0))
-            known = bags.members, np.concatenate(parts)
-            self._outermost_of_bags[sign] = known
-        return known[1]
-
-    def weight_per_bin(self, weights: np.ndarray) -> np.ndarray:
-        """Sum of the weights of the points in each bin, shape (n_bins,).
-
-        It may be zero in the only bin of a constant feature, which has no cuts.
-        """
-        used = np.flatnonzero(weights)
-        if not len(used):
-            return np.zeros(self.n_bins)
-        if not self.sparse:
-            if self._bins.size <= _LISTED_ENTRIES and 4 * len(used) > len(weights):
-                return np.asarray(self._points_by_bin @ weights)
-            return self._counted(used, weights)
-        csr = self._csr
-        entries, offsets = gather_rows(csr.indptr, used)
-        spread = np.repeat(weights[used], np.diff(offsets))
-        sums = np.bincount(csr.data[entries] - 1, weights=spread, minlength=self.n_bins)
-        sums = sums.astype(np.float64)  # bincount of an empty array has integers
-        stored = np.bincount(csr.indices[entries], weights=spread, minlength=self.n_features)
-        sums[self._zero] += weights.sum() - stored
-        return sums
-
-    def _counted(self, used: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Sums over some points; in blocks, if there are fewer bins than entries of a block."""
-        rows = max(1, max(_BLOCK_ENTRIES, 4 * self.n_bins) // max(1, self.n_features))
-        sums = np.zeros(self.n_bins)
-        for part in gen_batches(len(used), rows):
-            mine = used[part]
-            spread = np.repeat(weights[mine], self.n_features)
-            places = self._bins[mine].ravel()
-            sums += np.bincount(places, weights=spread, minlength=self.n_bins)
-        return sums
-
-    def add_to_zero_bins(
-        self, total: np.ndarray, value: float, features: np.ndarray | None
-    ) -> None:
-        """Add a value to the bin of zero of every feature except the given ones."""
-        if features is None or value == 0.0:
-            return
-        rest = np.ones(self.n_features, dtype=bool)
-        rest[features] = False
-        total[self._zero[rest]] += value
+        if self._edges[0] is not unions:
+            sizes = np.diff(np.append(unions.firsts, len(unions.members)))
+            entries, ends = gather_rows(self._by_point.indptr, unions.members)
+            bins = self._by_point.indices[entries].astype(np.intp)
+            owner = np.repeat(np.repeat(np.arange(len(sizes)), sizes), np.diff(ends))
+            keys = owner * self.n_features + np.searchsorted(self.starts, bins, side="right") - 1
+            keys, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
+            owner, feature = np.divmod(keys, self.n_features)
+            # In some points the feature may be zero.
+            zero, missing = self.zero[feature], counts < sizes[owner]
+            last, first = np.where(missing, zero, -1), np.where(missing, zero, self.starts[-1])
+            np.maximum.at(last, where, bins)
+            np.minimum.at(first, where, bins)
+            ones, shape = np.ones(len(keys)), (self.starts[-1], len(sizes))
+            self._edges = (
+                unions,
+                {
+                    1: sparse.csr_array((ones, (last, owner)), shape=shape),
+                    -1: sparse.csr_array((ones, (first, owner)), shape=shape),
+                },
+            )
+        return self._edges[1][sign]
 
     def parts(self, per_feature: int) -> np.ndarray:
         """The first bin of each part of a feature, for about equal parts, and ``n_bins``."""
-        if per_feature < 2:
-            return self.starts
-        ends = [
-            np.linspace(first, stop, min(per_feature, stop - first), endpoint=False, dtype=int)
-            for first, stop in itertools.pairwise(self.starts.tolist())
-        ]
-        return np.concatenate([*ends, [self.n_bins]])
+        sizes = np.diff(self.starts)
+        counts = np.minimum(max(1, per_feature), sizes)
+        ends = offsets_of(counts)
+        place = np.arange(ends[-1]) - np.repeat(ends[:-1], counts)
+        inside = place * np.repeat(sizes, counts) // np.repeat(counts, counts)
+        return np.append(np.repeat(self.starts[:-1], counts) + inside, self.starts[-1])
 
     def feature_of(self, cut: int) -> int:
         return int(np.searchsorted(self.starts, cut, side="right")) - 1
@@ -213,46 +121,28 @@ class BinnedFeatures:
 
     def column(self, cut: int, sign: int) -> np.ndarray:
         """Values of the stump that cuts at a bin, for all points, int8."""
-        feature = self.feature_of(cut)
-        if not self.sparse:
-            above = self._bins[:, feature] >= cut
-        else:
-            above = np.full(self.n_points, self._zero[feature] >= cut)
-            part = slice(self._csc.indptr[feature], self._csc.indptr[feature + 1])
-            above[self._csc.indices[part]] = self._csc.data[part] > cut
-        return np.where(above, sign, -sign).astype(np.int8)
+        feature, starts = self.feature_of(cut), self.stored.indptr
+        # The stored points on the other side than zeros.
+        above = self.zero[feature] >= cut
+        first, stop = (self.starts[feature], cut) if above else (cut, self.starts[feature + 1])
+        column = np.full(self.n_points, sign if above else -sign, dtype=np.int8)
+        column[self.stored.indices[starts[first] : starts[stop]]] *= -1
+        return column
 
     @cached_property
-    def _points_by_bin(self) -> Matrix:
-        """Matrix (n_bins, n_points) with ones for points in bins of nonconstant features."""
-        varying = np.flatnonzero(np.diff(self.starts) > 1)
-        points = np.repeat(np.arange(self.n_points, dtype=np.int32), len(varying))
-        places = (self._bins[:, varying].ravel(), points)
-        shape = (self.n_bins, self.n_points)
-        listed = sparse.csr_array((np.ones(len(points)), places), shape=shape)
-        listed.sort_indices()
-        return listed
-
-    @cached_property
-    def _csc(self) -> Matrix:
-        return sparse.csc_array(self._csr)
-
-
-def _index_dtype(n: int) -> type[np.integer[Any]]:
-    """The smaller integer type for numbers up to n."""
-    return np.int32 if n <= _MAX_INT32 else np.int64
+    def _by_point(self) -> Matrix:
+        return self.stored.T.tocsr()
 
 
 def _ranked(
-    values: np.ndarray, merge: float, max_bins: int | None, n_last: int = 1
+    values: np.ndarray, merge: float, max_bins: int | None, n_last: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bin of each value, and the smallest and largest value of each bin.
 
     Each distinct value has a bin, except for values that are merged. The last value counts as
-    ``n_last`` points.
+    ``n_last`` points if this is not zero.
     """
     distinct, ranks, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = ranks.ravel()
     fresh = np.r_[True, np.diff(distinct) > merge] if merge > 0 else np.ones(len(distinct), bool)
     if max_bins is not None and fresh.sum() > max_bins:
         counts[ranks[-1]] += max(0, n_last - 1)
@@ -267,7 +157,7 @@ def _ranked(
 
 
 def stump_scores(
-    bins: BinnedFeatures, prices: DualPrices, sign: int, per_bin: np.ndarray
+    bins: BinnedFeatures, prices: DualPrices, sign: int, linear: np.ndarray
 ) -> tuple[np.ndarray, float]:
     """Score of every cut, and of the constant learner ``sign``.
 
@@ -278,8 +168,8 @@ def stump_scores(
         The result of :meth:`.problem.DualPrices.without_rounding`.
     sign : {1, -1}
         1 for stumps that are 1 above their threshold, -1 for stumps that are 1 below it.
-    per_bin : ndarray of shape (n_bins,)
-        Weights of the points with a sign by bin, which do not depend on ``sign``.
+    linear : ndarray of shape (n_bins,)
+        ``bins.stored @ prices.linear``, which does not depend on ``sign``.
 
     Returns
     -------
@@ -287,49 +177,49 @@ def stump_scores(
         The first bin of a feature has the score of the constant.
     constant : float
     """
-    base = sign * float(prices.linear.sum())
-    jumps = (-2.0 * sign) * per_bin
-    if len(prices.whole.u) and not bins.sparse:
-        used = np.flatnonzero(prices.whole.u)
-        tops = bins.outermost_of_bags(prices.whole, sign)[used]
-        u = sign * prices.whole.u[used]
-        spread = np.repeat(-2.0 * u, tops.shape[1])
-        jumps += np.bincount(tops.ravel(), weights=spread, minlength=bins.n_bins)
-        base += float(u.sum())
-    for bag in [*prices.bags, *prices.whole.each()] if bins.sparse else prices.bags:
-        base += _bag_jumps(bins, bag, sign, jumps)
-    # Points in the bin of a cut are above it, so jumps count from the next bin on. After the last
-    # bin of a feature the sum is exactly zero again.
-    last = bins.starts[1:] - 1
-    jumps[last] -= np.add.reduceat(jumps, bins.starts[:-1]) if bins.n_features else 0.0
-    sums = np.cumsum(jumps)
-    sums -= jumps
-    sums += base
-    return sums, base
+    disjuncts, total, sums = prices.disjuncts, prices.linear.sum(), linear.copy()
+    if len(prices.u):
+        edges = bins.edges(disjuncts, sign)
+        u = np.where(disjuncts.several, 0.0, prices.u)
+        sums += edges @ u
+        total += u.sum()
+    below = _below(sums, total, bins.starts, bins.zero)
+    scores, constant = sign * (total - 2.0 * below), sign * total
+    if prices.weights is not None:
+        several = np.flatnonzero(disjuncts.several)
+        weights, u = prices.weights[several], prices.u[several]
+        by_bin = sparse.csr_array(bins.stored @ weights.T + edges[:, several] * u)
+        # Values change at few bins: of these, and of the first and the last one of each feature.
+        few = np.diff(by_bin.indptr) > 0
+        few[np.r_[bins.zero, bins.starts[:-1], bins.starts[1:] - 1]] = True
+        place, totals = np.cumsum(few) - few, weights.sum(axis=1) + u
+        starts = np.append(place[bins.starts[:-1]], few.sum())
+        below = _below(by_bin[few].toarray(), totals, starts, place[bins.zero])
+        groups = np.flatnonzero(np.diff(disjuncts.bag[several], prepend=-1))
+        values = np.maximum.reduceat(sign * (totals - 2.0 * below), groups, axis=1)
+        scores += values.sum(axis=1)[place]
+        constant += np.maximum.reduceat(sign * totals, groups).sum()
+    return scores, float(constant)
 
 
-def _bag_jumps(bins: BinnedFeatures, bag: BagPrices, sign: int, jumps: np.ndarray) -> float:
-    """Add the jumps of one bag, and return its score for the constant learner ``sign``."""
-    firsts = offsets_of([len(block) for block in bag.members])
-    features, places = bins.bins_of(np.concatenate([*bag.members, bag.points]).astype(np.intp))
-    # Only the outermost member of a disjunct counts, because the maximum changes there.
-    outermost = np.maximum if sign > 0 else np.minimum
-    tops = outermost.reduceat(places[: firsts[-1]], firsts[:-1], axis=0)
-    places = np.concatenate([tops, places[firsts[-1] :]])
-    weights = sign * np.concatenate([np.diag(bag.u), bag.weights], axis=1)
-    totals = weights.sum(axis=1)
-    first, last = float(totals.max()), float((-totals).max())
-    if len(weights) == 1:
-        changes = -2.0 * np.repeat(weights[0], places.shape[1])
-        np.add.at(jumps, places.ravel(), changes)
-    else:
-        order = np.argsort(places, axis=0, kind="stable")
-        level = totals[:, None, None] - 2.0 * np.cumsum(weights[:, order], axis=1)
-        best = level.max(axis=0)
-        steps = np.diff(best, axis=0, prepend=first)
-        np.add.at(jumps, np.take_along_axis(places, order, axis=0).ravel(), steps.ravel())
-    bins.add_to_zero_bins(jumps, last - first, features)
-    return first
+def _below(
+    sums: np.ndarray, total: np.ndarray | float, starts: np.ndarray, zero: np.ndarray
+) -> np.ndarray:
+    """Sum of the weights in the bins of the same feature below each bin.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (n_bins,) or (n_bins, k)
+        Sums of the weights of stored points, which are overwritten.
+    total : float or ndarray of shape (k,)
+        Sum of all weights.
+    starts, zero : ndarray
+        See :class:`BinnedFeatures`.
+    """
+    sums[zero] += total - np.add.reduceat(sums, starts[:-1], axis=0)
+    # After the last bin of a feature the sum is exactly zero again.
+    sums[starts[1:] - 1] -= total
+    return np.asarray(np.cumsum(sums, axis=0) - sums)
 
 
 def best_cuts(
@@ -349,23 +239,16 @@ def best_cuts(
     found: list[tuple[float, int, int, int]] = []
     best = -np.inf
     prices = prices.without_rounding()
-    per_bin = bins.weight_per_bin(prices.linear)
+    linear = bins.stored @ prices.linear
     parts = bins.parts(max_cuts // max(1, 2 * bins.n_features))
-    scores, constant = stump_scores(bins, prices, 1, per_bin)
     for sign in (1, -1):
-        if sign < 0 and (prices.bags or len(prices.whole.u)):
-            scores, constant = stump_scores(bins, prices, -1, per_bin)
-        elif sign < 0:
-            # Without a maximum over a bag the scores of the other sign are the negative ones.
-            scores, constant = -scores, -constant
+        scores, constant = stump_scores(bins, prices, sign, linear)
         best = max(best, constant)
         if constant > limit:
             found.append((constant, -1, -1, sign))
-        if not len(scores):
-            continue
         tops = np.maximum.reduceat(scores, parts[:-1])
-        best = max(best, float(tops.max()))
-        tie = _SAME_SCORE * max(1.0, float(np.abs(tops).max()))
+        best = max(best, float(tops.max(initial=-np.inf)))
+        tie = _SAME_SCORE * max(1.0, float(np.abs(tops).max(initial=0.0)))
         above = np.flatnonzero(tops > limit)
         if len(above) > max_cuts > 0:
             # Other parts cannot be among the best.
@@ -375,14 +258,11 @@ def best_cuts(
             near = np.flatnonzero(scores[first:stop] >= tops[part] - tie)
             # Cuts between points without a dual variable have equal scores. The middle one of a run
             # is far from the points with a dual variable.
-            gap = np.flatnonzero(np.diff(near) > 1)
-            run = near[: gap[0] + 1] if len(gap) else near
+            run = near[near - near[0] == np.arange(len(near))]
             cut = int(first + run[len(run) // 2])
             feature = bins.feature_of(cut)
             if cut > bins.starts[feature]:
                 found.append((float(tops[part]), feature, cut, sign))
-    if not found:
-        return best, []
-    unit = _SAME_SCORE * max(1.0, max(abs(each[0]) for each in found))
+    unit = _SAME_SCORE * max(1.0, max((abs(each[0]) for each in found), default=1.0))
     found.sort(key=lambda each: (-np.round(each[0] / unit), each[1], each[2], -each[3]))
     return best, [(score, cut, sign) for score, _, cut, sign in found[:max_cuts]]

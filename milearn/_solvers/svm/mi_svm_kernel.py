@@ -28,8 +28,7 @@ class KernelSolution(CCCPSolution):
     intercept: float
     scores: np.ndarray
     norm2: float
-    # The final working set, from which another run can start.
-    working: WorkingSet
+    working: WorkingSet | None
 
     def coefficients(self, gram: Gram) -> np.ndarray:
         """Coefficients of all instances."""
@@ -43,6 +42,8 @@ class _Point:
     linearisation: np.ndarray
     intercept: float
     solution: Solution
+    # From which another step can start.
+    working: WorkingSet | None
 
 
 def descend(
@@ -68,7 +69,7 @@ def descend(
 
     def step(linearisation: np.ndarray, previous: _Point | None, tol: float) -> _Point:
         means = previous is None and start is None
-        known = working if previous is None else previous.solution.working
+        known = working if previous is None else previous.working
         found = solve_step(
             gram,
             objective.step(None if means else linearisation),
@@ -76,11 +77,11 @@ def descend(
             rough=_ROUGH if means else 0.0,
             start=None if means else known,
         )
-        if means:
-            found.working = None
+        # The patterns of the means are not those of witnesses.
+        after = None if means else found.working
         value, intercept = objective.value(found.scores, found.norm2, found.intercept)
         linearisation = objective.linearised(found.scores, intercept, found.objective)
-        return _Point(value, found.gap, linearisation, intercept, found)
+        return _Point(value, found.gap, linearisation, intercept, found, after)
 
     first = np.zeros(0) if start is None else start
     run = cccp(step, first, options, 0.1 * options.tol, certified=True)
@@ -93,7 +94,7 @@ def descend(
         intercept=point.intercept,
         scores=point.solution.scores + point.intercept,
         norm2=point.solution.norm2,
-        working=point.solution.working,
+        working=point.working,
     )
 
 
@@ -123,14 +124,15 @@ def solve_mi_svm(
     objective = BagHinge(*given, slack, witness_rule(problem))
     starts = [*start] if start is not None and start.ndim == 2 else [start]
     starts += [] if others is None else [*others]
-    best, n_iter, working = None, 0, None
+    ends: list[KernelSolution] = []
     for each in starts:
-        found = descend(problem.gram, objective, each, options.after(n_iter), working)
-        n_iter, working = n_iter + found.n_iter, found.working
-        best = found if best is None or found.objective < best.objective else best
-        if found.stopped == "callback":
+        own, working = options.after(sum(end.n_iter for end in ends)), None
+        if ends:
+            working = ends[-1].working
+        ends.append(descend(problem.gram, objective, each, own, working))
+        if ends[-1].stopped == "callback":
             break
-    return best
+    return min(ends, key=lambda end: end.objective)
 
 
 def solve_instance_labels(
@@ -187,4 +189,4 @@ def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> Highe
 
 
 def _scores_of_means(gram: Gram, difference: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    return gram.scores(difference)[rows]
+    return np.asarray(gram.scores(difference)[rows])

@@ -26,8 +26,7 @@ from ..common.descent import Duals, PassSolution, RowLimits, WorkingSet, descend
 from ..common.newton import GroupProblem
 from ..common.passes import rows_of_block
 from .losses import Hinge
-from .mi_svm_rows import MISVMProblem
-from .objectives import InstanceLabels
+from .objectives import InstanceLabels, MISVMProblem
 from .starts import SCREENED, screened_start, solve_mi_svm_rows
 
 Matrix = Any  # an ndarray or a CSR matrix

@@ -1,23 +1,27 @@
-r"""The problems of the support vector machines over kernel values: J and its convex steps.
+"""The problems of MI-SVM, mi-SVM and MI-SVM of ordered classes: J and its convex steps.
 
-An objective sees scores of all instances, and neither storage nor kernels nor solvers. It has
+An objective sees scores, and neither kernels nor solvers. Over kernel values it has
 
 * ``value(scores, norm2, intercept)``, J and the best intercept near the given one;
 * ``linearised(scores, intercept, value)``, what replaces the concave part, witnesses or labels,
   after a step of that value;
 * ``step(linearisation)``, the convex step as :class:`Groups`.
 
-Both problems are those of Andrews et al. (2003) for bags i with signs y_i and costs c_i.
+The first two are problems of Andrews et al. (2003) for bags i with signs y_i and costs c_i. Over
+rows, :class:`MISVMProblem` has the value at the highest scores and the convex step over a working
+set.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ..._bags.blocks import ArraySource, PassSource, stacked
 from ..._bags.segments import (
     gather_rows,
     pooling_matrix,
@@ -27,7 +31,18 @@ from ..._bags.segments import (
     segment_min,
 )
 from ..common.cccp import optimal_intercept, rounding_scale
+from ..common.descent import WorkingSet
+from ..common.newton import GroupProblem
 from ..common.passes import HighestInstances, is_constant
+
+Matrix = Any  # an ndarray or a CSR matrix
+Point = tuple[np.ndarray, np.ndarray]
+
+# Gap of the problem of bags of one vector, from which the procedure over rows starts.
+_START_TOL = 0.05
+# Numbers in rows of a step that are converted to double precision: larger problems are not solved
+# to many digits.
+DOUBLE_NUMBERS = 2**22
 
 
 @dataclass(frozen=True)
@@ -178,3 +193,156 @@ class InstanceLabels:
             best, found = value, (factor, b, self.linearised(scores, intercept))
             factor *= 2.0
         return found
+
+
+# -- over rows -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MISVMProblem:
+    r"""Bags with their ranks, from 0 and without gaps, and the costs of their slacks.
+
+    With ranks :math:`r_i \in \{0, \dots, T\}`, costs :math:`c_i`, the highest scores
+    :math:`f_i = \max_j \langle w, x_{ij} \rangle` and the intercepts :math:`b_0, \dots, b_{T-1}`,
+
+    .. math::
+
+        J(w, b) = \tfrac12 \|w\|^2 + \sum_i c_i \Bigl(
+        \sum_{t < r_i} [1 - (f_i + b_t)]_+ + \sum_{t \ge r_i} [1 + (f_i + b_t)]_+ \Bigr) .
+
+    A bag is positive for the intercepts below its rank and negative for the others. With two
+    classes T = 1, and this is MI-SVM; each instance of a negative bag may then have a slack of its
+    own, as if it were a bag. Intercepts are the negative thresholds between ordered classes. For
+    fixed w the best ones are those of T separate problems of one variable, so they are in order:
+    the bags above a threshold are also above the lower ones.
+    """
+
+    source: PassSource
+    ranks: np.ndarray
+    costs: np.ndarray
+    # Whether each instance of a negative bag has a slack; only for two classes.
+    by_instance: bool = False
+
+    @property
+    def n_intercepts(self) -> int:
+        return int(self.ranks.max())
+
+    @cached_property
+    def upper(self) -> np.ndarray:
+        """The bags with witnesses."""
+        return np.flatnonzero(self.ranks > 0)
+
+    @cached_property
+    def above(self) -> np.ndarray:
+        """The intercepts for which a bag is positive, shape (n_bags, n_intercepts)."""
+        return np.arange(self.n_intercepts) < self.ranks[:, None]
+
+    @cached_property
+    def negative_costs(self) -> np.ndarray:
+        """Cost of all slacks of each bag, if it is negative."""
+        return self.costs * np.diff(self.source.offsets) if self.by_instance else self.costs
+
+    @cached_property
+    def at_zero(self) -> float:
+        """The smallest value of a constant function."""
+        sides = self.costs @ self.above, self.negative_costs @ ~self.above
+        return 2.0 * float(np.minimum(*sides).sum())
+
+    def part(self, source: PassSource, bags: np.ndarray) -> MISVMProblem:
+        """The problem of some bags."""
+        return replace(self, source=source, ranks=self.ranks[bags], costs=self.costs[bags])
+
+    def between(self, witnesses: Matrix, rows: Matrix, bags: np.ndarray) -> Point:
+        """A rough function between witnesses and rows that stand for some bags."""
+        alone = np.arange(len(bags) + 1)
+        costs = np.where(self.ranks > 0, self.costs, self.negative_costs)
+        part = replace(self, costs=costs).part(ArraySource(rows, alone), bags)
+        step, _ = part.step(witnesses, WorkingSet(rows, alone[:-1], alone[:-1]))
+        found = step.solve((np.zeros(rows.shape[1]), np.zeros(part.n_intercepts)), _START_TOL)
+        return found.w, found.v
+
+    def along(self, direction: np.ndarray, tops: np.ndarray) -> Point:
+        """A multiple of a direction of length one, by the highest scores of all bags."""
+        problem, rows = replace(self, by_instance=False), tops[:, None]
+        factor, v = problem.between(rows[self.upper], rows, np.arange(len(tops)))
+        return factor[0] * direction, v
+
+    def value(
+        self,
+        point: Point,
+        tops: np.ndarray,
+        of_witnesses: np.ndarray,
+        of_instances: float | None = None,
+    ) -> float:
+        """J for the highest scores of all bags and scores of the witnesses.
+
+        ``of_instances`` are the losses of instances with slacks.
+        """
+        w, b = point
+        negative = of_instances
+        if negative is None:
+            hinges = np.maximum(0.0, 1.0 + tops[:, None] + b)
+            negative = float(self.costs @ np.where(self.above, 0.0, hinges).sum(axis=1))
+        hinges = np.maximum(0.0, 1.0 - of_witnesses[:, None] - b)
+        positive = np.where(self.above[self.upper], hinges, 0.0).sum(axis=1)
+        return 0.5 * float(w @ w) + negative + float(self.costs[self.upper] @ positive)
+
+    def step(
+        self,
+        witnesses: Matrix,
+        working: WorkingSet,
+        beyond: np.ndarray | None = None,
+        double_numbers: float = DOUBLE_NUMBERS,
+    ) -> tuple[GroupProblem, np.ndarray]:
+        """The convex step over a working set, and the keys of its rows.
+
+        The witnesses come first and the sum of the rows beyond the band last. Rows in float32 stay
+        in it if they have more than ``double_numbers`` numbers.
+        """
+        T, owners = self.n_intercepts, working.owners
+        counts = self.ranks[self.upper]
+        place, t_above = np.repeat(np.arange(len(counts)), counts), np.nonzero(self.above)[1]
+        new = np.ones(len(owners), dtype=bool)
+        if not self.by_instance:
+            new[1:] = owners[1:] != owners[:-1]
+        ends = np.append(np.flatnonzero(new), len(owners))
+        owner = owners[ends[:-1]]
+        group, t_group = np.nonzero(np.arange(T) >= self.ranks[owner][:, None])
+        picked, offsets = gather_rows(ends, group)
+        t_below, n_above = np.repeat(t_group, np.diff(offsets)), len(place)
+        keys = [(self.source.n_instances + self.upper[place]) * T + t_above]
+        keys += [working.numbers[picked] * T + t_below]
+        parts, costs = [(witnesses, place), (working.rows, picked)], [self.costs[self.upper[place]]]
+        costs += [self.costs[owner[group]]]
+        if beyond is not None and beyond[-1] > 0:
+            mean: Matrix = beyond[None, :-1] / beyond[-1]
+            if sparse.issparse(witnesses):
+                mean = sparse.csr_array(mean)
+            parts, costs = [*parts, (mean, np.zeros(1, dtype=np.intp))], [*costs, beyond[-1:]]
+            keys, offsets = [*keys, np.array([-1])], np.append(offsets, offsets[-1] + 1)
+            t_below = np.append(t_below, 0)
+        Z, numbers = rows_of_parts(parts, double_numbers), np.arange(n_above + len(t_below))
+        # A slice of a CSR array would be assigned entry by entry.
+        above = Z.data[: Z.indptr[n_above]] if sparse.issparse(Z) else Z[:n_above]
+        above *= -1.0
+        e = np.zeros((len(numbers), T))
+        e[numbers, np.r_[t_above, t_below]] = np.where(numbers < n_above, -1.0, 1.0)
+        bounds = np.r_[np.arange(n_above), n_above + offsets]
+        return GroupProblem(Z, e, bounds, np.concatenate(costs)), np.concatenate(keys)
+
+
+def rows_of_parts(
+    parts: list[tuple[Matrix, np.ndarray]], double_numbers: float, at_once: int = 2**14
+) -> Matrix:
+    """Rows with the given numbers of each matrix; dense ones are many, and are copied once."""
+    if sparse.issparse(parts[0][0]):
+        return stacked([rows[numbers] for rows, numbers in parts])
+    n_rows, n_columns = sum(len(numbers) for _, numbers in parts), parts[0][0].shape[1]
+    single = n_rows * n_columns > double_numbers and parts[1][0].dtype == np.float32
+    found, first = np.empty((n_rows, n_columns), dtype=np.float32 if single else np.float64), 0
+    for rows, numbers in parts:
+        for start in range(0, len(numbers), at_once):
+            some = numbers[start : start + at_once]
+            found[first : first + len(some)] = rows[some]
+            first += len(some)
+    return found

@@ -17,7 +17,8 @@ from ..common.descent import PassSolution, RowLimits
 from ..common.passes import SampleLimits, bag_maxima, sampled_source
 from ..common.screen import ScreenLimits, highest_rows, screened, targets_of
 from .losses import Hinge
-from .mi_svm_rows import MISVMProblem, Start, solve_from
+from .mi_svm_rows import Start, solve_from
+from .objectives import MISVMProblem
 
 # The bags that are screened where there are many: of a bag few instances decide.
 SCREENED = SampleLimits(instances=5_000, numbers=2**26, bags=100)

@@ -41,14 +41,15 @@ _EXACT_RESIDUAL = 1e-10
 # Share of the rows of a factor that is added to its diagonal against rounding.
 _JITTER = 1e-13
 # Patterns of a working set that is always solved precisely.
-_FEW = 500
+_PRECISE_PATTERNS = 500
 _MAX_ROUNDS = 500
-_N_SEEDS = 100
+_TINY = 1e-300
+_N_SEEDS = 20
 _DROP_MARGIN = 1.2
 _MAX_ADDED_PER_GROUP = 2
 _ROUNDS_WITH_PRUNING = 10
 # Patterns that have changed, at most, where the active set iteration is tried.
-_NEAR, _NEAR_SHARE = 20, 0.05
+_CHANGED_PATTERNS, _CHANGED_SHARE = 20, 0.05
 
 
 @dataclass
@@ -149,7 +150,7 @@ def solve_step(
     scale, dual, aim = rounding_scale(groups.costs), None, _SHARE
     for n_solves in range(1, _MAX_ROUNDS + 1):
         dual = _Dual(gram, groups, np.flatnonzero(working.inside), dual)
-        few = len(dual.chosen) <= _FEW
+        few = len(dual.chosen) <= _PRECISE_PATTERNS
         enough = tol if few or working.converges else max(tol, rough)
         solution = _certified(gram, groups, dual.solve(working, max(aim, _LAST * enough)), working)
         # The intercept is that of the working set. The best intercept for all patterns would move
@@ -165,7 +166,8 @@ def solve_step(
         if len(added) == 0 and (left <= enough or aim <= _ENGINE_TOL):
             break
         aim = _SHARE * (min(left, aim) if len(added) == 0 else left)
-        working.inside[added] = True
+        # New patterns are expected between their bounds.
+        working.inside[added], working.shares[added] = True, _TINY
         working.changed = len(added)
     return solution
 
@@ -240,13 +242,9 @@ class _Dual:
         in ``working``.
         """
         shares, result = working.shares[self.chosen], None
-        near = max(_NEAR, _NEAR_SHARE * len(self.chosen))
+        near = max(_CHANGED_PATTERNS, _CHANGED_SHARE * len(self.chosen))
         if working.changed is None or working.converges or working.changed <= near:
-            active = self._active(shares)
-            if working.changed is None:
-                # Without a solution all patterns are expected between their bounds.
-                active.lower[:] = False
-            result = active_set_iterations(self.qp, active, "active-set")
+            result = active_set_iterations(self.qp, self._active(shares), "active-set")
             working.converges = result is not None and result.residual <= _EXACT_RESIDUAL
         if result is None or result.residual > _EXACT_RESIDUAL:
             values, of_function, intercept = self._by_newton(working, aim)
@@ -355,7 +353,7 @@ def _seeds(gram: Gram, groups: Groups) -> WorkingSet:
             ],
             axis=0,
         )
-    return WorkingSet(inside, np.zeros(len(sign)), sign, np.zeros(len(sign)))
+    return WorkingSet(inside, _TINY * inside, sign, np.zeros(len(sign)))
 
 
 def _violators(groups: Groups, working: WorkingSet) -> np.ndarray:

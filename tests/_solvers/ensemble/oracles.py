@@ -35,3 +35,17 @@ def enumerated(problem, H):
         rows = np.hstack([np.vstack([signed, H[:, list(choice)].T]), slack])
         best = min(best, solved(cost, rows, np.ones(len(slack))))
     return best
+
+
+def value_of_own_learners(model, X, y, C, weights):
+    """The linear program over the learners of a fitted DPBoost with its witnesses, by SciPy."""
+    witnesses = model.witnesses_[y == 1]
+    negative = np.flatnonzero(y[X.bag_index] == 0)
+    rows, signs = (
+        np.r_[witnesses, negative],
+        np.repeat([1.0, -1.0], [len(witnesses), len(negative)]),
+    )
+    costs = C * weights[X.bag_index[rows]]
+    H = np.array([each.predict(X.instances[rows]) for each in model.learners_])
+    A = np.hstack([signs[:, None] * H.reshape(-1, len(rows)).T, np.eye(len(rows))])
+    return solved(np.r_[np.ones(len(H)), costs], A, np.ones(len(rows)))

@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 
 from milearn._bags.distinct import distinct_points
-from milearn._solvers.ensemble.budget import BoostingOptions, Budget, auto_learners
-from milearn._solvers.ensemble.dpboost import Incumbent, solve_disjunctive
-from milearn._solvers.ensemble.pools import stump_pool
-from milearn._solvers.ensemble.problem import (
-    DisjunctiveProblem,
-    disjunctive_problem,
-    inherited_problem,
+from milearn._solvers.ensemble.dpboost import (
+    BoostingOptions,
+    Budget,
+    DisjunctiveSolver,
+    auto_learners,
 )
+from milearn._solvers.ensemble.pools import make_pool
+from milearn._solvers.ensemble.problem import DisjunctiveProblem, disjunctive_problem
 from milearn.datasets import make_bags
+
+
+def stumps(X):
+    return make_pool("stump", X, 1)
 
 
 def test_a_callback_that_asks_at_the_end_stops_nothing():
@@ -22,8 +26,8 @@ def test_a_callback_that_asks_at_the_end_stops_nothing():
         2, [], np.zeros(0), np.array([0, 1]), np.array([1.0, -1.0]), np.array([5.0, 5.0])
     )
     budget = Budget(None, lambda *_, **__: True)
-    pool = stump_pool(np.array([[1.0], [0.0]]))
-    found = solve_disjunctive(problem, pool, budget, BoostingOptions())
+    pool = stumps(np.array([[1.0], [0.0]]))
+    found = DisjunctiveSolver(problem, pool, budget, BoostingOptions()).solve()
     assert found.converged
     assert found.objective == pytest.approx(1.0)
 
@@ -42,8 +46,8 @@ class Clock:
 def noisy_problem(inherited):
     X, y = make_bags(30, 4, bag_size=6, flip_y=0.1, random_state=0)
     rows, point_of = distinct_points(X.instances)
-    build = inherited_problem if inherited else disjunctive_problem
-    return build(point_of, X.offsets, y == 1, np.ones(len(X))), stump_pool(X.instances[rows])
+    problem = disjunctive_problem(point_of, X.offsets, y == 1, np.ones(len(X)), inherited=inherited)
+    return problem, stumps(X.instances[rows])
 
 
 @pytest.mark.parametrize("inherited", [False, True])
@@ -52,13 +56,14 @@ def test_a_search_that_is_cut_off_says_so_and_keeps_the_best(inherited):
     problem, pool = noisy_problem(inherited)
     options = BoostingOptions(max_rows=20)
     clock = Clock()
-    full = solve_disjunctive(problem, pool, Budget(1e9, clock=clock), options)
+    full = DisjunctiveSolver(problem, pool, Budget(1e9, clock=clock), options).solve()
     n_looks = int(clock.now)
     assert n_looks >= 20
     empty = problem.value(np.zeros(0), np.zeros(problem.n_points))
     objectives = []
     for seconds in np.unique(np.geomspace(1, 0.9 * n_looks, 6).astype(int)):
-        found = solve_disjunctive(problem, pool, Budget(seconds, clock=Clock()), options)
+        budget = Budget(seconds, clock=Clock())
+        found = DisjunctiveSolver(problem, pool, budget, options).solve()
         value = problem.value(found.alpha, found.alpha @ found.H)
         assert found.objective == pytest.approx(value, rel=1e-12)
         assert found.lower_bound <= found.objective <= empty
@@ -76,26 +81,27 @@ def test_rounding_does_not_choose_between_equal_solutions(factor, taken):
     problem = DisjunctiveProblem(
         1, [], np.zeros(0), np.zeros(1, int), np.array([1.0]), np.array([5.0])
     )
-    best = Incumbent(problem)
+    solver = DisjunctiveSolver(problem, None, Budget(), BoostingOptions())
+    best = solver.best
     H = np.ones((1, 1), dtype=np.int8)
     # The best weight is 1 at all costs: the costs make the difference.
-    best.offer(["first"], H, np.ones(1))
+    solver.offer(["first"], H, np.ones(1))
     assert best.objective == 1.0
     best.objective /= factor
-    best.offer(["second"], H, np.ones(1))
+    solver.offer(["second"], H, np.ones(1))
     assert best.learners == ["second" if taken else "first"]
 
 
 def test_a_large_program_ends_at_its_learners_or_its_work():
     problem, pool = noisy_problem(True)
-    full = solve_disjunctive(problem, pool, Budget(), BoostingOptions())
+    full = DisjunctiveSolver(problem, pool, Budget(), BoostingOptions()).solve()
     empty = problem.value(np.zeros(0), np.zeros(problem.n_points))
     large = {"large_entries": 0}
     for options, reason in (
         (BoostingOptions(n_estimators=6, **large), "n_estimators"),
         (BoostingOptions(max_products=10**6, **large), "work"),
     ):
-        found = solve_disjunctive(problem, pool, Budget(), options)
+        found = DisjunctiveSolver(problem, pool, Budget(), options).solve()
         assert found.stopped == reason
         assert len(found.alpha) <= options.n_estimators
         assert found.lower_bound <= full.objective * (1 + 1e-9)

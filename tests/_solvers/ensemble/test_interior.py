@@ -8,12 +8,8 @@ import pytest
 from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.interior import InteriorSearch
-from milearn._solvers.ensemble.pools import stump_pool
-from milearn._solvers.ensemble.problem import (
-    disjunctive_problem,
-    inherited_problem,
-    score_columns,
-)
+from milearn._solvers.ensemble.pools import make_pool
+from milearn._solvers.ensemble.problem import disjunctive_problem
 from milearn._solvers.ensemble.relaxation import Relaxation
 from tests._solvers.ensemble.oracles import all_columns, solved
 
@@ -23,9 +19,9 @@ def problem_of_bags(seed, n_bags=16, d=3, ambiguous=True, C=1.0):
     blocks = [np.round(rng.normal(size=(rng.integers(1, 6), d)), 1) for _ in range(n_bags)]
     bags, positive = Bags.from_list(blocks), np.arange(n_bags) % 2 == 1
     rows, point_of = distinct_points(bags.instances)
-    build = disjunctive_problem if ambiguous else inherited_problem
     costs = rng.uniform(0.5, 1.5, n_bags) * C
-    return build(point_of, bags.offsets, positive, costs), bags.instances[rows]
+    problem = disjunctive_problem(point_of, bags.offsets, positive, costs, inherited=not ambiguous)
+    return problem, bags.instances[rows]
 
 
 def optimum(problem, X):
@@ -39,7 +35,7 @@ def optimum(problem, X):
 
 
 def searched(problem, pool, start=None, exhausted=lambda: False, n_estimators=1000):
-    search = InteriorSearch(Relaxation(problem), pool, n_estimators, start, 20)
+    search = InteriorSearch(Relaxation(problem), pool, n_estimators, start)
     return search, search.run(1e-8, exhausted)
 
 
@@ -48,7 +44,7 @@ def searched(problem, pool, start=None, exhausted=lambda: False, n_estimators=10
 @pytest.mark.parametrize("C", [0.2, 5.0])
 def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
     problem, X = problem_of_bags(seed, ambiguous=ambiguous, C=C)
-    pool = stump_pool(X)
+    pool = make_pool("stump", X, 1)
     search, found = searched(problem, pool)
     expected = optimum(problem, X)
     assert search.bound == pytest.approx(expected, rel=2e-7)
@@ -57,7 +53,7 @@ def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
     assert (found.y >= 0).all()
     assert (found.y <= np.concatenate([problem.costs, problem.member_costs])).all()
     every = all_columns(X)
-    assert score_columns(Relaxation(problem).prices(found.y), every).max() <= 1.0 + 1e-9
+    assert Relaxation(problem).prices(found.y).score(every).max() <= 1.0 + 1e-9
     # The learners kept hold an optimum: the others have no weight in any.
     again, _ = searched(problem, pool, found)
     assert again.bound == pytest.approx(expected, rel=2e-7)
@@ -66,13 +62,13 @@ def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
 def test_a_spent_budget_leaves_the_best_so_far():
     problem, X = problem_of_bags(0, n_bags=30)
     steps = iter([False] * 6 + [True] * 100)
-    found, _ = searched(problem, stump_pool(X), exhausted=lambda: next(steps))
-    full, _ = searched(problem, stump_pool(X))
+    found, _ = searched(problem, make_pool("stump", X, 1), exhausted=lambda: next(steps))
+    full, _ = searched(problem, make_pool("stump", X, 1))
     assert found.n_steps == 6 < full.n_steps
     assert 0.0 < found.bound < full.bound
 
 
 def test_a_maximum_of_learners_is_kept():
     problem, X = problem_of_bags(1, n_bags=40, ambiguous=False)
-    _, found = searched(problem, stump_pool(X), n_estimators=7)
+    _, found = searched(problem, make_pool("stump", X, 1), n_estimators=7)
     assert len(found.learners) <= 7

@@ -10,9 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from milearn import Bags
 from milearn._bags.distinct import distinct_points
-from milearn._solvers.ensemble.budget import BoostingOptions, Budget
-from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.pools import ClassifierPool, stump_pool
+from milearn._solvers.ensemble.dpboost import BoostingOptions, Budget, DisjunctiveSolver
+from milearn._solvers.ensemble.pools import ClassifierPool, make_pool
 from milearn._solvers.ensemble.problem import disjunctive_problem
 from milearn._solvers.ensemble.relaxation import most_violated
 from milearn.ensemble import DPBoost, LPBoost
@@ -86,7 +85,7 @@ SEARCHED = [(0, 5.0), (1, 1.0), (2, 0.3)]
 def relaxed(seed, C, max_rows=10_000):
     problem, X, _, _ = small_problem(seed, C=C)
     options = BoostingOptions(tol=1e-9, n_estimators=1000, max_rows=max_rows)
-    return solve_disjunctive(problem, stump_pool(X), Budget(), options)
+    return DisjunctiveSolver(problem, make_pool("stump", X, 1), Budget(), options).solve()
 
 
 @cache
@@ -99,7 +98,8 @@ def branched(seed, C):
 def test_generated_program_reaches_the_full_one(seed, C):
     problem, X, _, _ = small_problem(seed, C=C)
     found = relaxed(seed, C)
-    assert found.stopped == ""
+    # Rounding may end the last programs, whose rows are many, above a gap of 1e-7.
+    assert found.stopped in ("", "rounding")
     expected = full_relaxation(problem, all_columns(X))
     assert found.relaxation_value == pytest.approx(expected, rel=1e-7, abs=1e-7)
     assert found.lower_bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
@@ -178,9 +178,8 @@ def test_fixed_pool_of_a_classifier_is_bounded():
     """With generated learners only, the bounds hold for these learners."""
     problem, X, _, _ = small_problem(3)
     pool = ClassifierPool(X, DecisionTreeClassifier(max_depth=1, random_state=0))
-    found = solve_disjunctive(
-        problem, pool, Budget(), BoostingOptions(branch=True, max_rows=10_000)
-    )
+    options = BoostingOptions(branch=True, max_rows=10_000)
+    found = DisjunctiveSolver(problem, pool, Budget(), options).solve()
     assert not pool.exact
     assert found.lower_bound <= found.objective
     assert found.objective == pytest.approx(enumerated(problem, found.H.astype(float)), rel=1e-6)

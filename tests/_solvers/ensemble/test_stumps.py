@@ -6,48 +6,37 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn._solvers.ensemble import stumps
 from milearn._solvers.ensemble.pools import make_pool
-from milearn._solvers.ensemble.problem import (
-    BagPrices,
-    DualPrices,
-    score_columns,
-    weighted_sums,
-)
+from milearn._solvers.ensemble.problem import DualPrices, Unions, weighted_sums
 from milearn._solvers.ensemble.stumps import BinnedFeatures, best_cuts, stump_scores
 from tests._solvers.ensemble.oracles import all_columns
 
 
 def scores_of(bins, prices, sign):
     prices = prices.without_rounding()
-    return stump_scores(bins, prices, sign, bins.weight_per_bin(prices.linear))
+    return stump_scores(bins, prices, sign, bins.stored @ prices.linear)
 
 
 def random_prices(rng, n):
-    bags = []
-    for _ in range(3):
-        D = int(rng.integers(1, 4))
-        blocks = [rng.choice(n, rng.integers(1, 4), replace=False) for _ in range(D)]
-        bags.append(
-            BagPrices(
-                members=blocks,
-                u=rng.random(D),
-                points=rng.choice(n, 5, replace=False),
-                weights=rng.normal(size=(D, 5)),
-            )
-        )
+    """Bags of one to three disjuncts; those of one have no reductions."""
+    sizes = [1, 2, 3, 1, 2]
+    blocks = [rng.choice(n, rng.integers(1, 4), replace=False) for _ in range(sum(sizes))]
+    disjuncts = Unions.of(blocks, np.repeat(np.arange(5), sizes))
+    weights = rng.normal(size=(len(blocks), n)) * (rng.random((len(blocks), n)) < 0.3)
+    weights[[0, 6]] = 0.0
     linear = rng.normal(size=n) * (rng.random(n) < 0.5)
-    return DualPrices(linear, bags=bags)
+    return DualPrices(linear, disjuncts, rng.random(len(blocks)), sparse.csr_array(weights))
 
 
 def naive_score(prices, h):
-    total = sum(prices.linear[x] * h[x] for x in range(len(h)))
-    for bag in prices.bags:
-        paid = [float(row @ h[bag.points]) for row in bag.weights]
-        for d, (block, u) in enumerate(zip(bag.members, bag.u, strict=True)):
-            paid[d] += u * max(h[x] for x in block)
-        total += max(paid)
-    return total
+    disjuncts, values = prices.disjuncts, {}
+    blocks = np.split(disjuncts.members, disjuncts.firsts[1:])
+    for bag, block, u, row in zip(
+        disjuncts.bag, blocks, prices.u, prices.weights.toarray(), strict=True
+    ):
+        value = u * max(h[x] for x in block) + sum(row[x] * h[x] for x in range(len(h)))
+        values[bag] = max(values.get(bag, -np.inf), value)
+    return sum(prices.linear[x] * h[x] for x in range(len(h))) + sum(values.values())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -62,11 +51,11 @@ def test_stump_scores_equal_the_naive_ones(seed):
         bins = BinnedFeatures(matrix)
         for sign in (1, -1):
             scores, constant = scores_of(bins, prices, sign)
-            H = np.stack([bins.column(cut, sign) for cut in range(bins.n_bins)])
+            H = np.stack([bins.column(cut, sign) for cut in range(bins.starts[-1])])
             np.testing.assert_allclose(scores, [naive_score(prices, h) for h in H], atol=1e-10)
-            np.testing.assert_allclose(scores, score_columns(prices, H), atol=1e-10)
+            np.testing.assert_allclose(scores, prices.score(H), atol=1e-10)
             assert constant == pytest.approx(naive_score(prices, np.full(20, sign)))
-            for cut in range(bins.n_bins):
+            for cut in range(bins.starts[-1]):
                 feature = bins.feature_of(cut)
                 if cut > bins.starts[feature]:
                     above = X[:, feature] > bins.threshold(cut)
@@ -75,27 +64,6 @@ def test_stump_scores_equal_the_naive_ones(seed):
     assert [cut[1:] for cut in cuts[0][1]] == [cut[1:] for cut in cuts[1][1]]
     best = max(naive_score(prices, h) for h in all_columns(X))
     assert cuts[0][0] == pytest.approx(best)
-
-
-@pytest.mark.parametrize("sparse_input", [False, True])
-def test_bins_beyond_32_bits_do_not_wrap_around(monkeypatch, sparse_input):
-    """Each of three features is made to have 2**31 bins; their edges take no memory."""
-    n_bins = 2**31
-    monkeypatch.setattr(
-        stumps,
-        "_ranked",
-        lambda values, *limits: (np.arange(len(values)), np.broadcast_to(0.0, n_bins), None),
-    )
-    monkeypatch.setattr(
-        BinnedFeatures,
-        "_finish",
-        lambda self, starts, low, high: setattr(self, "starts", np.array(starts)),
-    )
-    X = np.ones((2, 3))
-    bins = BinnedFeatures(sparse.csr_array(X) if sparse_input else X)
-    expected = n_bins * np.arange(3) + np.arange(2)[:, None]
-    np.testing.assert_array_equal(bins.bins_of(np.arange(2))[1], expected)
-    assert bins.column(n_bins + 1, 1).tolist() == [-1, 1]
 
 
 @pytest.mark.parametrize("max_bins", [2, 5, 16])

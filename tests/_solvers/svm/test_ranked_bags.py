@@ -12,7 +12,8 @@ import pytest
 from milearn import Bags
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.descent import RowLimits
-from milearn._solvers.svm.mi_svm_rows import MISVMProblem, _Model, solve_from
+from milearn._solvers.svm.mi_svm_rows import _Model, solve_from
+from milearn._solvers.svm.objectives import MISVMProblem
 
 OPTIONS = SolverOptions(1e-9, 200)
 

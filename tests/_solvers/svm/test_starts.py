@@ -9,24 +9,25 @@ from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.screen import ScreenLimits
-from milearn._solvers.svm.losses import Hinge
+from milearn._solvers.svm import working_set
 from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.starts import screened_witnesses
 from milearn.datasets import make_bags
+from tests.oracles import maximum_step
 
 
 def overlapping(seed):
     bags, y = make_bags(60, 12, bag_size=(2, 6), flip_y=0.05, random_state=seed)
-    return bags, Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), 1.0))
+    gram, signs, weights = LinearGram(bags.instances), np.where(y == 1, 1.0, -1.0), np.ones(len(y))
+    return bags, BinaryProblem(gram, bags.offsets, signs, weights)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_lowest_end_is_kept(seed):
-    bags, loss = overlapping(seed)
-    problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
+    bags, problem = overlapping(seed)
     source = ArraySource(bags.instances, bags.offsets)
-    others = screened_witnesses(source, loss.signs, loss.weights, ScreenLimits(kept=2))
+    others = screened_witnesses(source, problem.signs, problem.weights, ScreenLimits(kept=2))
     options = SolverOptions(1e-6, 100)
     found = solve_mi_svm(problem, "bag", None, options, others)
     ends = [solve_mi_svm(problem, "bag", each, options) for each in (None, *others)]
@@ -37,3 +38,15 @@ def test_the_lowest_end_is_kept(seed):
     assert found.n_iter == len(found.history)
     assert np.all(np.diff(found.history) <= 1e-9 * found.objective)
     assert found.history[-1] == pytest.approx(found.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_whose_first_step_is_rough_ends_precisely(seed, monkeypatch):
+    bags, problem = overlapping(seed)
+    monkeypatch.setattr(working_set, "_PRECISE_PATTERNS", 0)
+    monkeypatch.setattr(working_set, "active_set_iterations", lambda *given: None)
+    found = solve_mi_svm(problem, "bag", None, SolverOptions(1e-6, 100))
+    assert found.converged
+    assert found.dual_gap <= 1e-6 * found.objective
+    best = maximum_step(bags, problem.signs > 0, problem.weights, "bag", found.witnesses)
+    assert found.objective - found.dual_gap <= best * (1 + 1e-6)

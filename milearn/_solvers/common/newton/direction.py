@@ -271,12 +271,7 @@ def _by_columns(
 
 
 def _by_rows(
-    X: Matrix,
-    E: np.ndarray,
-    parts: list[Any],
-    gradient: np.ndarray,
-    ridge: np.ndarray,
-    K: np.ndarray | None = None,
+    X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray, K: Any
 ) -> np.ndarray:
     m, n = X.shape
     kernel: Matrix = K
