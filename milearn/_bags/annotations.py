@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .canonical import canonical_csr, check_columns, check_length, to_list
-from .kinds import as_array, column, kind_of
+from .kinds import as_array, as_ids, column, kind_of
 from .names import check_index
 from .warn import warn_user
 
@@ -46,7 +46,9 @@ def data_frame(
         return None
     framed = hasattr(data, "columns") and not isinstance(data, Mapping)
     if not (framed or isinstance(data, Mapping)):
-        raise TypeError(f"{kind} is {type(data).__name__}: pass {_EXAMPLES[kind]}.")
+        raise TypeError(
+            f"{kind} is {type(data).__name__}: pass {_EXAMPLES.get(kind, _EXAMPLES['bag_data'])}."
+        )
     import pandas
 
     parts = {name: data[name] for name in data.columns} if framed else data
@@ -170,7 +172,8 @@ def joined(parts: Sequence[Any]) -> dict[str, Any]:
             "Some parts have no names of bags, so that no bag is named: give each part its names=.",
             UserWarning,
         )
-    every = np.concatenate(names) if len(names) == len(parts) else None
+    named = len(names) == len(parts)
+    every = as_ids([name for each in names for name in each.tolist()]) if named else None
     return {
         "names": every,
         "bag_graph": _block_diagonal([part.bag_graph for part in parts], n_bags),
@@ -215,12 +218,29 @@ def _joined(name: str, columns: Sequence[Any], kind: str) -> Any:
     """A column of several parts, which hold one kind of values."""
     import pandas
 
-    kinds = sorted({f"{kind_of(each)} ({each.dtype})" for each in columns})
-    if len({each.split()[0] for each in kinds}) > 1:
-        raise ValueError(f"{kind}[{name!r}] cannot be joined: the parts hold {', '.join(kinds)}.")
-    if len(kinds) > 1 and kinds[0].startswith("category"):
-        columns = [pandas.Series(pandas.api.types.union_categoricals(columns, ignore_order=True))]
+    types = [each.dtype for each in columns]
+    kinds = {_kind_of_type(each) for each in columns}
+    if len(kinds) > 1 or any(getattr(t, "ordered", False) and t != types[0] for t in types):
+        held = ", ".join(sorted({f"{kind_of(each)} ({each.dtype})" for each in columns}))
+        raise ValueError(
+            f"{kind}[{name!r}] cannot be joined: the parts hold {held}, or other categories in "
+            "order."
+        )
+    if isinstance(types[0], pandas.CategoricalDtype) and any(t != types[0] for t in types):
+        columns = [pandas.Series(pandas.api.types.union_categoricals(columns))]
     return pandas.concat(columns, ignore_index=True).array
+
+
+def _kind_of_type(found: Any) -> tuple[Any, ...]:
+    """What the columns of several parts must have in common."""
+    categories = getattr(found.dtype, "categories", None)
+    kind = None if categories is None else kind_of(categories.to_series())
+    return (
+        kind_of(found),
+        kind,
+        getattr(found.dtype, "ordered", None),
+        getattr(found.dtype, "tz", None),
+    )
 
 
 def taken_rows(frame: Any, rows: Any) -> Any:
@@ -287,7 +307,8 @@ def entry_of_groups(
 
         numbers = pandas.factorize(values)[0]
         same = numbers == numbers[first][codes]
-    for row in np.flatnonzero(~same.reshape(len(codes), -1).all(axis=1))[:1].tolist():
+    same = same.reshape(len(codes), same.size // max(len(codes), 1))
+    for row in np.flatnonzero(~same.all(axis=1))[:1].tolist():
         start = first[codes[row]]
         cells = values.tolist() if hasattr(values, "iloc") else values
         # NumPy 1 and 2 print records in their own ways.

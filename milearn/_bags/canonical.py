@@ -318,7 +318,7 @@ def stack_blocks(
     arrays: dict[Any, Any] = {}
     columns: list[str] | None = None
     for position, block in blocks:
-        names = frame_names(block)
+        names = list(block.columns) if frame_like(block) else None
         if not arrays:
             first, columns = position, names
         elif names is not None and names != columns:
@@ -342,15 +342,17 @@ def stack_blocks(
                 "bag must have the same features."
             )
     matrices = [*arrays.values()]
+    if columns is not None and not all(isinstance(name, str) for name in columns):
+        columns = None
     return stacked(matrices), offsets_of([array.shape[0] for array in matrices]), columns
 
 
 def unlike(names: Sequence[str], others: Sequence[str] | None) -> str:
     """In what the names of features differ from others: a part of a message."""
-    if sorted(names) != sorted(others or ()):
+    if {*names} != {*(others or ())}:
         alone = [n for n in (*names, *(others or ())) if (n in names) != (n in (others or ()))]
         return f"other columns ({', '.join(map(repr, alone[:4]))}) than"
-    two = next(pair for pair in zip(names, others or (), strict=True) if pair[0] != pair[1])
+    two = next(pair for pair in zip(names, others or (), strict=False) if pair[0] != pair[1])
     return f"its columns in another order ({two[0]!r} for {two[1]!r}) than"
 
 

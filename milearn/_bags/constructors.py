@@ -40,12 +40,13 @@ from .kinds import (
     as_labels,
     column,
     group_by_id,
+    id_text,
     is_missing,
     labels,
     refuse_anndata,
 )
 from .merge import with_extras
-from .names import bag_text, canonical_ids, check_index
+from .names import bag_text, canonical_ids, check_index, check_rows
 from .rows_on_disk import LazyRows, holds_text, is_mapped
 from .segments import offsets_of
 from .warn import warn_user
@@ -223,6 +224,8 @@ class BagConstructors:
         """
         refuse_anndata(blocks, "The sequence of bags")
         names = keys_of(blocks)
+        if isinstance(blocks, Mapping) and len({*map(id_text, blocks)}) < len(blocks):
+            raise ValueError("Two keys name one bag, as names are compared as text: rename one.")
         given: Any = blocks
         items = [*enumerate(given)] if names is None else [(repr(k), b) for k, b in given.items()]
         for position, block in items:
@@ -287,7 +290,10 @@ default=None
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
         name = getattr(bag_ids, "name", None)
-        what = "bag_ids" if name is None else f"Column {name!r}"
+        what = "bag_ids" if name is None else f"bag_ids (column {name!r})"
+        given = {"bag_ids": bag_ids, "instance_data": instance_data, "bag_data": bag_data}
+        for each, values in given.items():
+            check_rows(values, instances, each, "instances")
         names, codes, order, offsets = group_by_id(bag_ids, what)
         check_length("bag_ids", codes, matrix.shape[0], "instance")
         rows: Any = order

@@ -34,7 +34,7 @@ from .canonical import (
 from .constructors import BagConstructors
 from .kinds import column
 from .merge import BagMerging
-from .names import bag_text, canonical_ids, check_index
+from .names import bag_text, canonical_ids, check_index, check_rows
 from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
 
@@ -479,6 +479,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
             key = np.arange(start, stop, step)
         if getattr(getattr(key, "dtype", None), "kind", "") == "b":
             check_index(key, self.names, "mask")
+            check_rows(key, self.bag_data, "mask", "X.bag_data")
         return self._take(bag_positions(key, len(self), self.n_instances))
 
     def _block(self, position: int) -> Any:
@@ -561,6 +562,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         [[0.9], [0.8]]
         """
         check_choice("empty", empty, ("error", "drop"))
+        check_rows(mask, self.instance_data, "mask", "X.instance_data")
         kept = np.asarray(mask)
         if kept.dtype == object and all(isinstance(each, (bool, np.bool_)) for each in kept.flat):
             kept = kept.astype(bool)
@@ -651,6 +653,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         """
         data = self.instance_data
         own = None if data.index.dtype.kind in "iuf" else data.index.to_numpy()
+        check_rows(arrays, data, "the column", "X.instance_data")
         added = data_frame(arrays, self.n_instances, names=own)
         for name in () if added is None else added.columns:
             data[name] = added[name].array
@@ -752,6 +755,10 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
             if values is not None:
                 check_length(name, np.asarray(values), len(self), flat=True)
         keys = np.arange(len(self)) if ids is None else np.asarray(ids)
+        if len({*keys.tolist()}) < len(keys):
+            raise ValueError(
+                "Two bags have one name: pass ids= that differ, such as range(len(X))."
+            )
         parts = [pandas.DataFrame({bag: keys[index]})]
         if y is not None:
             parts.append(pandas.DataFrame({"label": column(y, "y").array[index]}))

@@ -139,6 +139,8 @@ def _series(values: Any, what: str) -> Any:
         if isinstance(cells, np.ndarray) and cells.dtype.kind == "S":
             cells = np.char.decode(cells, "utf-8")
         found = pandas.Series(cells, dtype=None if len(cells) else float, copy=False)
+    if type(found.dtype).__name__ == "ArrowDtype":
+        found = found.array.__arrow_array__().to_pandas().reset_index(drop=True)
     return found.infer_objects() if found.dtype == object else found
 
 
@@ -158,6 +160,11 @@ def column(values: Any, what: str) -> Any:
     if found.dtype != object:
         if found.dtype.kind == "c":
             raise ValueError(f"Complex data not supported: {what} must hold real numbers.")
+        if isinstance(found.dtype, pandas.PeriodDtype | pandas.IntervalDtype | pandas.SparseDtype):
+            raise TypeError(
+                f"{what} has the type {found.dtype}: convert it to numbers, texts, dates, "
+                "durations or a Categorical."
+            )
         return found
     held = pandas.api.types.infer_dtype(found, skipna=True)
     if held == "string":
@@ -360,13 +367,17 @@ def id_text(value: Any) -> str:
 
 
 def as_ids(values: Sequence[Any]) -> np.ndarray:
-    """Ids as an array: integers if all of them are, otherwise texts; tuples stay tuples."""
+    """Ids as an array: integers if all of them are, otherwise texts, and tuples of texts."""
     kinds = {type(each) for each in values}
     whole = (int, float, np.integer, np.floating, Decimal)
     if kinds and all(issubclass(k, whole) for k in kinds) and all(v == v // 1 for v in values):
-        return np.array([int(each) for each in values])
+        numbers = [int(each) for each in values]
+        if max(map(abs, numbers)) < 2**63:
+            return np.array(numbers)
     array = np.empty(len(values), dtype=object)
-    array[:] = [each if isinstance(each, tuple) else id_text(each) for each in values]
+    array[:] = [
+        tuple(map(id_text, each)) if isinstance(each, tuple) else id_text(each) for each in values
+    ]
     return array
 
 

@@ -129,7 +129,8 @@ class BagMerging:
         if y is not None:
             labels = group_labels(y, how, (names, codes, order, ends))
         if sample_weight is not None:
-            weights = np.bincount(codes, numbers(sample_weight, "sample_weight"), len(names))
+            weights = numbers(sample_weight, "sample_weight", place=partial(bag_text, bags))
+            weights = np.bincount(codes, weights, len(names))
         return with_extras(merged, labels, weights, names if return_groups else None)
 
 
@@ -164,7 +165,8 @@ def group_labels(y: Any, how: str, groups: Groups, *, rule: str = "how") -> np.n
         known[gaps] = values[first[codes[gaps]]]
         advice = f"correct the labels, or choose a rule, such as {rule}='any' or {rule}='max'"
         return entry_of_groups(known, codes, first, names, "labels", who=_TWO_BAGS, advice=advice)
-    y = values if values.dtype.kind in "biuf" else numbers(y, f"y of {rule}={how!r}")
+    is_plain = values.dtype.kind in "biuf" and not hasattr(getattr(y, "dtype", None), "categories")
+    y = values if is_plain else numbers(y, f"y of {rule}={how!r}")
     gaps = are_missing(y)
     if how == "any" and len(np.unique(y[~gaps])) > 2:
         raise ValueError(

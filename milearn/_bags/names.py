@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,20 @@ def position_of(bags: Any, bag: Any) -> int:
     if len(found) != 1:
         raise ValueError(f"bag={bag!r} is the name of {len(found)} bags: see X.names.")
     return int(found[0])
+
+
+def check_rows(values: Any, others: Any, what: str, other: str) -> None:
+    """Raise an error if two columns of pandas have the same index in another order."""
+    for each in values.values() if isinstance(values, Mapping) else [values]:
+        pair: Any = [getattr(part, "index", None) for part in (each, others)]
+        one, two = pair
+        if not (hasattr(one, "equals") and hasattr(two, "equals")):
+            continue
+        if not one.equals(two) and len(one) == len(two) and {*one} == {*two}:
+            raise ValueError(
+                f"The index of {what} is that of {other} in another order: pass "
+                f"{what}.loc[{other}.index], or values without an index."
+            )
 
 
 def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> None:

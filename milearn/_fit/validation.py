@@ -38,6 +38,7 @@ from .._bags.kinds import (
     as_labels,
     check_array_like,
     column,
+    id_text,
     is_missing,
     listed,
     numbers,
@@ -683,7 +684,7 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     classes, codes = np.unique(y, return_inverse=True)
     spelled: dict[str, str] = {}
     for label in classes.tolist() if classes.dtype.kind in "UO" else ():
-        other = spelled.setdefault(str(label).strip().casefold(), label)
+        other = spelled.setdefault(id_text(label).casefold(), label)
         if other != label:
             raise ValueError(
                 f"y holds {other!r} and {label!r}, which differ in blanks or upper case only: give "

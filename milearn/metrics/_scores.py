@@ -14,6 +14,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from .._bags.canonical import check_choice, check_columns, first_text
 from .._bags.kinds import numbers
 from .._bags.merge import LABEL_RULES, group_labels, grouped
+from .._bags.names import check_index, check_rows
 from .._bags.segments import segment_max, segment_mean, segment_min, segment_sum
 from .._fit.outcomes import events_and_times
 from .._fit.validation import as_bags
@@ -132,6 +133,8 @@ def concordance_index(y_true: Any, y_score: Any, *, sample_weight: Any = None) -
     >>> concordance_index(y, [1.0, 3.0, 0.0])
     0.6666666666666666
     """
+    for given, what in ((y_score, "y_score"), (sample_weight, "sample_weight")):
+        check_rows(given, y_true, what, "y_true")
     events, times = events_and_times(y_true)
     risks = _finite(y_score, "y_score")
     weights = np.ones(len(risks))
@@ -259,6 +262,7 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
     """
     check_choice("how", how, _HOW)
     check_consistent_length(scores, groups)
+    check_rows(scores, groups, "scores", "groups")
     values = np.asarray(scores)
     text = first_text(values)
     if text is not None:
@@ -371,6 +375,7 @@ class _GroupScorer:
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         bags = as_bags(X)
         check_columns("bag_data", [self.column], [] if bags is None else list(bags.bag_data))
+        check_index(y, None if bags is None else bags.names, "y")
         method = next((name for name in self.methods if hasattr(estimator, name)), None)
         if method is None:
             raise TypeError(f"{type(estimator).__name__} has no {' or '.join(self.methods)}.")

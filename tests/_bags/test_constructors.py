@@ -86,7 +86,7 @@ def test_from_list_of_frames(library):
     [
         ["b", "a", "b", "c", "a", "b", "c", "c"],
         [2, 1, 2, 3, 1, 2, 3, 3],
-        [("x", 1), ("x", 2), ("x", 1), (), ("x", 2), ("x", 1), (), ()],
+        [("x", "1"), ("x", "2"), ("x", "1"), (), ("x", "2"), ("x", "1"), (), ()],
         [b"b", "a", " b", "c", "a ", b"b", "c", "c"],
         [7, "a", "7", "c", "a", 7.0, "c", "c"],
         ["e\u0301", "a", "\u00e9", "c", "a", "\u00e9", "c", "c"],
@@ -198,7 +198,10 @@ def test_what_is_refused(frames):
     with pytest.raises(ValueError, match=r"^Column 'label' holds .* encode"):
         Bags.from_frame(df, bag="molecule")
     missing = frames.DataFrame({"bag": ["a", None], "x": [1.0, 2.0]})
-    refuses(lambda: Bags.from_frame(missing, bag="bag"), "Column 'bag' is missing for row 1: give")
+    refuses(
+        lambda: Bags.from_frame(missing, bag="bag"),
+        "bag_ids (column 'bag') is missing",
+    )
 
 
 # -- singletons, concatenate, with_instances -----------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import unicodedata
 from decimal import Decimal
 from types import SimpleNamespace
@@ -402,3 +403,70 @@ def test_a_frame_that_polars_has_not_read_yet():
     lazy = pl.LazyFrame({"bag": ["a", "a", "b"], "x": [1.0, 2.0, 3.0], "empty": [None] * 3})
     X = Bags.from_frame(lazy, "bag", features=["x"])
     assert X.sizes.tolist() == [2, 1]
+
+
+# -- the index of a column that goes with another one, and parts that are joined -------------------
+
+
+def test_columns_with_one_index_in_another_order_are_refused():
+    """Every instance was in the wrong bag, and scores of patients were those of others."""
+    cells = pd.DataFrame({"x": [0.0, 1.0, 10.0, 11.0]}, index=["c1", "c2", "c3", "c4"])
+    bag = pd.Series(list("bbaa"), index=["c3", "c4", "c1", "c2"])
+    in_another_order = "is that of .* in another order: pass"
+    with pytest.raises(ValueError, match=in_another_order):
+        Bags.from_ids(cells, bag)
+    X = Bags.from_ids(cells, bag.loc[cells.index], instance_data=cells)
+    assert X[:1].instances.ravel().tolist() == [0.0, 1.0]
+    outcomes = survival_outcomes(pd.Series([1, 1], index=["p", "q"]), [1.0, 2.0])
+    for call in (
+        lambda: Bags.from_ids(cells, bag.loc[cells.index], instance_data=cells[::-1]),
+        lambda: X.select_instances(cells["x"][::-1] > 5),
+        lambda: X.with_instance_data(q=cells["x"][::-1]),
+        lambda: group_scores(
+            pd.Series([1, 2], index=["p", "q"]), pd.Series(["A", "B"], index=["q", "p"])
+        ),
+        lambda: concordance_index(outcomes, pd.Series([2.0, 1.0], index=["q", "p"])),
+    ):
+        with pytest.raises(ValueError, match=f"{in_another_order}|differs from the names"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "joined"),
+    [
+        (pd.Categorical([1, 2]), pd.Categorical([3, 4]), "category"),
+        ([True, False], [True, None], "boolean"),
+        (pd.Categorical([1, 2]), pd.Categorical(["3", "4"]), None),
+        (pd.Categorical([1, 2], ordered=True), pd.Categorical([1, 2], [2, 1], ordered=True), None),
+        (pd.to_datetime(["2024-01-01"] * 2), pd.to_datetime(["2024-01-01"] * 2, utc=True), None),
+    ],
+)
+def test_columns_of_two_cohorts_are_joined_as_what_they_are(one, other, joined):
+    """Categories of integers became integers, and an order was lost."""
+    parts = [Bags(np.eye(2), [0, 1, 2], bag_data={"site": each}) for each in (one, other)]
+    if joined is None:
+        with pytest.raises(ValueError, match=r"^bag_data\['site'\] cannot be joined"):
+            Bags.concatenate(parts)
+    else:
+        assert Bags.concatenate(parts).bag_data["site"].dtype == joined
+
+
+def test_names_of_two_cohorts_are_one_kind():
+    parts = [Bags(np.eye(2), [0, 1, 2], names=names) for names in ([7, 8], ["9", "p"])]
+    assert Bags.concatenate(parts).names.tolist() == ["7", "8", "9", "p"]
+    with pytest.raises(ValueError, match="Two keys name one bag"):
+        Bags.from_list({7: [[1.0]], "7": [[2.0]]})
+    with pytest.raises(ValueError, match="Two bags have one name"):
+        parts[0][[0, 0]].to_frame()
+
+
+def test_columns_of_arrow_are_those_of_pandas():
+    """Durations of Arrow were categories, and pickles of integers of Arrow failed."""
+    days = pd.Series(pd.to_timedelta([1, 2], unit="D"))
+    frame = pd.DataFrame({"days": days, "n": [1, 2], "at": pd.to_datetime(["2024-01-01"] * 2)})
+    arrow = frame.convert_dtypes(dtype_backend="pyarrow").astype({"days": "duration[us][pyarrow]"})
+    X = Bags(np.eye(2), [0, 1, 2], bag_data=arrow)
+    assert BagData().fit_transform(X)[:, :2].tolist() == [[1.0, 1.0], [2.0, 2.0]]
+    assert pickle.loads(pickle.dumps(X)).equals(X)
+    with pytest.raises(TypeError, match=r"has the type period\[D\]: convert it"):
+        X.with_bag_data({"at": pd.period_range("2024-01-01", periods=2)})

@@ -34,7 +34,7 @@ from .table import quoted_names
 
 _SUFFIXES = (".tsv", ".tsv.gz")
 _SEQUENCE, _GENES, _COUNT = "junction_aa", ("v_call", "j_call"), "duplicate_count"
-_PRODUCTIVE, _FALSE = "productive", ["F", "f", "False", "false", "FALSE"]
+_PRODUCTIVE, _FALSE = "productive", ["F", "f", "False", "false", "FALSE", "0"]
 # Words for a missing sequence or gene, those of pandas.
 _GAPS = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 _VALID = "[ACDEFGHIKLMNPQRSTVWY]+"
