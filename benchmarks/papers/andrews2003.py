@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from milearn._solvers.ensemble.budget import BoostingOptions
+from milearn._solvers.ensemble.dpboost import BoostingOptions
 from milearn.ensemble import DPBoost, LPBoost
 
 from ..common.generators import make_ambiguous_plane, plane_side

@@ -182,8 +182,7 @@ def reference(estimator: Any, problem: Problem, seed: int = 0) -> tuple[Any, Out
 
 def fitted_with(estimator: Any, problem: Problem, /, **parameters: Any) -> Any:
     """A clone fitted with the parameters, which is shared if the estimator has these parameters."""
-    held = estimator.get_params()
-    if all(held[name] == value for name, value in parameters.items()):
+    if parameters.items() <= estimator.get_params().items():
         return reference(estimator, problem)[0]
     return fitted_on(estimator, problem.X, problem.y, **parameters)
 
@@ -383,10 +382,8 @@ def _assert_same_for(
     fitted, expected = reference(estimator, problem)
     for each in (other, *alike):
         assert_close(expected, outputs_of(fitted, each), tolerance, f"predicting for {what}")
-    again = fitted_on(estimator, other, problem.y)
-    assert_close(
-        comparable(fitted, expected), fit_outputs(again, other), tolerance, f"fitted on {what}"
-    )
+    again = fit_outputs(fitted_on(estimator, other, problem.y), other)
+    assert_close(comparable(fitted, expected), again, tolerance, f"fitted on {what}")
 
 
 @bag_check("dense", applies=compares, once=True)
@@ -394,8 +391,7 @@ def check_bags_as_sequences(estimator: Any, problem: Problem) -> None:
     """A list, a tuple or an object array of blocks is equivalent to Bags."""
     blocks = list(problem.X)
     objects = np.empty(len(blocks), dtype=object)
-    for position, block in enumerate(blocks):
-        objects[position] = block
+    objects[:] = blocks
     what = "a list, a tuple or an array of objects"
     _assert_same_for(estimator, problem, blocks, SAME, what, tuple(blocks), objects)
 

@@ -6,6 +6,7 @@ import pytest
 from sklearn.utils import estimator_checks
 
 from milearn.utils import all_estimators
+from milearn.utils.estimator_checks import bag_checks
 from tests.common.common_checks import (
     OF_MANY_FITS,
     SCIKIT_LEARN_OF_SETTINGS,
@@ -50,6 +51,21 @@ def test_checks_of_scikit_learn_of_many_fits(estimator, check):
 @with_bag_checks(all_of_many_fits(), of_settings=True)
 def test_checks_of_bags_of_many_fits(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_ensembles_with_their_defaults(name):
+    estimator = dict(all_estimators())[name]()
+    chosen = [
+        check
+        for check in bag_checks(estimator)
+        if check.name in ("check_order_of_bags", "check_sample_weight")
+        and (check.problem.kind, check.problem.task) == ("noisy", "binary")
+    ]
+    assert len(chosen) == 2
+    for check in chosen:
+        check(estimator)
+    estimator_checks.check_estimators_pickle(name, estimator)
 
 
 def test_small_fits_name_estimators_that_exist():
