@@ -6,11 +6,13 @@ import re
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import r2_score
+from sklearn.model_selection import cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -146,6 +148,16 @@ def test_kind_follows_the_inner_estimator(bags, two):
     model = SingleInstance(SVC()).fit(bags, two)
     model.set_params(estimator=Ridge()).fit(bags, np.arange(40))
     assert not hasattr(model, "classes_")
+
+
+def test_sample_weight_through_cross_validation(bags, two):
+    weights = np.linspace(1, 2, 40)
+    plain = cross_validate(SingleInstance(), bags, two, params={"sample_weight": weights})
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = SingleInstance(SVC().set_fit_request(sample_weight=True))
+        model.set_score_request(sample_weight=False)
+        routed = cross_validate(model, bags, two, params={"sample_weight": weights})
+    np.testing.assert_array_equal(plain["test_score"], routed["test_score"])
 
 
 OVO = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))

@@ -152,6 +152,15 @@ def test_nan_that_no_step_accepts_is_refused_with_its_bag(bags, inner):
         InstanceTransformer(inner).fit(_holed(bags))
 
 
+def test_bag_weight_equals_repetition(bags):
+    weights = np.array([1, 2, 0, 3] * 3)
+    repeated = bags[np.repeat(np.arange(12), weights)]
+    weighted = InstanceTransformer(StandardScaler()).fit(bags, sample_weight=weights)
+    expected = InstanceTransformer(StandardScaler()).fit(repeated)
+    np.testing.assert_allclose(weighted.transformer_.mean_, expected.transformer_.mean_)
+    np.testing.assert_allclose(weighted.transformer_.var_, expected.transformer_.var_)
+
+
 def test_routed_sample_weight(bags):
     weights = np.arange(1.0, 13.0)
     expected = InstanceTransformer(StandardScaler()).fit(bags, sample_weight=weights)
