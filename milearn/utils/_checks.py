@@ -745,7 +745,13 @@ def _refused(estimator: Any, problem: Problem) -> Iterator[tuple[str, Any, Any, 
     narrow, pattern = _with(blocks, 4, blocks[4][:, :1]), "^Bag 4 has 1 features but bag 0 has 2:"
     yield "differing feature counts", narrow, y, ValueError, pattern
     yield "a string", "musk1.data", y, TypeError, "^X is a string .*load_bags"
-    yield "a string for a bag", _with(blocks, 2, "text"), y, ValueError, "^Bag 2 is a text or a path"
+    yield (
+        "a string for a bag",
+        _with(blocks, 2, "text"),
+        y,
+        ValueError,
+        "^Bag 2 is a text or a path",
+    )
     if y is not None:
         for what, labels in (("too few", y[:-1]), ("of instances", y[X.bag_index])):
             pattern = f"^y has {len(labels)} labels for {len(X)} bags:"
