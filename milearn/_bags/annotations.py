@@ -155,11 +155,10 @@ def selected(annotations: Mapping[str, Any], bags: Any, rows: Any) -> dict[str, 
     """The annotations of some bags, which have these rows of the instances."""
     found = dict(annotations)
     for name, part in annotations.items():
-        at = rows if name.startswith("instance") else bags
-        if name.endswith("graph"):
-            found[name] = between(part, at)
-        elif part is not None:
-            found[name] = part.iloc[at] if name.endswith("data") else part[at]
+        if part is not None:
+            at = rows if name.startswith("instance") else bags
+            chosen = between if name.endswith("graph") else taken_rows
+            found[name] = part[at] if name == "names" else chosen(part, at)
     return found
 
 

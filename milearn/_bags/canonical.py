@@ -161,7 +161,9 @@ def frame_names(X: Any) -> list[str] | None:
 
 
 def canonical_block(block: Any, position: Any) -> Any:
-    what, array = f"Bag {position}", None
+    if type(block) is np.ndarray and block.ndim == 2 and block.dtype == np.float64 and len(block):
+        return block
+    what = f"Bag {position}"
     if isinstance(block, str) or hasattr(block, "__fspath__"):  # also an entry of an array of texts
         kind = ValueError if isinstance(block, str) else TypeError
         raise kind(f"{what} is a text or a path ({str(block)[:80]!r}): {_BLOCK}")
@@ -172,16 +174,16 @@ def canonical_block(block: Any, position: Any) -> Any:
         block = frame_matrix(block, list(block.columns), f"{what}: column")
     try:
         array = block if sparse.issparse(block) else as_array(block, what)
-        found = f"has {array.ndim} dimension(s)"
     except ValueError:
-        found = "has rows of different lengths"
+        array = None  # rows of different lengths
     if array is not None and array.shape[:1] == (0,):
         raise ValueError(empty_bag(position))
     if array is not None and array.ndim == 2:
         return array if sparse.issparse(array) else as_floats(array, what)
     if first_text(block if array is None else array) is not None:
-        found = "holds strings"
-    raise ValueError(f"{what} {found}: {_BLOCK}")
+        raise ValueError(f"{what} holds strings: {_BLOCK}")
+    shape = "rows of different lengths" if array is None else f"{array.ndim} dimension(s)"
+    raise ValueError(f"{what} has {shape}: {_BLOCK}")
 
 
 def keys_of(items: Any) -> list[Any] | None:
@@ -286,8 +288,6 @@ def read_only(matrix: Any) -> Any:
     """A read-only view of an array or of the parts of a CSR matrix."""
     if matrix is None or hasattr(matrix, "iloc"):
         return matrix
-    if isinstance(matrix, dict):
-        return {name: read_only(each) for name, each in matrix.items()}
     if not sparse.issparse(matrix):
         view = matrix.view()
         view.flags.writeable = False

@@ -211,7 +211,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         self._offsets = read_only(offsets)
         self._feature_names = read_only(feature_names)
         # Pickles of older versions have no names.
-        self._annotations: dict[str, Any] = read_only(NO_ANNOTATIONS | annotations)
+        given = {name: read_only(part) for name, part in annotations.items() if part is not None}
+        self._annotations: dict[str, Any] = NO_ANNOTATIONS | given
         self._names: np.ndarray | None = self._annotations["names"]
         self._shape = len(offsets) - 1, int(self._rows.shape[1])
         self._bag_index: np.ndarray | None = None

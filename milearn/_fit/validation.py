@@ -465,7 +465,8 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
-    check_index(y, bags.names, "y")
+    if bags.names is not None:
+        check_index(y, bags.names, "y")
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         check_label_types(y)

@@ -206,24 +206,13 @@ class MIForest(BaselineClassifier):
         seeds = check_random_state(self.random_state).randint(
             2**31 - 1, size=(len(training.labels.classes), self.n_estimators)
         )
-        make_tree = partial(
-            _tree,
-            max_depth=self.max_depth,
-            max_features=self.max_features,
-            min_samples_leaf=self.min_samples_leaf,
-            min_weight_fraction_leaf=self.min_weight_fraction_leaf,
-        )
-        forests = [
-            anneal_forest(
-                ForestProblem(instances, merged.offsets, positive, merged.weights),
-                make_tree,
-                task_seeds,
-                temperatures,
-                self.n_jobs,
-                share=self._share(merged.offsets),
-            )
-            for positive, task_seeds in zip(training.problems(merged), seeds, strict=False)
-        ]
+        settings = "max_depth", "max_features", "min_samples_leaf", "min_weight_fraction_leaf"
+        make_tree = partial(_tree, **{name: getattr(self, name) for name in settings})
+        forests, schedule = [], (temperatures, self.n_jobs)
+        for positive, own in zip(training.problems(merged), seeds, strict=False):
+            problem = ForestProblem(instances, merged.offsets, positive, merged.weights)
+            share = self._share(merged.offsets)
+            forests.append(anneal_forest(problem, make_tree, own, *schedule, share=share))
         importances = [tree.feature_importances_ for trees in forests for tree in trees]
         self._replace_fitted(
             {

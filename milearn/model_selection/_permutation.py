@@ -158,7 +158,15 @@ def label_permutation_test(
         splits = splits_of((X, labels, groups), cv, is_classifier(model))
     else:
         given = {"shuffle": True, "random_state": rng.randint(2**31 - 1)}
-        splits = _default_splits(int(cv), labels, owner, groups if within else None, given)
+        if within and groups is not None:
+            # Its folds depend on the classes of a block, which no exchange changes.
+            stratified = StratifiedGroupKFold(int(cv), **given)
+            splits = list(stratified.split(labels, labels, group_codes(groups)))
+        else:
+            distinct = np.unique(owner)
+            folded = StratifiedKFold(int(cv), **given).split(distinct, labels[distinct])
+            tested = [np.isin(owner, distinct[test]) for _, test in folded]
+            splits = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tested]
     blocks = _exchangeable(labels, owner, groups if within else None, splits)
     drawn = np.tile(labels, (1 + n_permutations, 1))
     for values, rows in product(drawn[1:], blocks):
@@ -198,20 +206,6 @@ def label_permutation_test(
     p = float(np.mean([1, *(not other < bound for other in others)]))
     given = {"score": score, "permutation_scores": np.array(others), "p_value": p}
     return Bunch(smallest_p_value=1 / len(drawn), **given)
-
-
-def _default_splits(
-    n_splits: int, labels: np.ndarray, owner: np.ndarray, blocks: Any, given: dict[str, Any]
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Folds that keep blocks together, or have as many units of each class."""
-    if blocks is not None:
-        # Its folds depend on the classes of a block, which no exchange changes.
-        cv = StratifiedGroupKFold(n_splits, **given)
-        return list(cv.split(labels, labels, group_codes(blocks)))
-    units = np.unique(owner)
-    splits = StratifiedKFold(n_splits, **given).split(units, labels[units])
-    tested = [np.isin(owner, units[test]) for _, test in splits]
-    return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tested]
 
 
 def _exchangeable(

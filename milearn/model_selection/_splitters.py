@@ -160,7 +160,19 @@ def _read_problem(name: str, sizes: np.ndarray, y: Any, groups: Any, unlabeled: 
             )
         labelled, known = np.arange(len(y)), np.where(events, _EVENT, _CENSORED)
     else:
-        labelled, known = _known_classes(name, y, unlabeled)
+        labelled, known = labelled_bags(column_or_1d(np.asarray(y), warn=True), unlabeled)
+        kind = type_of_target(known)
+        if kind not in ("binary", "multiclass"):
+            raise ValueError(
+                f"{name} needs classes in y, got {kind} values: for regression use scikit-learn's "
+                "KFold, GroupKFold or ShuffleSplit, which also accept bags."
+            )
+        first, *others = np.unique(known).tolist()
+        if not others:
+            raise ValueError(
+                f"y contains only one class ({first!r}): every split needs bags of at least two "
+                "classes on both sides."
+            )
     classes, codes = np.unique(known, return_inverse=True)
     units, grouped, codes_of_groups = np.arange(len(labelled)), False, None
     if groups is not None:
@@ -188,24 +200,6 @@ def labelled_bags(y: np.ndarray, unlabeled: Any) -> tuple[np.ndarray, np.ndarray
     known = y[labelled]
     # Back to the type of the labels: the array has dtype object because of None.
     return labelled, np.array(known.tolist()) if known.dtype == object else known
-
-
-def _known_classes(name: str, y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the labelled bags, and their classes."""
-    labelled, known = labelled_bags(column_or_1d(np.asarray(y), warn=True), unlabeled)
-    kind = type_of_target(known)
-    if kind not in ("binary", "multiclass"):
-        raise ValueError(
-            f"{name} needs classes in y, got {kind} values: for regression use scikit-learn's "
-            "KFold, GroupKFold or ShuffleSplit, which also accept bags."
-        )
-    first, *others = np.unique(known).tolist()
-    if not others:
-        raise ValueError(
-            f"y contains only one class ({first!r}): every split needs bags of at least two "
-            "classes on both sides."
-        )
-    return labelled, known
 
 
 def _sizes(X: Any, **of_bags: Any) -> np.ndarray:

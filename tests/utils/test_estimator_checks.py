@@ -263,18 +263,18 @@ def has_the_sparse_tag(self):
     return tags
 
 
-def predicts_for_nan(self, X, method, **options):
+def predicts_for_nan(self, X, **options):
     bags = validate_bags(self, X, reset=False, ensure_all_finite=False)
     bags = bags.with_instances(np.nan_to_num(bags.instances))
-    return LeastSquaresBags._of_bags(self, bags, method, **options)
+    return LeastSquaresBags._validated(self, bags, **options)
 
 
-def pads_features(self, X, method, **options):
+def pads_features(self, X, **options):
     bags = as_bags(X)
     if bags.shape[1] < self.n_features_in_:
         missing = self.n_features_in_ - bags.shape[1]
         X = bags.with_instances(np.pad(bags.instances, [(0, 0), (0, missing)]))
-    return LeastSquaresBags._of_bags(self, X, method, **options)
+    return LeastSquaresBags._validated(self, X, **options)
 
 
 def transforms_elsewhere(self, X, y=None):
@@ -495,12 +495,12 @@ BROKEN = [
     (
         "refused_prediction",
         "predict of NaN in a list: was not refused",
-        broken(_of_bags=predicts_for_nan),
+        broken(_validated=predicts_for_nan),
     ),
     (
         "refused_prediction",
         "predict of two features: was not refused",
-        broken(_of_bags=pads_features),
+        broken(_validated=pads_features),
     ),
 ]
 

@@ -84,24 +84,18 @@ def highest(
 def _highest(
     block: Block, weights: np.ndarray, of_block: Scores
 ) -> tuple[int, int, np.ndarray, np.ndarray, np.ndarray]:
-    scores = of_block(block, weights)
-    top, vectors = _first_of_highest(scores, block.offsets)
-    # In half of the bytes, because a worker may have to send it.
-    narrow = top.astype(np.int32) if block.offsets[-1] < 2**31 else top
-    return block.first_bag, block.first_row, narrow, vectors.astype(np.int32), scores[vectors, top]
-
-
-def _first_of_highest(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Column of the highest entry of each segment of columns, and its row (the weight vector)."""
+    scores, offsets = of_block(block, weights), block.offsets
     best = scores.max(axis=0)
-    hits = np.flatnonzero(best == np.repeat(segment_max(best, offsets), np.diff(offsets)))
-    vectors = scores[:, hits].argmax(axis=0)
-    if len(hits) == len(offsets) - 1:
-        return hits, vectors
-    bags = np.searchsorted(offsets, hits, side="right") - 1
-    order = np.lexsort((hits, vectors, bags))
-    chosen = order[np.searchsorted(bags, np.arange(len(offsets) - 1))]
-    return hits[chosen], vectors[chosen]
+    top = np.flatnonzero(best == np.repeat(segment_max(best, offsets), np.diff(offsets)))
+    vectors = scores[:, top].argmax(axis=0)
+    if len(top) > len(offsets) - 1:
+        bags = np.searchsorted(offsets, top, side="right") - 1
+        order = np.lexsort((top, vectors, bags))
+        chosen = order[np.searchsorted(bags, np.arange(len(offsets) - 1))]
+        top, vectors = top[chosen], vectors[chosen]
+    # In half of the bytes, because a worker may have to send it.
+    narrow = top.astype(np.int32) if offsets[-1] < 2**31 else top
+    return block.first_bag, block.first_row, narrow, vectors.astype(np.int32), scores[vectors, top]
 
 
 def bag_maxima(
@@ -135,12 +129,12 @@ def _scores_of(block: Block, weights: np.ndarray, scores: Scores) -> tuple[slice
 
 def bag_means(source: PassSource, dtype: Any) -> Matrix:
     """Mean instance of each bag in the given type, shape (n_bags, n_features)."""
-    parts = source.map(_means, np.dtype(dtype), in_parts=True)
-    means = stacked([part for _, part in parts])
-    owner = np.concatenate([np.arange(bags.start, bags.stop) for bags, _ in parts])
-    if len(owner) == source.n_bags:
+    places, parts = zip(*source.map(_means, np.dtype(dtype), in_parts=True), strict=True)
+    means = stacked(parts)
+    if means.shape[0] == source.n_bags:
         return means
     # Add the sums of bags that are divided between blocks.
+    owner = np.concatenate([np.arange(bags.start, bags.stop) for bags in places])
     offsets = np.searchsorted(owner, np.arange(source.n_bags + 1))
     return pooling_matrix(offsets, 1.0, dtype=dtype) @ means
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -417,9 +418,9 @@ def _best(
     count: int,
 ) -> Screened:
     """The best directions with different highest instances."""
-    parts = source.map(_highest_of_block, directions)
-    rows = np.concatenate([rows for rows, _ in parts], axis=1)
-    values = rank_correlations(np.concatenate([top for _, top in parts], axis=1), *bags)
+    parts = zip(*source.map(_highest_of_block, directions), strict=True)
+    rows, highest = map(partial(np.concatenate, axis=1), parts)
+    values = rank_correlations(highest, *bags)
     kept: list[int] = []
     up = bags[0] > 0
     for k in descending(values):
