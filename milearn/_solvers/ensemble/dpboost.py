@@ -4,6 +4,7 @@ Lower bounds come from the relaxation: learners with a positive score (9) are ad
 none, then violated reductions by score (10), and so on. Upper bounds are values of the program (5)
 at the weights of the relaxation and of linear programs with one fixed witness per bag. The last of
 these programs has the learners and the witnesses that are returned, and they are a vertex of it.
+Without ambiguous bags, the weights are the centre of the solutions of the linear program.
 """
 
 from __future__ import annotations

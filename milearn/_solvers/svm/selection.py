@@ -171,7 +171,8 @@ def _polished(
         run = second if second.objective < (1 - 1e-6) * run.objective else run
     if run.objective > rounded.objective:
         # The same SVM was solved twice, to within its precision.
-        return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
+        history = rounded.history * run.n_iter
+        return replace(rounded, n_iter=run.n_iter, history=history, stopped=run.stopped)
     if hasattr(run, "n_passes"):
         run.n_passes += rounded.svm.n_passes
     at_end = run.outcome() | {"witnesses": run.witnesses, "selected": run.witnesses}

@@ -11,7 +11,7 @@ from milearn._bags.segments import segment_argmax
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.problem import BinaryProblem
-from milearn._solvers.svm.selection import SelectionSettings, solve_selection
+from milearn._solvers.svm.selection import SelectionSettings, _polished, solve_selection
 from milearn.datasets import make_bags
 
 
@@ -39,3 +39,17 @@ def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish):
     # Each step is reported once, the first with the objective of the selection.
     assert [step for step, _ in seen[:n_dual]] == list(range(1, dual.n_iter + 1))
     assert seen[0][1] == dual.history[0]
+
+
+def test_a_selection_that_is_kept_stops_as_its_polish():
+    """The values of both differ by rounding, which must not choose whether the run converged."""
+    bags, y = make_bags(8, 2, random_state=0)
+    gram, signs = LinearGram(bags.instances), np.where(y == 1, 1.0, -1.0)
+    problem = BinaryProblem(gram, bags.offsets, signs, np.ones(8))
+    options, settings = SolverOptions(1e-6, 1), SelectionSettings(2.0, True, False, None, np.inf)
+    rounded = solve_selection(problem, settings, options)
+    for factor in (1.0 - 1e-15, 1.0 + 1e-15):
+        run = replace(rounded.svm, objective=factor * rounded.objective, stopped="max_iter")
+        polished = _polished(rounded, lambda *_, run=run: run, options, None)
+        assert polished.objective == min(run.objective, rounded.objective)
+        assert polished.stopped == "max_iter"
