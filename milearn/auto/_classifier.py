@@ -116,14 +116,13 @@ class MIClassifier(Automatic, BagClassifier):
     -----
     There are five inner folds, or three for fewer than 40 bags. The fit of a fold has the weight
     :math:`1 - \exp(-(n - 1) r^2 / 2)` by the rank correlation r of labels and scores of its n
-    unseen bags. Of 2,000 bags or more, one fold is scored. Folds follow the contents of the bags
-    and not their order. Other units or another order of the features give other folds, and the
-    result can differ.
+    unseen bags. Of 2,000 bags or more, one fold is scored. Folds depend on the units and the order
+    of the features.
 
     Equal bags with equal labels are merged first, so a weight of 2 is equivalent to duplicating the
     bag. In texts at most one entry in twenty is not zero. ``decision_function`` is log odds minus
     those of the threshold. Without a signal, probabilities are too far from the
-    proportions of the classes, as the same folds choose and calibrate.
+    proportions of the classes.
 
     Large data have cheaper steps, listed in ``skipped_``: 500 landmarks of kernels above 3,000
     bags, and 150 of "instance" above 2,500 instances. It is left out above 220,000, except for

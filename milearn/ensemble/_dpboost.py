@@ -127,8 +127,7 @@ class DPBoost(BoostedBags):
     [1]_ returns the weights of the relaxation. Here the witnesses under these weights are fixed and
     the resulting linear program is solved, until the value no longer decreases. If
     instances tie for the highest score, the first and the last are tried. Of weights with the same
-    value, a last linear program chooses few. Without bags of several instances in the positive
-    class, the weights are those of :class:`LPBoost`.
+    value, a last linear program chooses few.
     Linear programs are solved by an interior point method, to a relative gap of 1e-6, or ``tol`` if
     it is smaller, at least 1e-7. Negative bags can have several instances. Programs with more
     than two million coefficients are solved without reductions.
