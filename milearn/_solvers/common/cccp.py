@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -165,7 +165,10 @@ def cccp(
     return result
 
 
-def lowest(ends: Sequence[Any]) -> Any:
+End = TypeVar("End", bound=CCCPSolution)
+
+
+def lowest(ends: Sequence[End]) -> End:
     """The end with the lowest objective; a callback that ends the last run ends them all."""
     best = min(ends, key=lambda end: end.objective)
     if ends[-1].stopped == "callback":
