@@ -13,9 +13,9 @@ time of a fit, and do not exclude that another of the many combinations is lower
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -163,6 +163,17 @@ def cccp(
             break
         linearisation = point.linearisation
     return result
+
+
+End = TypeVar("End", bound=CCCPSolution)
+
+
+def lowest(ends: Sequence[End]) -> End:
+    """The end with the lowest objective; a callback that ends the last run ends them all."""
+    best = min(ends, key=lambda end: end.objective)
+    if ends[-1].stopped == "callback":
+        best.stopped = "callback"
+    return best
 
 
 def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:

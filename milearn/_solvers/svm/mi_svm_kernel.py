@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.cccp import RELATIVE_TIE, CCCPSolution, SolverOptions, cccp
+from ..common.cccp import RELATIVE_TIE, CCCPSolution, SolverOptions, cccp, lowest
 from ..common.gram import Gram
 from ..common.passes import HighestInstances, mean_difference
 from .objectives import BagHinge, InstanceLabels
@@ -132,7 +132,7 @@ def solve_mi_svm(
         ends.append(descend(problem.gram, objective, each, own, working))
         if ends[-1].stopped == "callback":
             break
-    return min(ends, key=lambda end: end.objective)
+    return lowest(ends)
 
 
 def solve_instance_labels(
@@ -165,7 +165,7 @@ def solve_instance_labels(
     if others is not None and len(others) and run.stopped != "callback":
         again = options.after(run.n_iter)
         second = descend(problem.gram, objective, labels_from(others), again)
-        run = min(run, second, key=lambda each: each.objective)
+        run = lowest([run, second])
     run.witnesses = None
     return run
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.blocks import Block, PassSource, stacked
-from ..common.cccp import SolverOptions, optimal_intercept, rounding_scale
+from ..common.cccp import SolverOptions, lowest, optimal_intercept, rounding_scale
 from ..common.descent import Duals, PassSolution, RowLimits, WorkingSet, descend
 from ..common.newton import GroupProblem
 from ..common.passes import rows_of_block
@@ -131,7 +131,7 @@ def solve_instance_labels_rows(
             others = screened_start(MISVMProblem(source, ranks, loss.weights, by_instance=True))
         for rows, _ in others:
             second = run(rows, options.after(best.n_iter))
-            best = min(best, second, key=lambda each: each.objective)
+            best = lowest([best, second])
     best.linearisation, best.n_passes = None, model.n_passes
     return best
 

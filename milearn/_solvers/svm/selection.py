@@ -168,7 +168,10 @@ def _polished(
     if others is not None and len(others) and run.stopped != "callback":
         second = solve(others, options.after(run.n_iter))
         # Two runs that end in one minimum differ by rounding.
-        run = second if second.objective < (1 - 1e-6) * run.objective else run
+        if second.objective < (1 - 1e-6) * run.objective:
+            run = second
+        elif second.stopped == "callback":
+            run.stopped = "callback"
     if run.objective > rounded.objective:
         # The same SVM was solved twice, to within its precision.
         history = rounded.history * run.n_iter

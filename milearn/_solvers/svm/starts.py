@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..._bags.blocks import PassSource
-from ..common.cccp import SolverOptions
+from ..common.cccp import SolverOptions, lowest
 from ..common.descent import PassSolution, RowLimits
 from ..common.passes import SampleLimits, bag_maxima, sampled_source
 from ..common.screen import ScreenLimits, highest_rows, screened, targets_of
@@ -70,8 +70,7 @@ def solve_mi_svm_rows(
         n_iter += ends[-1].n_iter
         if ends[-1].stopped == "callback":
             break
-    best = min(ends, key=lambda end: end.objective)
-    return replace(best, n_passes=sum(end.n_passes for end in ends))
+    return replace(lowest(ends), n_passes=sum(end.n_passes for end in ends))
 
 
 def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[Start]:

@@ -53,3 +53,11 @@ def test_a_selection_that_is_kept_stops_as_its_polish():
         polished = _polished(rounded, lambda *_, run=run: run, options, None)
         assert polished.objective == min(run.objective, rounded.objective)
         assert polished.stopped == "max_iter"
+    # A callback that stops the second start, whose end is higher.
+    runs = iter(
+        replace(rounded.svm, objective=factor * rounded.objective, stopped=stopped)
+        for factor, stopped in ((0.9, ""), (1.0, "callback"))
+    )
+    polished = _polished(rounded, lambda *_: next(runs), options, rounded.selected[None])
+    assert polished.objective == 0.9 * rounded.objective
+    assert polished.stopped == "callback"

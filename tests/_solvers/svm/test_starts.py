@@ -10,9 +10,10 @@ from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.screen import ScreenLimits
 from milearn._solvers.svm import working_set
+from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
 from milearn._solvers.svm.problem import BinaryProblem
-from milearn._solvers.svm.starts import screened_witnesses
+from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
 from milearn.datasets import make_bags
 from tests.oracles import maximum_step
 
@@ -50,3 +51,24 @@ def test_a_run_whose_first_step_is_rough_ends_precisely(seed, monkeypatch):
     assert found.dual_gap <= 1e-6 * found.objective
     best = maximum_step(bags, problem.signs > 0, problem.weights, "bag", found.witnesses)
     assert found.objective - found.dual_gap <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("over_rows", [False, True])
+def test_a_callback_that_stops_a_later_start_is_the_reason(over_rows):
+    bags, y = make_bags(40, 8, bag_size=(2, 6), flip_y=0.05, random_state=1)
+    signs, weights = np.where(y == 1, 1.0, -1.0), np.ones(len(y))
+    problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
+    others = screened_witnesses(bags.source(), signs, weights, ScreenLimits(kept=1))
+
+    def run(start, others, on_iteration=None):
+        options = SolverOptions(1e-6, 100, on_iteration)
+        if over_rows:
+            return solve_mi_svm_rows(bags.source(), Hinge(signs, weights), "bag", start, options)
+        return solve_mi_svm(problem, "bag", None, options, others)
+
+    first = run("mean", None)
+    assert first.converged
+    both = run("auto", others, lambda n, value: n > first.n_iter)
+    # The end of the first start is kept.
+    assert both.objective == first.objective
+    assert both.stopped == "callback"
