@@ -215,7 +215,7 @@ def spatial_graph(
            [0., 0., 0., 1., 0.]])
     >>> bags.with_instance_graph(graph)
     Bags(n_bags=2, n_instances=5, n_features=1, sizes=2..3, dtype=float64, instance_graph,
-    instance_data=['coords'])
+    instance_data=['coords_0', 'coords_1'])
     """
     if not isinstance(bags, Bags):
         raise TypeError(f"bags is {type(bags).__name__}: pass Bags with instance_data[{coords!r}].")

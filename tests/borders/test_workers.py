@@ -55,10 +55,9 @@ def test_names_as_bytes_are_text():
     assert found.names.tolist() == PATIENTS
 
 
-def test_names_as_tuples_stay_tuples():
-    names = [("a", 0), ("a", 1)]
-    found = Bags(np.ones((2, 1)), [0, 1, 2], names=names)
-    assert found.names.tolist() == names
+def test_names_as_tuples_are_tuples_of_texts():
+    found = Bags(np.ones((2, 1)), [0, 1, 2], names=[("a", 0), ("a", 1)])
+    assert found.names.tolist() == [("a", "0"), ("a", "1")]
 
 
 def test_instance_scores_of_a_regressor_are_its_values():

@@ -83,7 +83,7 @@ CASES = {
     "wide.csv": (b"bag,f\na,1,2\nb,1,2\n", "the rows have more columns than the header; check sep"),
     "labels.csv": (b"bag,label,f\na,1,2\nb,0,2\na,0,3\n", "Bag 'a' has two labels, 1 and 0: a bag"),
     "text.csv": (b"bag,f\na,1\na,red\n", "Column 'f' holds text ('1', 'red'), which is not a num"),
-    "noname.csv": (b"bag,label,f\na,1,2\n,1,3\n", "bag_ids is missing for row 1: give every row"),
+    "noname.csv": (b"bag,label,f\na,1,2\n,1,3\n", "bag_ids (column 'bag') is missing for row 1"),
 }  # fmt: skip
 
 
