@@ -55,8 +55,8 @@ def refuse_anndata(data: Any, what: str) -> None:
     """Raise a TypeError for an object with a matrix ``X`` and a table ``obs`` of its rows."""
     if not hasattr(data, "columns") and hasattr(data, "X") and hasattr(data, "obs"):
         raise TypeError(
-            f"{what} is {type(data).__name__}: use Bags.from_anndata(adata, sample_key), where "
-            "sample_key names the column of obs with the bag of each row."
+            f"{what} is {type(data).__name__}: use Bags.from_anndata(adata, bag), where bag names "
+            "the column of obs with the bag of each row."
         )
 
 
@@ -247,10 +247,9 @@ def _as_numbers(found: Any, what: str) -> np.ndarray:
         remedy = "a category is not a number; pass column.astype(float) if its values are numbers"
     else:
         remedy = conversion(found) or ENCODE
-        found, shown = "text", shown
         raise ValueError(f"{what} holds text ({shown}), which is not a number: {remedy}.")
-    names = {"time": "dates", "category": "categories"}
-    raise ValueError(f"{what} holds {names[kind]} ({shown}): {remedy}.")
+    held = "dates" if kind == "time" else "categories"
+    raise ValueError(f"{what} holds {held} ({shown}): {remedy}.")
 
 
 def as_labels(found: Any) -> np.ndarray:
@@ -370,7 +369,8 @@ def as_ids(values: Sequence[Any]) -> np.ndarray:
     """Ids as an array: integers if all of them are, otherwise texts, and tuples of texts."""
     kinds = {type(each) for each in values}
     whole = (int, float, np.integer, np.floating, Decimal)
-    if kinds and all(issubclass(k, whole) for k in kinds) and all(v == v // 1 for v in values):
+    are_whole = bool not in kinds and all(issubclass(kind, whole) for kind in kinds)
+    if kinds and are_whole and all(v == v // 1 for v in values):
         numbers = [int(each) for each in values]
         if max(map(abs, numbers)) < 2**63:
             return np.array(numbers)

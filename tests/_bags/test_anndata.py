@@ -62,7 +62,7 @@ def test_objects_are_refused_before_they_are_read(way):
     call, what = WAYS[way]
     message = f"{what} is Items, which is no array, data frame or sparse matrix: convert it to one"
     refuses(lambda: call(Items()), message, TypeError)
-    message = f"{what} is Cells: use Bags.from_anndata(adata, sample_key), where sample_key names"
+    message = f"{what} is Cells: use Bags.from_anndata(adata, bag), where bag names"
     refuses(lambda: call(Cells()), message, TypeError)
 
 
