@@ -76,11 +76,25 @@ def _advice(what: str) -> str:
     )
 
 
+# Modules of 0.2 to 0.4 that hold classes of saved models.
+_GONE = {
+    f"milearn.{package}._{module}"
+    for package, modules in {
+        "embedding": "concepts dissimilarity miles",
+        "preprocessing": "clipped",
+        "survival": "functions",
+        "svm": "bag_svc bag_svr coupled_misvc coupled_misvr data instance_misvc mi_svm misvr "
+        "well_svc",
+    }.items()
+    for module in modules.split()
+}
+
+
 class _MissingModules(MetaPathFinder):
     """The last finder: it explains why a module of the package is missing."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name.startswith("milearn."):
+        if name in _GONE:
             raise ModuleNotFoundError(_advice(f"module {name}"), name=name)
 
 
