@@ -289,8 +289,10 @@ class _Dual:
         if failed:
             values, vectors = eigh(self.P, check_finite=False)
             factor = vectors * np.sqrt(np.maximum(values, abs(_JITTER) * level))
+        # Products with negative eigenvalues, by rounding, are not those of the factor.
+        products = factor @ factor.T if failed else self.P
         offsets = np.r_[self.starts, n]
-        problem = GroupProblem(-factor, -self.sign, offsets, costs, self.margins, products=self.P)
+        problem = GroupProblem(-factor, -self.sign, offsets, costs, self.margins, products=products)
         w, b, warm = np.zeros(n), 0.0, None
         if working.changed is not None:
             shares, b = working.shares[self.chosen], working.intercept
