@@ -52,10 +52,14 @@ class AnnotatedBags:
         bag_data : list of str, or mapping of str to str, default=None
             Columns of ``adata.obs`` that are constant within each sample, such as ``["batch",
             "age"]``. They become columns of the bags.
-        missing, classes
-            As for :meth:`from_frame`.
+        missing : {"nan", "error", "drop"}, default="nan"
+            What happens to bags without a label, as for :meth:`from_frame`.
+        classes : array-like of labels, default=None
+            All classes. Another label is an error.
         return_ids : bool, default=False
             Also return the names of the samples.
+        **others : None
+            Parameters of earlier versions, which are refused.
 
         Returns
         -------
