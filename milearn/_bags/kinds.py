@@ -258,6 +258,8 @@ def as_labels(found: Any) -> np.ndarray:
     Numbers keep their type, or are floats with NaN for gaps; texts are Python objects.
     """
     kind: Any = found.dtype
+    if hasattr(kind, "categories"):
+        return as_labels(column(found.astype(object), "The categories"))
     if kind_of(found) == "text":
         return np.asarray(found.to_numpy(dtype=object, na_value=np.nan))
     if not isinstance(kind, np.dtype) and hasattr(kind, "numpy_dtype"):  # nullable types

@@ -129,7 +129,10 @@ def test_rows_frames_and_lists_keep_them_aligned(sizes, random):
         )
         assert_aligned(found)
         assert found.shape[1] == 2
-    blocks = {name: np.split(data, bags.offsets[1:-1]) for name, data in bags.instance_data.items()}
+    blocks = {
+        name: np.split(data.to_numpy(), bags.offsets[1:-1])
+        for name, data in bags.instance_data.items()
+    }
     listed = Bags.from_list(list(bags), instance_data=blocks, bag_data=bags.bag_data)
     assert_aligned(listed)
 
