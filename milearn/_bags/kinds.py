@@ -170,7 +170,7 @@ def column(values: Any, what: str) -> Any:
     if held == "string":
         return found
     if held in ("decimal", "floating", "integer", "mixed-integer-float", "integer-na", "empty"):
-        return found.astype(np.float64)
+        return found.where(found.notna(), np.nan).astype(np.float64)
     if held == "boolean":
         return found.astype("boolean")
     if held in ("date", "datetime", "datetime64"):
