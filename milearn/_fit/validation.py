@@ -42,6 +42,7 @@ from .._bags.kinds import (
     is_missing,
     listed,
     numbers,
+    targets,
 )
 from .._bags.names import bag_text, check_index
 from .._bags.rows_on_disk import converted, holds_text, pieces_of
@@ -469,7 +470,9 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
         check_index(y, bags.names, "y")
     # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
-        check_label_types(y)
+        known = [label for label in y if not is_missing(label)]
+        check_label_types(known)
+        y = y if len(known) == len(y) else np.array(y, dtype=object)
     given, flat = y, getattr(y, "ndim", 1) == 1
     y = column_or_1d(y, warn=True)
     check_n_labels(y, bags)
@@ -591,6 +594,12 @@ def check_label_types(y: Any) -> None:
 def unknown_label(named: str, classes: np.ndarray) -> ValueError:
     """The error for a parameter that names a label which is not in y."""
     return ValueError(f"{named} not a label in y: the labels are {classes.tolist()}.")
+
+
+def partial_labels(y: Any) -> np.ndarray:
+    """Labels of bags, of which some may be missing, as an array."""
+    # NumPy would convert NaN among the strings of a list to the class "nan".
+    return column_or_1d(np.asarray(targets(y)), warn=True)
 
 
 def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:

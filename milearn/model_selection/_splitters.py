@@ -12,13 +12,12 @@ from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils import check_consistent_length, check_random_state, check_scalar
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import column_or_1d
 
 from .._bags.kinds import columns_of
 from .._bags.merge import grouped
 from .._compat import split_counts
 from .._fit.outcomes import events_and_times, has_outcomes
-from .._fit.validation import as_bags, check_order, missing_labels
+from .._fit.validation import as_bags, check_order, missing_labels, partial_labels
 from .._fit.warn import warn_user
 from .._solvers.model_selection.group_folds import exchanged
 
@@ -160,7 +159,7 @@ def _read_problem(name: str, sizes: np.ndarray, y: Any, groups: Any, unlabeled: 
             )
         labelled, known = np.arange(len(y)), np.where(events, _EVENT, _CENSORED)
     else:
-        labelled, known = labelled_bags(column_or_1d(np.asarray(y), warn=True), unlabeled)
+        labelled, known = labelled_bags(partial_labels(y), unlabeled)
         kind = type_of_target(known)
         if kind not in ("binary", "multiclass"):
             raise ValueError(

@@ -12,10 +12,16 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import column_or_1d
 
 from .._bags.names import bag_text
-from .._fit.validation import as_bags, check_order, missing_labels, refuse_outcomes, single_scorer
+from .._fit.validation import (
+    as_bags,
+    check_order,
+    missing_labels,
+    partial_labels,
+    refuse_outcomes,
+    single_scorer,
+)
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
 
@@ -187,7 +193,7 @@ def transductive_grid_search(
     bags = as_bags(X)
     if bags is not None:
         check_order(bags, y=y, groups=groups)
-    params, labels = list(ParameterGrid(param_grid)), column_or_1d(np.asarray(y))
+    params, labels = list(ParameterGrid(param_grid)), partial_labels(y)
     if isinstance(cv, (int, np.integer)):
         cv = StratifiedBagKFold(int(cv), unlabeled=unlabeled)
     missing = missing_labels(labels, unlabeled)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from .._bags.canonical import canonical_graph, check_choice
+from .._bags.kinds import targets
 from .._fit.validation import missing_labels
 
 
@@ -146,7 +147,7 @@ def homophily(
     0.667
     """
     check_choice("average", average, ("link", "node"))
-    labels = np.asarray(y)
+    labels = np.asarray(targets(y))
     if labels.ndim != 1:
         raise ValueError(f"y has {labels.ndim} dimensions: give one class per node.")
     graph = check_graph(graph, len(labels), "graph", "nodes with a class in y")

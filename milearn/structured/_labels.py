@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from .._fit.validation import in_order
+from .._fit.validation import in_order, partial_labels
 from ..model_selection._splitters import labelled_bags
 
 
@@ -43,7 +43,7 @@ class LabelledScore:
             If no bag has a label.
         """
         check_is_fitted(self)
-        labelled, known = labelled_bags(column_or_1d(y), self._unlabeled)
+        labelled, known = labelled_bags(partial_labels(y), self._unlabeled)
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         found = self.predict(X)[labelled]
         return float(accuracy_score(known, found, sample_weight=weight))

@@ -20,7 +20,8 @@ from milearn._solvers.structured.milsd import solve_milsd
 from milearn._solvers.structured.problem import LinkedProblem
 from milearn._solvers.structured.step import LinkedStep, LinkedTerms
 from milearn.datasets import make_bags
-from milearn.structured import MILSD, knn_bag_graph, spatial_graph
+from milearn.model_selection import StratifiedBagKFold, transductive_grid_search
+from milearn.structured import MILSD, homophily, knn_bag_graph, spatial_graph
 from milearn.svm import MISVC
 from tests.bags import random_bags
 from tests.oracles import highest_of
@@ -317,6 +318,35 @@ def test_ways_to_leave_a_bag_without_a_label():
     for model, labels in zip(models, (y, named, coded, mixed), strict=False):
         expected = np.mean(model.predict(bags)[labelled] == labels[labelled])
         assert model.score(bags, labels) == expected
+
+
+@pytest.mark.parametrize("gap", [None, np.nan], ids=str)
+def test_a_list_of_words_may_have_gaps(gap):
+    """None among words was refused; NaN was the class "nan" in scores and splits."""
+    bags, y = case(0)
+    words = [gap if np.isnan(v) else ("no", "yes")[int(v)] for v in y]
+    column = np.array([None if np.isnan(v) else word for v, word in zip(y, words, strict=True)])
+    model = MILSD(pos_label="yes").fit(bags, words)
+    expected = MILSD(pos_label="yes").fit(bags, column)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.score(bags, words) == expected.score(bags, column)
+    graph = sparse.csr_array(bags.bag_graph)
+    assert homophily(graph, words) == homophily(graph, column)
+    for got, known in zip(
+        StratifiedBagKFold(2).split(bags, words),
+        StratifiedBagKFold(2).split(bags, column),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(got[1], known[1])
+    grid = {"mu": [0.0, 1.0]}
+    first, second = (
+        transductive_grid_search(MILSD(pos_label="yes"), grid, bags, each, cv=2)
+        for each in (words, column)
+    )
+    np.testing.assert_array_equal(first.scores, second.scores)
+    with pytest.raises(ValueError, match="missing label"):
+        MISVC().fit(bags, words)
 
 
 def test_one_against_the_rest_with_unlabelled_bags():
