@@ -567,14 +567,19 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
 # -- labels ------------------------------------------------------------------------------------
 
 
-def check_label_types(y: Any) -> None:
-    """Raise an error for missing labels, and for labels that are only partly strings."""
+def refuse_gaps(y: Any) -> None:
+    """Raise a ValueError for missing labels."""
     missing = [label for label in y if is_missing(label)]
     if missing:
         raise ValueError(
             f"y holds {len(missing)} missing label(s) ({missing[0]}): leave these bags out, or "
             "fit an estimator that learns from bags without a label, such as MILSD."
         )
+
+
+def check_label_types(y: Any) -> None:
+    """Raise an error for missing labels, and for labels that are only partly strings."""
+    refuse_gaps(y)
     texts = sum(isinstance(label, str) for label in y)
     if texts == len(y):
         return

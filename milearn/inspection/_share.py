@@ -19,7 +19,7 @@ from .._bags.kinds import ids as ids_of
 from .._bags.names import bag_text
 from .._bags.segments import without_rounding
 from .._compat import need_module
-from .._fit.validation import check_order, validate_labels
+from .._fit.validation import check_order, refuse_gaps, validate_labels
 from ._scores import (
     COLORS,
     LINE,
@@ -188,6 +188,7 @@ class ShareDisplay(Display):
             )
         valued, score_name = not is_classifier(model), "value"
         labels = validate_labels(model, y, bags, numeric=valued)
+        refuse_gaps(labels)
         names = ("share_scores", "share", "cut", "orientation")
         found = {name: getattr(model, f"{name}_") for name in names}
         score = model.predict_instances if valued else model.instance_decision_function

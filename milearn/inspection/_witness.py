@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from .._bags import Bags
+from .._bags.kinds import targets
 from .._bags.segments import bag_ranges, without_rounding
 from .._fit.outcomes import has_outcomes
-from .._fit.validation import check_n_labels, check_order, validate_bags
+from .._fit.validation import check_n_labels, check_order, refuse_gaps, validate_bags
 from ._scores import (
     COLORS,
     NEUTRAL,
@@ -163,7 +164,7 @@ class WitnessDisplay(Display):
         Raises
         ------
         ValueError
-            If ``y`` has another length than ``X``, or is outcomes of survival analysis.
+            If ``y`` has another length than ``X``, has gaps, or is outcomes of survival analysis.
         """
         container = given_bags(X)
         if instance_shape is None:
@@ -173,8 +174,9 @@ class WitnessDisplay(Display):
             if has_outcomes(y):
                 raise ValueError("y holds outcomes of survival: pass classes, or y=None.")
             check_order(container, y=y)
-            labels = np.asarray(y)
+            labels = np.asarray(targets(y))
             check_n_labels(labels, container)
+            refuse_gaps(labels)
         chosen = np.arange(len(container))
         chosen = chosen if bags is None else chosen[np.asarray(bags)]
         drawn = container if bags is None else container[chosen]

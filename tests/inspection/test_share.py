@@ -283,3 +283,13 @@ def test_what_has_no_report_is_refused(data, monkeypatch):
     model.cut_ = np.inf
     with pytest.raises(ValueError, match=r"^The model selects 0 of 1204 instances: there is"):
         share_report(model, X, y)
+
+
+@pytest.mark.parametrize("gap", [None, np.nan], ids=str)
+def test_classes_with_gaps_are_refused(gap):
+    X = cells([0.1] * 6 + [0.5] * 6)
+    words = ["no"] * 6 + ["yes"] * 6
+    model = clone(SCALED).fit(X, words)
+    for given in ([gap, *words[1:]], np.array([gap, *words[1:]], dtype=object)):
+        with pytest.raises(ValueError, match="1 missing label"):
+            ShareDisplay.from_estimator(model, X, given)

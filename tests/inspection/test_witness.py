@@ -111,3 +111,13 @@ def test_labels_of_another_length_are_refused(data):
     outcomes = survival_outcomes(np.ones(len(X), dtype=bool), np.arange(1.0, len(X) + 1))
     with pytest.raises(ValueError, match="outcomes of survival: pass classes, or y=None"):
         WitnessDisplay.from_estimator(model, X, outcomes)
+
+
+@pytest.mark.parametrize("gap", [None, np.nan], ids=str)
+def test_classes_with_gaps_are_refused(data, gap):
+    """NaN in a list of words was drawn as the class "nan"."""
+    X, y, model = data
+    words = [gap, *(f"class {label}" for label in y[1:])]
+    for given in (words, np.array(words, dtype=object)):
+        with pytest.raises(ValueError, match="1 missing label"):
+            WitnessDisplay.from_estimator(model, X, given)
