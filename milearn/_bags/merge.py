@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .annotations import between, entries_of_groups, entry_of_groups, taken_rows
 from .canonical import canonical_csr, check_choice, check_length
-from .kinds import are_missing, group_by_id, numbers
+from .kinds import are_missing, group_by_id, numbers, targets
 from .names import bag_text, check_index
 from .segments import gather_rows, pooling_matrix, segment_max
 
@@ -156,7 +156,7 @@ def group_labels(y: Any, how: str, groups: Groups, *, rule: str = "how") -> np.n
     ``how`` is that of :meth:`BagMerging.merge`, and ``rule`` its name in messages.
     """
     names, codes, order, ends = groups
-    values = check_length("y", np.asarray(y), len(codes))
+    values = check_length("y", np.asarray(targets(y)), len(codes))
     if how == "equal":
         gaps: Any = are_missing(values).any(axis=tuple(range(1, values.ndim)))
         # The first bag with a label of each group, or its first bag.

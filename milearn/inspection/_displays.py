@@ -14,6 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags import Bags
 from .._bags.canonical import check_choice, check_positive, column_key
+from .._bags.kinds import targets
 from .._fit.validation import (
     check_n_labels,
     check_order,
@@ -446,7 +447,7 @@ def permutation_importance(
     bags = validate_bags(None, X, ensure_all_finite="allow-nan")
     check_order(bags, y=y)
     refuse_outcomes(y, estimator)
-    labels = np.atleast_1d(np.asarray(y))
+    labels = np.atleast_1d(np.asarray(targets(y)))
     check_n_labels(labels, bags)
     names, columns = _groups(bags, features)
     scorer = single_scorer(estimator, scoring)

@@ -38,6 +38,7 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.canonical import check_choice, column_key
 from .._bags.distinct import instance_ranks
+from .._bags.kinds import targets
 from .._bags.rows_on_disk import converted, holds_text, is_read_in_blocks
 from .._bags.threads import inner_matrices
 from .._compat import need_module
@@ -358,7 +359,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             )
         labels = None
         if y is not None:
-            labels = np.atleast_1d(np.asarray(y))
+            labels = np.atleast_1d(np.asarray(targets(y)))
             check_n_labels(labels, bags)
             labels = labels[bags.bag_index]
         if _is_identity(inner):

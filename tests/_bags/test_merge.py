@@ -134,6 +134,7 @@ def labels_of(groups, y, **settings):
         (["t", "n", "t", "n"], {}, ["t", "n"]),
         ([np.nan, np.nan, 1.0, np.nan], {}, [1.0, np.nan]),
         ([None, "n", "t", None], {}, ["t", "n"]),
+        ([np.nan, "n", "t", np.nan], {}, ["t", "n"]),
         ([NA, "n", "t", NA], {}, ["t", "n"]),
         ([True, False, NA, False], {}, [True, False]),
         ([[1, 0], [0, 1], [1, 0], [0, 1]], {}, [[1, 0], [0, 1]]),
