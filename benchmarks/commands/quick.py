@@ -114,7 +114,7 @@ def show_clusterers(n_bags: int) -> None:
     rows = []
     for name, steps in {
         "mean, KMeans": (BagStatistics("mean"), KMeans(3, n_init=10, random_state=0)),
-        "M3IC": (M3IC(3, C=100.0, n_init=5, random_state=0),),
+        "M3IC": (M3IC(3, C=100.0, random_state=0),),
         "BAMIC": (BAMIC(3, metric="mean", random_state=0),),
     }.items():
         model, watch = (

@@ -39,7 +39,7 @@ from milearn.preprocessing import BagStatistics, InstanceTransformer
 
 scaling = [InstanceTransformer(StandardScaler()), InstanceTransformer(Normalizer())]
 models = {
-    "M3IC": make_pipeline(*scaling, M3IC(3, C=100.0, n_init=5, random_state=0)),
+    "M3IC": make_pipeline(*scaling, M3IC(3, C=100.0, random_state=0)),
     "BAMIC": make_pipeline(*scaling, BAMIC(3, metric="mean", random_state=0)),
     "k-means on bag means": make_pipeline(
         *scaling, BagStatistics(("mean",)), KMeans(3, n_init=10, random_state=0)

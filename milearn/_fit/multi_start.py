@@ -16,6 +16,7 @@ from .._bags import Bags
 from .._bags.names import bag_text
 from .._bags.threads import Parallel, working_threads
 from .._compat import FitTask
+from .._solvers.common.cccp import RELATIVE_TIE
 from .warn import warn_user
 
 
@@ -29,9 +30,6 @@ class MultiStart:
         contain its name. :func:`joblib.parallel_config` applies if ``n_jobs`` is None or missing.
     max_iter : int or None
         Maximum number of steps of a run, for progress bars; None if unknown.
-    tie : float, default=1e-9
-        Relative difference up to which two objectives count as the same minimum. The first start
-        that reached it is kept, so that the choice does not depend on rounding.
 
     Attributes
     ----------
@@ -39,10 +37,9 @@ class MultiStart:
         Objectives of all starts, after :meth:`best`.
     """
 
-    def __init__(self, estimator: Any, max_iter: int | None, *, tie: float = 1e-9) -> None:
+    def __init__(self, estimator: Any, max_iter: int | None) -> None:
         self.estimator, self.name = estimator, type(estimator).__name__
-        self.n_jobs = getattr(estimator, "n_jobs", None)
-        self.max_iter, self.tie = max_iter, tie
+        self.n_jobs, self.max_iter = getattr(estimator, "n_jobs", None), max_iter
 
     def n_workers(self, n_runs: int) -> int:
         """Number of simultaneous runs."""
@@ -60,6 +57,9 @@ class MultiStart:
         **data: Any,
     ) -> tuple[list[Any], FitTask]:
         """Solve every problem from each of its starts and keep the lowest objective of each.
+
+        Runs with more empty clusters (``n_empty``) than others lose. The first start that reached
+        the objective up to rounding is kept.
 
         Parameters
         ----------
@@ -104,7 +104,9 @@ class MultiStart:
         for starts in problems:
             group = [*islice(results, len(starts))]
             values = np.array([*map(attrgetter("objective"), group)])
-            near = values <= values.min() + self.tie * abs(values.min())
+            empty = np.array([getattr(each, "n_empty", 0) for each in group])
+            full = np.where(empty == empty.min(), values, np.inf)
+            near = full <= full.min() + RELATIVE_TIE * abs(full.min())
             best.append(group[int(np.argmax(near))])
             if "callback" in map(attrgetter("stopped"), group):
                 best[-1].stopped = "callback"

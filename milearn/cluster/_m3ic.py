@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_random_state
 from .._bags import Bags
 from .._bags.blocks import PassSource
 from .._bags.canonical import canonical_matrix
-from .._compat import CallbackSupport, StrOptions, with_callbacks
+from .._compat import CallbackSupport, with_callbacks
 from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from .._fit.multi_start import MultiStart, warn_of_stops
 from .._fit.threads import fit_context
@@ -27,8 +27,8 @@ from ..preprocessing import BagStatistics
 
 # Lower limit of the relative gap, which is due to rounding.
 _MIN_TOL = 1e-10
-# What k-means groups the bags by for a start, and how often witnesses are then chosen.
-_STARTS = {"extremes": (("min", "max"), 3), "k-means": (("mean",), 0)}
+# What k-means groups the bags by for the first starts, and how often witnesses are then chosen.
+_STARTS = [(("min", "max"), 3), (("mean",), 0)]
 
 
 class M3IC(CallbackSupport, BagClusterer):
@@ -45,8 +45,9 @@ class M3IC(CallbackSupport, BagClusterer):
         \quad \text{for all } p < q, \qquad m = \sum_{i=1}^n \frac{1}{n_i} \sum_j x_{ij}.
 
     One instance of each bag, its witness, must have a large margin for one cluster, to which the
-    bag is assigned. The concave-convex procedure finds a stationary point, and the best of
-    ``n_init`` runs is kept.
+    bag is assigned. The concave-convex procedure finds a stationary point from each of ``n_init``
+    starts. The one with the fewest empty clusters is kept, and of several the one with the lowest
+    objective.
 
     Read more in the :ref:`User Guide <methods_clustering>`.
 
@@ -61,13 +62,12 @@ class M3IC(CallbackSupport, BagClusterer):
     balance : float or None, default=1.0
         Largest difference between the clusters' scores of the sum of all bag means, which prevents
         one cluster from containing all bags. None omits the constraint.
-    init : {"extremes", "k-means", "random"} or array-like, default="extremes"
-        Initial weights: the means of the instances that tell apart the clusters of k-means on
-        minima and maxima of the bags, the centres of k-means on the bag means, random weights, or
-        given weights of shape (n_clusters, n_features). The first two are centred.
-    n_init : int, default=1
-        Number of runs; the lowest objective is kept. A given ``init`` is used in the first run, and
-        the others are random. Random starts need more runs than the others.
+    init : array-like of shape (n_clusters, n_features), default=None
+        Weights of the first start; the others are random. None starts from the means of the
+        instances that tell apart the clusters of k-means on minima and maxima of the bags, then
+        from the centres of k-means on the bag means, both centred, then from random weights.
+    n_init : int, default=5
+        Number of starts.
     min_cluster_size : int, default=None
         Minimum number of bags per cluster. None is the published problem, in which clusters can be
         empty.
@@ -98,7 +98,7 @@ class M3IC(CallbackSupport, BagClusterer):
     objective_history_ : ndarray of shape (n_iter_,)
         The value after each step of the best run; it never increases.
     start_objectives_ : ndarray of shape (n_init,)
-        The value that each run reached.
+        The value reached from each start, also by runs with empty clusters.
     dual_gap_ : float
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int
@@ -130,8 +130,9 @@ class M3IC(CallbackSupport, BagClusterer):
 
     Notes
     -----
-    [1]_ starts from random weights. Solutions with the lowest objective often have empty clusters,
-    in particular for three or more clusters and a small C; set ``min_cluster_size`` to avoid them.
+    [1]_ starts from random weights and keeps the lowest objective. It often has empty clusters, in
+    particular for three or more clusters and a small C. Runs without them are preferred here; set
+    ``min_cluster_size`` if all runs have them.
 
     There is no intercept, so the origin matters. Centre and scale the instances, for example by
     ``InstanceTransformer(StandardScaler())`` followed by ``InstanceTransformer(Normalizer())``.
@@ -156,7 +157,7 @@ class M3IC(CallbackSupport, BagClusterer):
     _parameter_constraints = Constraints(
         balance=[NOT_NEGATIVE, None],
         min_cluster_size=[AT_LEAST_ONE, None],
-        init=[StrOptions({*_STARTS, "random"}), "array-like"],
+        init=["array-like", None],
         tol=[NOT_NEGATIVE],
     )
 
@@ -169,8 +170,8 @@ class M3IC(CallbackSupport, BagClusterer):
         C: float = 1.0,
         balance: float | None = 1.0,
         *,
-        init: Any = "extremes",
-        n_init: int = 1,
+        init: Any = None,
+        n_init: int = 5,
         min_cluster_size: int | None = None,
         tol: float = 0.01,
         max_iter: int = 100,
@@ -247,7 +248,7 @@ class M3IC(CallbackSupport, BagClusterer):
     ) -> list[np.ndarray]:
         shape = (self.n_clusters, bags.shape[1])
         starts = []
-        if not isinstance(self.init, str):
+        if self.init is not None:
             given = check_array(self.init, dtype=np.float64, input_name="init")
             if given.shape != shape:
                 raise ValueError(
@@ -255,10 +256,9 @@ class M3IC(CallbackSupport, BagClusterer):
                     f"feature, {shape}."
                 )
             starts.append(given)
-        elif self.init != "random":
-            statistics, rounds = _STARTS[self.init]
+        for statistics, rounds in [] if starts else _STARTS[: self.n_init]:
             points = canonical_matrix(BagStatistics(statistics).fit_transform(bags))
-            starts = k_means_weights(source, points, self.n_clusters, self.n_init, rng, rounds)
+            starts.append(k_means_weights(source, points, self.n_clusters, rng, rounds))
         return starts + [rng.normal(size=shape) for _ in range(self.n_init - len(starts))]
 
     def predict(self, X: Any) -> np.ndarray:

@@ -29,24 +29,41 @@ def test_concepts_are_found_and_witnessed():
     X, y = concept_bags()
     new, y_new = concept_bags(seed=1)
     for seed in range(3):
-        model = M3IC(3, C=100.0, random_state=seed, n_init=1).fit(X)
+        model = M3IC(3, C=100.0, random_state=seed).fit(X)
         assert clustering_accuracy(y, model.labels_) == 1.0
         assert (X.instances[model.witnesses_].argmax(axis=1) == y).all()
         assert clustering_accuracy(y_new, model.predict(new)) == 1.0
     # Most random starts end in other minima, which are not lower but by the precision of a fit.
-    drawn = M3IC(3, C=100.0, init="random", random_state=0, n_init=3).fit(X)
-    assert drawn.objective_ >= 0.99 * model.objective_
+    assert model.objective_ >= model.start_objectives_.min() >= 0.99 * model.start_objectives_[0]
+
+
+def one_of_many(n_bags, k, size, seed, length):
+    """Bags in which one instance, the first, is at a distance of the origin in a direction of k."""
+    rng, y, places = np.random.default_rng(seed), np.arange(n_bags) % k, size * np.arange(n_bags)
+    instances, kinds = rng.normal(size=(n_bags * size, 10)), rng.normal(size=(k, 10))
+    instances[places] += length * (kinds / np.linalg.norm(kinds, axis=1)[:, None])[y]
+    return Bags(instances, np.arange(0, n_bags * size + 1, size)), y
 
 
 @pytest.mark.parametrize("seed", [4, 6])
 def test_one_of_twenty_instances_decides(seed):
     # Means of the bags hardly differ: starts from them ended at accuracies of .7.
-    rng, y, places = np.random.default_rng(seed), np.arange(80) % 4, 20 * np.arange(80)
-    instances, kinds = rng.normal(size=(1600, 10)), rng.normal(size=(4, 10))
-    instances[places] += 6.0 * (kinds / np.linalg.norm(kinds, axis=1)[:, None])[y]
-    model = M3IC(4, random_state=0).fit(Bags(instances, np.arange(0, 1601, 20)))
+    X, y = one_of_many(80, 4, 20, seed, 6.0)
+    model = M3IC(4, n_init=2, random_state=0).fit(X)
     assert clustering_accuracy(y, model.labels_) > 0.9
-    assert (model.witnesses_ == places).mean() > 0.9
+    assert (model.witnesses_ == X.offsets[:-1]).mean() > 0.9
+
+
+def test_a_run_with_an_empty_cluster_loses():
+    # Three of four clusters serve all bags at a lower objective, which once decided alone.
+    X, y = one_of_many(80, 4, 20, 9, 8.0)
+    model = M3IC(4, random_state=0).fit(X)
+    assert model.start_objectives_.shape == (5,)
+    assert model.objective_ > 1.05 * model.start_objectives_.min()
+    assert clustering_accuracy(y, model.labels_) > 0.9
+    # Starts from k-means come first, then random ones; one start is that from extremes.
+    first = M3IC(4, n_init=1, random_state=0).fit(X)
+    assert model.start_objectives_[0] == pytest.approx(first.objective_, rel=1e-9)
 
 
 def test_what_is_fitted_fits_together():
@@ -159,7 +176,7 @@ def test_what_is_refused():
 def test_warnings_say_what_was_missed(monkeypatch):
     X, _ = concept_bags(distance=1.0)
     with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before convergence"):
-        M3IC(3, C=100.0, tol=0.0, max_iter=1, random_state=0, init="random").fit(X)
+        M3IC(3, C=100.0, tol=0.0, max_iter=1, n_init=1, random_state=0).fit(X)
     limited = partial(_max_margin.cutting_plane, max_iter=2)
     monkeypatch.setattr(_max_margin, "cutting_plane", limited)
     with pytest.warns(ConvergenceWarning, match="was solved to a relative duality gap of"):

@@ -82,6 +82,11 @@ class ClusterSolution(CCCPSolution):
     labels: np.ndarray
     n_cuts: int  # in all steps
 
+    @property
+    def n_empty(self) -> int:
+        """Number of empty clusters."""
+        return len(self.weights) - len(np.unique(self.labels))
+
 
 def max_margin_clusters(
     problem: ClusterProblem, start: np.ndarray, options: SolverOptions
