@@ -16,6 +16,7 @@ from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import GroupKFold, KFold, check_cv, cross_validate
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
@@ -26,7 +27,8 @@ from .._bags.kinds import columns_of, ids, targets
 from .._bags.names import bag_text
 from .._compat import need_module
 from .._fit.validation import as_bags, check_order
-from ._splitters import StratifiedBagKFold, warn_of_shared_groups
+from ._intervals import TestedBags, influences, interval
+from ._splitters import StratifiedBagKFold, linked_groups, warn_of_shared_groups
 
 _EQUAL_SCORES = 1e-12  # scores that differ by less than this fraction of the largest are equal
 
@@ -276,7 +278,7 @@ def _wilcoxon_holm(values: np.ndarray, tie: float) -> np.ndarray:
 
 
 _KEYS = ("dataset", "estimator", "fold")
-_NO_SCORES = {*_KEYS, "fit_seconds", "score_seconds", "error"}
+_NO_SCORES = {*_KEYS, "fit_seconds", "score_seconds", "error", "units", "influences"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +294,8 @@ class Comparison:
     records : list of dict
         One per data set, estimator and fold, with the keys "dataset", "estimator", "fold", the
         names of the scores, "fit_seconds", "score_seconds" and "error": None, or the message of a
-        fit that failed, whose scores are NaN.
+        fit that failed, whose scores are NaN. Intervals are computed from "units", which is "bags"
+        or "groups", and from the "influences" of these units on each score.
     datasets : tuple of str
         Names of the data sets.
     estimators : tuple of str
@@ -333,10 +336,15 @@ class Comparison:
         ImportError
             Without pandas.
         """
-        return need_module("pandas", "Comparison.to_frame").DataFrame(self.records)
+        frame = need_module("pandas", "Comparison.to_frame").DataFrame(self.records)
+        return frame.drop(columns=["units", "influences"])
 
     def table(self, score: str | None = None) -> np.ndarray:
         """Mean score over the folds of each data set.
+
+        It is not the score of the predictions of all folds together: each fold has its own model,
+        and scores of bags by different models cannot be ranked together, so that such an AUC or
+        concordance would usually be too low.
 
         Parameters
         ----------
@@ -354,6 +362,46 @@ class Comparison:
             For an unknown score.
         """
         return np.array([[np.mean(part) for part in row] for row in self._folds(score)])
+
+    def intervals(self, score: str | None = None) -> np.ndarray:
+        """The 95 % interval of each mean of :meth:`table`, over bags, or over groups.
+
+        Parameters
+        ----------
+        score : str, default=None
+            Name of the score; by default, the first.
+
+        Returns
+        -------
+        ndarray of shape (n_datasets, n_estimators, 2)
+            Lower and upper ends; NaN where a fold failed, or without the deviations of two folds.
+
+        Raises
+        ------
+        ValueError
+            For an unknown score.
+
+        Notes
+        -----
+        The intervals are for the score of these fitted models on new bags. They do not contain the
+        variation between training sets.
+
+        The standard error is that of the jackknife: one bag, or one group, is left out of the
+        predictions of its fold at a time. Where scores are not defined without it, or are not
+        functions of predictions, the error is that of the mean of independent folds. If all folds
+        have scores from 0 to 1, the interval is Wilson's for the number of trials that has this
+        error, otherwise a multiple of the error, both with quantiles of the t distribution.
+
+        References
+        ----------
+        B. Efron and C. Stein. The jackknife estimate of variance. The Annals of Statistics 9(3),
+        1981.
+
+        E. B. Wilson. Probable inference, the law of succession, and statistical inference. Journal
+        of the American Statistical Association 22(158), 1927.
+        """
+        parts = zip(self._folds(score), self._folds(score, influences=True), strict=True)
+        return np.array([list(map(interval, *part)) for part in parts])
 
     def ranks(self, score: str | None = None, *, alpha: float = 0.05) -> Ranks:
         """Average ranks of the estimators, and tests of the differences.
@@ -380,9 +428,10 @@ class Comparison:
         return rank_methods(table[complete], self.estimators, alpha=alpha)
 
     def __repr__(self) -> str:
+        cells = np.concatenate([self.table()[..., np.newaxis], self.intervals()], axis=2)
         rows = [["", *self.estimators]]
-        for name, parts in zip(self.datasets, self._folds(None), strict=True):
-            rows.append([name, *(f"{np.mean(part):.3f} +- {np.std(part):.3f}" for part in parts)])
+        for name, found in zip(self.datasets, cells, strict=True):
+            rows.append([name, *(f"{m:.3f} [{low:.2f}, {high:.2f}]" for m, low, high in found)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(
@@ -391,15 +440,19 @@ class Comparison:
             ).rstrip()
             for row in rows
         ]
+        units = dict.fromkeys(record["units"] for record in self.records if record["units"])
+        over = " or ".join(units) or "bags"
+        lines.append(f"{self.scores[0]}: mean over folds, and its 95 % interval over {over}")
         return "\n".join(lines)
 
-    def _folds(self, score: str | None) -> list[list[list[float]]]:
-        """Scores by data set, estimator and fold."""
+    def _folds(self, score: str | None, influences: bool = False) -> list[list[list[Any]]]:
+        """Scores by data set, estimator and fold, or influences on them."""
         name = self.scores[0] if score is None else score
         check_choice("score", name, self.scores)
-        found: dict[tuple[str, str], list[float]] = {}
+        found: dict[tuple[str, str], list[Any]] = {}
         for record in self.records:
-            found.setdefault((record["dataset"], record["estimator"]), []).append(record[name])
+            value = record["influences"].get(name) if influences else record[name]
+            found.setdefault((record["dataset"], record["estimator"]), []).append(value)
         return [[found[each, one] for one in self.estimators] for each in self.datasets]
 
 
@@ -451,7 +504,8 @@ def compare(
     Returns
     -------
     Comparison
-        The scores of all folds, with methods for a data frame, a table of means, and ranks.
+        The scores of all folds, with methods for a data frame, a table of means, their intervals
+        over bags or groups, and ranks. Printing it shows means and intervals of the first score.
 
     Raises
     ------
@@ -532,6 +586,7 @@ def compare(
                 _report(record, f"{number}/{len(splits) * len(estimators)}", verbose)
     names = _score_names(records.values())
     no_scores = dict.fromkeys((*names, "fit_seconds", "score_seconds"), float("nan"))
+    no_scores |= {"units": None, "influences": {}}
     places = list(datasets), list(estimators)
     ordered = sorted(records, key=lambda key: (*map(list.index, places, key[:2]), key[2]))
     return Comparison(
@@ -600,14 +655,31 @@ def _scored(
     """Scores and times of one estimator on one fold."""
     X, y, groups = data
     given = {"scoring": scoring, "params": fit_params(estimator, groups), "error_score": "raise"}
-    found = cross_validate(clone(estimator), X, y, cv=[split], **given)
+    found = cross_validate(clone(estimator), X, y, cv=[split], return_estimator=True, **given)
     name = scoring if isinstance(scoring, str) else "score"
     scores = {
         name if key == "test_score" else key.removeprefix("test_"): float(value[0])
         for key, value in found.items()
         if key.startswith("test_")
     }
-    return scores | {f"{key}_seconds": float(found[f"{key}_time"][0]) for key in ("fit", "score")}
+    test, scorers = split[1], {name: scoring}
+    if isinstance(scoring, (Mapping, Sequence, set)) and not isinstance(scoring, str):
+        scorers = dict(
+            scoring if isinstance(scoring, Mapping) else zip(scoring, scoring, strict=True)
+        )
+    view = TestedBags(found["estimator"][0], getattr(X, "iloc", X)[test], np.arange(len(test)))
+    units = np.arange(len(y)) if groups is None else linked_groups(groups)
+    by_unit = {
+        key: influences(
+            check_scoring(view, each), view, np.asarray(y)[test], units[test], scores[key]
+        )
+        for key, each in scorers.items()
+        if key in scores
+    }
+    seconds = {f"{key}_seconds": float(found[f"{key}_time"][0]) for key in ("fit", "score")}
+    return (
+        scores | seconds | {"units": "bags" if groups is None else "groups", "influences": by_unit}
+    )
 
 
 def fit_params(estimator: Any, groups: Any) -> dict[str, Any] | None:
