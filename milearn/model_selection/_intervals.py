@@ -56,16 +56,16 @@ class TestedBags(BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         return self._response("predict_proba")
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, **params: Any) -> float:
         """The score of the innermost model, whose predictions are those of this estimator."""
         model = self.estimator
         while hasattr(model, "steps") or hasattr(model, "best_estimator_"):
             if hasattr(getattr(model, "scorer_", None), "_score_func"):
-                return float(model.scorer_(self, X, y))
+                return float(model.scorer_(self, X, y, **params))
             model = model[-1] if hasattr(model, "steps") else model.best_estimator_
         model = copy(model)
         model.predict = self.predict
-        return float(model.score(X, y))
+        return float(model.score(X, y, **params))
 
 
 def influences(
@@ -89,15 +89,14 @@ def influences(
         By unit, where units beyond ``_MOST_UNITS`` are left out together with others. None if the
         score is not one of the predictions, or is not defined without one of the units.
     """
-    blocks, test = units % _MOST_UNITS, view.test
+    blocks, test, without = units % _MOST_UNITS, view.test, []
     present = np.unique(blocks)
     kept = [np.flatnonzero(blocks != block) for block in present]
-    classes = y if is_classifier(view) else np.zeros(len(y))
-    n_classes = [len(np.unique(classes[each])) for each in (blocks >= 0, *kept)]
-    if len(present) < 3 or min(n_classes) < n_classes[0]:
-        return None
-    without = []
     try:
+        classes = y if is_classifier(view) else np.zeros(len(y))
+        n_classes = [len(np.unique(classes[each])) for each in (blocks >= 0, *kept)]
+        if len(present) < 3 or min(n_classes) < n_classes[0]:
+            return None
         for each in (np.arange(len(test)), *kept):
             view.test = test[each]
             without.append(float(scorer(view, view.test, y[each])))
