@@ -26,8 +26,8 @@ from .._fit.validation import (
     validate_labels,
 )
 from ..model_selection import Ranks
-from ..model_selection._intervals import TestedBags, influences
-from ._scores import COLORS, LINE, Display, class_column, given_bags, label_text
+from ..model_selection._intervals import KnownPredictions, influences
+from ._scores import COLORS, LINE, NEUTRAL, Display, class_column, given_bags, label_text
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -155,10 +155,9 @@ class BagScoresDisplay(Display):
             check_order(X, y=y)
         refuse_outcomes(y, estimator)
         if is_regressor(estimator):
-            values, found = validate_labels(estimator, y, X, numeric=True), estimator.predict(X)
-            return cls(scores=found, labels=values, score_name="predicted value", valued=True).plot(
-                ax
-            )
+            labels = validate_labels(estimator, y, given_bags(X), numeric=True)
+            given = {"score_name": "predicted value", "valued": True}
+            return cls(scores=estimator.predict(X), labels=labels, **given).plot(ax)
         order = ["decision_function", "predict_proba"]
         check_choice("response_method", response_method, ["auto", *order])
         tuned = getattr(estimator, "best_threshold_", None)
@@ -238,18 +237,13 @@ class BagScoresDisplay(Display):
         return self
 
 
-_ROW = 0.62  # distance of two names, in heights of the rank axis' labels
-_BAR = 0.3  # distance of two bars
-_TICKS = 12  # maximum number of ticks
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class CriticalDifferenceDisplay(Display):
-    """Average ranks of methods over data sets, as a critical difference diagram.
+    """Average ranks of methods over data sets, and which of them do not differ significantly.
 
-    The axis has the average ranks, and 1 is the best. A bar joins methods that are next to each
-    other in the ranking, and of which no pair is significantly different by Wilcoxon's signed-rank
-    test with Holm's correction.
+    A row is a method, and rank 1 is the best. A bar to the right joins methods that are next to
+    each other in the ranking, and of which no pair is significantly different by Wilcoxon's
+    signed-rank test with Holm's correction.
 
     Read more in the :ref:`User Guide <guide_compare>`.
 
@@ -271,9 +265,9 @@ class CriticalDifferenceDisplay(Display):
     figure_ : matplotlib Figure
         Figure of the display.
     points_ : matplotlib PathCollection
-        The average ranks on the axis.
+        The average ranks, best first.
     texts_ : list of matplotlib Text
-        Names and average ranks of the methods, best first.
+        Names of the methods, best first.
     bars_ : list of matplotlib Line2D
         Bars that join methods without a significant difference.
 
@@ -313,71 +307,24 @@ class CriticalDifferenceDisplay(Display):
         CriticalDifferenceDisplay
             This display.
         """
-        ranks, k = self.ranks.ranks, len(self.ranks.methods)
-        cliques = self.ranks.cliques()
-        rows = _rows(cliques)
-        half = (k + 1) // 2  # methods with their names on the left
-        top = 1.0 + _BAR * (2 + max(rows, default=-1))
-        ax = self._open(ax, (8.0, 1.3 + 0.27 * (top + _ROW * half)))
-        self._plot_axis(ax, k)
-        self.points_ = ax.scatter(
-            ranks, np.zeros(k), s=24, color=COLORS[0], zorder=3, clip_on=False
-        )
-        self.texts_ = []
-        for place, (name, rank) in enumerate(zip(self.ranks.methods, ranks, strict=True)):
-            left = place < half
-            row = place if left else k - 1 - place
-            self.texts_.append(self._plot_name(ax, name, float(rank), top + _ROW * row, left))
+        found, titles = self.ranks, self.titles or {}
+        rows = np.arange(len(found.methods))
+        ax = self._open(ax, (6.8, 1.4 + 0.3 * len(rows)))
+        self.points_ = ax.scatter(found.ranks, rows, s=30, color=COLORS[0], zorder=3)
+        ax.hlines(rows, 1, found.ranks, color=NEUTRAL, linewidth=0.8)
+        ax.set_yticks(rows, [titles.get(each, each) for each in found.methods])
+        self.texts_ = ax.get_yticklabels()
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.xaxis.get_major_locator().set_params(integer=True)
         self.bars_ = []
-        for row, (first, last) in zip(rows, cliques, strict=True):
-            span = (float(ranks[first]) - 0.03, float(ranks[last]) + 0.03)
-            height = -(0.6 + _BAR * row)
-            self.bars_ += ax.plot(
-                span, (height, height), color=LINE, linewidth=3.5, solid_capstyle="butt"
-            )
-        ax.set_ylim(-(top + _ROW * (half - 0.4)), 0.5)
+        for number, ends in enumerate(found.cliques()):
+            style = {"color": LINE, "linewidth": 3.5, "solid_capstyle": "butt"}
+            place = len(rows) * (1.04 + 0.03 * number)
+            self.bars_ += ax.plot([place] * 2, np.add(ends, [-0.2, 0.2]), **style)
+        title = f"bars join what does not differ (Wilcoxon and Holm, level {found.alpha:g})"
+        ax.set_title(title, fontsize=9, loc="left")
+        self._label(f"average rank over {found.n_datasets} data sets", "")
         return self
-
-    def _plot_axis(self, ax: Any, k: int) -> None:
-        margin = 0.06 * (k - 1)
-        ax.set_xlim(1 - margin, k + margin)
-        ax.spines[["left", "right", "bottom"]].set_visible(False)
-        ax.spines["top"].set_position(("data", 0.0))
-        ax.spines["top"].set_bounds(1, k)
-        ax.xaxis.tick_top()
-        ax.set_xticks(np.arange(1, k + 1, -(-k // _TICKS)))
-        ax.yaxis.set_visible(False)
-        title = (
-            f"average rank over {self.ranks.n_datasets} data sets; bars join methods that do not "
-            f"differ\nsignificantly (Wilcoxon and Holm, level {self.ranks.alpha:g})"
-        )
-        ax.set_title(title, fontsize=10, loc="left", pad=18)
-
-    def _plot_name(self, ax: Any, name: str, rank: float, depth: float, left: bool) -> Any:
-        """A line from the rank downwards and to the side, where the name is."""
-        side = 0.0 if left else 1.0
-        edge = ax.get_xlim()[0 if left else 1]
-        ax.plot((rank, rank, edge), (0.0, -depth, -depth), color=LINE, linewidth=0.8, clip_on=False)
-        shown = (self.titles or {}).get(name, name)
-        return ax.text(
-            side + (-0.01 if left else 0.01),
-            -depth,
-            f"{shown}  {rank:.2f}" if left else f"{rank:.2f}  {shown}",
-            ha="right" if left else "left",
-            va="center",
-            transform=ax.get_yaxis_transform(),
-        )
-
-
-def _rows(cliques: list[tuple[int, int]]) -> list[int]:
-    """The first row below the axis in which each bar does not touch another one."""
-    ends: list[int] = []
-    rows = []
-    for first, last in cliques:
-        row = next((row for row, end in enumerate(ends) if end < first), len(ends))
-        ends[row : row + 1] = [last]
-        rows.append(row)
-    return rows
 
 
 _PARTS = 20  # of the bags, for intervals
@@ -530,7 +477,7 @@ def _score(
     scorer: Any, estimator: Any, y: np.ndarray, weights: dict[str, Any], bags: Bags
 ) -> tuple[float, dict[int, float] | None]:
     """The score, and what parts of the bags add to it."""
-    view, rows = TestedBags(estimator, bags, np.arange(len(y))), np.arange(len(y))
+    view, rows = KnownPredictions(estimator, bags, np.arange(len(y))), np.arange(len(y))
 
     def of_rows(view: Any, some: np.ndarray, labels: np.ndarray) -> float:
         return float(

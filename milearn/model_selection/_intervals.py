@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 _MOST_UNITS = 200
 
 
-class TestedBags(BaseEstimator):
+class KnownPredictions(BaseEstimator):
     """A fitted estimator for scorers: its predictions for some of the bags, computed once."""
 
     def __init__(self, estimator: Any, X: Any, test: np.ndarray) -> None:
@@ -26,7 +26,7 @@ class TestedBags(BaseEstimator):
         self.test = test
         self.known: dict[str, np.ndarray] = {}
 
-    def fit(self, X: Any, y: Any) -> TestedBags:
+    def fit(self, X: Any, y: Any) -> KnownPredictions:
         """Not called; scorers require an estimator with ``fit``."""
         return self
 
@@ -69,14 +69,14 @@ class TestedBags(BaseEstimator):
 
 
 def influences(
-    scorer: Callable[..., float], view: TestedBags, y: Any, units: np.ndarray, score: float
+    scorer: Callable[..., float], view: KnownPredictions, y: Any, units: np.ndarray, score: float
 ) -> dict[int, float] | None:
     """Deviation of a score by each unit: the jackknife, whose squares sum to the variance.
 
     Parameters
     ----------
     scorer : callable ``scorer(view, X, y)``
-    view : TestedBags
+    view : KnownPredictions
     y : ndarray of shape (n_tested,)
     units : ndarray of int of shape (n_tested,)
         Bags of one unit are left out together.

@@ -86,7 +86,7 @@ def test_values_of_a_regressor_are_drawn_against_the_true_ones(data):
     X, y = data
     values = y + np.linspace(0.0, 1.0, len(y))
     model = make_pipeline(BagStatistics("mean"), Ridge()).fit(X, values)
-    display = BagScoresDisplay.from_estimator(model, X, values)
+    display = BagScoresDisplay.from_estimator(model, list(X), values)
     expected = np.stack([values, model.predict(X)], axis=1)
     np.testing.assert_allclose(display.points_.get_offsets(), expected)
     np.testing.assert_array_equal(*display.line_.get_data())
@@ -94,4 +94,4 @@ def test_values_of_a_regressor_are_drawn_against_the_true_ones(data):
     assert labels == ("true value", "predicted value")
     values[3] = np.nan
     with pytest.raises(ValueError, match=r"y holds 1 missing value\(s\) \(NaN\), .* for bag 3"):
-        BagScoresDisplay.from_estimator(model, X, values)
+        BagScoresDisplay.from_estimator(model, list(X), values)
