@@ -23,7 +23,7 @@ COMMANDS = (
 # These two have several tables each: modules with REPORTS, a dict of (title, function of args).
 GROUPS = {
     "paper": ("andrews2003", "guo2009", "cheung2006", "zhang2009", "zhang2011"),
-    "scale": ("estimators", "linear", "boosting", "links", "cohort", "dask", "house"),
+    "scale": ("estimators", "linear", "boosting", "links", "cohort", "coverage", "dask", "house"),
 }
 
 

@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from .._bags import Bags
-from .._bags.segments import segment_argmax
+from .._bags.segments import segment_argmax, segment_mean
 from .._compat import need_module
 from .._fit.validation import as_bags, check_bags, refuse_outcomes
 
@@ -89,8 +89,9 @@ def instance_scores(
     ----------
     estimator : fitted estimator
         A classifier, regressor, clusterer or survival model of bags, a pipeline whose transformers
-        keep the instances, a search over one of them, or a
-        :class:`~sklearn.calibration.CalibratedClassifierCV`.
+        keep the instances, a linear model of the means of bags, such as
+        ``make_pipeline(BagStatistics(("mean",)), StandardScaler(), LogisticRegression())``, a
+        search over one of them, or a :class:`~sklearn.calibration.CalibratedClassifierCV`.
     X : bags, see :class:`milearn.Bags`
         Bags whose instances to score.
     class_label : label, default=None
@@ -107,7 +108,8 @@ def instance_scores(
         two. They are values of a regressor, risks of :class:`~milearn.survival.MICoxPH`, and scores
         before the thresholds of :class:`~milearn.svm.OrdinalMISVC` with three or more classes.
         Scores of a calibrated classifier are means over its fitted classifiers, which are not
-        calibrated.
+        calibrated. Of a linear model of means they are the decisions on bags of one instance, whose
+        mean over a bag is the decision on this bag.
     positions : ndarray of int of shape (n_instances,)
         Only with ``return_positions=True``. ``positions[witness(X)]`` are those of the witnesses.
 
@@ -116,7 +118,8 @@ def instance_scores(
     TypeError
         If the last step does not score instances.
     ValueError
-        If a step makes one row of a bag, or for an unknown ``class_label``.
+        If a step makes one row of a bag and the decision on a bag is not the mean of those on its
+        instances, or for an unknown ``class_label``.
 
     See Also
     --------
@@ -227,9 +230,9 @@ def cross_val_instance_scores(
     TypeError
         If the estimator does not score instances.
     ValueError
-        If a bag is not tested once, if a step makes one row of a bag, for an unknown
-        ``class_label``, or if the folds do not score the same class because one lacks a class, or
-        a search chose ``pos_label``.
+        If a bag is not tested once, if instances have no scores as in :func:`instance_scores`, for
+        an unknown ``class_label``, or if the folds do not score the same class because one lacks a
+        class, or a search chose ``pos_label``.
 
     See Also
     --------
@@ -276,8 +279,7 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
     Parameters
     ----------
     estimator : fitted estimator
-        It may be a pipeline whose transformers keep the instances, a search over one, or a
-        calibrated classifier.
+        As for :func:`instance_scores`.
     bags : Bags
         Bags to score.
     class_label : label, default=None
@@ -286,16 +288,15 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
     """
     model, rows = _last_step(estimator, bags)
     folds = getattr(model, "calibrated_classifiers_", None)
-    fitted = [_last_step(each.estimator, rows) for each in folds] if folds else [(model, rows)]
-    name = _method_of(fitted[0][0], class_label)
-    found = [np.asarray(getattr(each, name)(seen), dtype=np.float64) for each, seen in fitted]
+    outer = [(each.estimator, rows) for each in folds] if folds else [(estimator, bags)]
+    fitted = [_last_step(*each) for each in outer]
+    if isinstance(fitted[0][1], Bags):
+        name = _method_of(fitted[0][0], class_label)
+        found = [np.asarray(getattr(each, name)(seen), dtype=np.float64) for each, seen in fitted]
+    else:
+        name = "instance_decision_function" if is_classifier(model) else "predict_instances"
+        found = [_shares(*each) for each in outer]
     scores = np.mean(found, axis=0)
-    if scores.shape[0] != bags.n_instances:
-        raise ValueError(
-            f"{type(estimator).__name__} scores {scores.shape[0]} rows where X has "
-            f"{bags.n_instances} instances: a step before the last one, such as BagStatistics, "
-            "makes one row of a bag. Take a model of instances."
-        )
     threshold: float | None = 0.0
     kind = "cluster" if is_clusterer(model) else "class"
     grouped = is_classifier(model) or is_clusterer(model)
@@ -321,6 +322,28 @@ def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> Ins
         scores = (2 * column - 1) * scores if scores.ndim == 1 else scores[:, column]
     highest = segment_argmax(scores, bags.offsets)
     return InstanceScores(scores, highest, one or what, threshold, kind, what)
+
+
+def _shares(estimator: Any, bags: Any) -> np.ndarray:
+    """Scores of the instances as bags of their own, if a decision is the mean of those of its bag.
+
+    This holds for a linear model of the means of bags, scaled or not.
+    """
+    method = getattr(
+        estimator, "decision_function" if is_classifier(estimator) else "predict", None
+    )
+    if isinstance(bags, Bags) and method is not None:
+        of_bags = bags.bag_data.iloc[bags.bag_index]
+        alone = Bags.singletons(bags.instances, feature_names=bags.feature_names, bag_data=of_bags)
+        scores = np.asarray(method(alone), dtype=np.float64)
+        error = np.abs(segment_mean(scores, bags.offsets) - method(bags)).max()
+        if error <= 1e-4 * np.abs(scores).max():
+            return scores
+    raise ValueError(
+        f"A step before {type(_last_step(estimator)[0]).__name__} makes one row of a bag, and the "
+        "decisions are not means over instances. Take a linear model after "
+        "BagStatistics(('mean',)), or a model of instances, such as MIClassifier."
+    )
 
 
 def _method_of(model: Any, class_label: Any) -> str:

@@ -21,6 +21,7 @@ from .._bags.canonical import check_columns
 from .._bags.kinds import covariate
 from .._bags.segments import segment_sum
 from .._fit.validation import as_bags, check_bags, refuse_outcomes
+from .._fit.warn import warn_user
 from ._compare import Comparison, compare, data_of, splits_of
 
 _MODEL, _ALL, _AS_CLASSES = "model", "all of these", " (as categories)"
@@ -66,7 +67,8 @@ def confounder_baseline(
         Whether to use the mean of the total counts of the instances of each bag, such as the depth
         of sequencing. Features have to be counts then.
     groups : array-like of shape (n_bags,), default=None
-        Group of each bag, such as its donor, for the folds.
+        Bags that stay in one fold, such as those of a donor. A batch or a site is a covariate
+        here: as a group it would not be in the training bags of its fold.
     cv : int, splitter or iterable of (train, test), default=5
         Folds, as for :func:`compare`.
     scoring : str or callable, default=None
@@ -87,6 +89,11 @@ def confounder_baseline(
         For an unknown column, a covariate of another length, a text that reads as numbers or dates
         or differs in most bags, negative numbers with ``depth=True``, or outcomes of survival
         analysis.
+
+    Warns
+    -----
+    UserWarning
+        For a covariate whose categories are never in training and test bags of a fold.
 
     See Also
     --------
@@ -141,6 +148,18 @@ def confounder_baseline(
     }
     encoders = [encoder[kind] for kind, _ in read.values()]
     given = {"cv": splits_of(data, cv, classify), "scoring": scoring, "n_jobs": n_jobs}
+    unseen = [
+        repr(name)
+        for name, (kind, values) in read.items()
+        if (kind, name in columns) == ("category", True)
+        and not any(np.isin(values[test], values[train]).any() for train, test in given["cv"])
+    ]
+    if unseen:
+        warn_user(
+            f"No fold has a category of {', '.join(unseen)} in its training and in its test bags, "
+            "so that it cannot predict: pass donors as groups, and not the covariate.",
+            UserWarning,
+        )
 
     def scored(chosen: dict[str, list[int]]) -> Comparison:
         models = {

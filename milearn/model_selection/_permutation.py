@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_validate
+from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, check_consistent_length, check_random_state, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._bags.canonical import check_choice, check_positive
+from .._bags.canonical import check_positive
 from .._fit.validation import refuse_outcomes
 from ._compare import data_of, fit_params, splits_of
-from ._splitters import group_codes
+from ._splitters import group_codes, linked_groups
 
 
 def label_permutation_test(
@@ -26,7 +26,7 @@ def label_permutation_test(
     y: Any,
     *,
     groups: Any = None,
-    permute: str = "between",
+    strata: Any = None,
     cv: Any = 5,
     scoring: Any = None,
     n_permutations: int = 99,
@@ -59,20 +59,18 @@ def label_permutation_test(
         Bags.
     y : array-like of shape (n_bags,)
         Labels or values of the bags.
-    groups : array-like of shape (n_bags,) or (n_bags, 2), default=None
-        Group of each bag, such as a donor, a pair or a site. It is passed to the splitter, and to
-        ``fit`` of models that have the argument. Two columns, such as the site and the donor of
-        each bag, are for "within": the bags of a donor have one label, and donors of one site
-        exchange their labels. The splitter then gets the first column.
-    permute : {"between", "within"}, default="between"
-        With "between", the bags of a group have one label, and groups exchange their labels. With
-        "within", bags exchange their labels with others of their group only: for paired designs,
-        and for sites that differ in their classes.
+    groups : array-like of shape (n_bags,) or (n_bags, n_columns), default=None
+        Bags that stay together, such as those of a donor: they have one label, are in one fold, and
+        exchange their labels as one. Passed to the splitter, and to ``fit`` of models that have the
+        argument. Bags with the same entry in any column are one group.
+    strata : array-like of shape (n_bags,), default=None
+        Bags or groups exchange their labels with others of their stratum only, such as the batch or
+        the site, or the pair of a paired design. A stratum may be divided between folds.
     cv : int, splitter or iterable of splits, default=5
-        Folds, whose test sets must not overlap. An integer is the number of shuffled folds for a
-        classifier, with as many bags or groups of each class in each fold, and of folds in the
-        order of the bags for a regressor. Folds keep groups together. Bags that are in no test set
-        keep their labels.
+        Folds, whose test sets must not overlap. An integer is the number of shuffled folds, with as
+        many bags or groups of each class in each fold, of each stratum too. Strata with fewer bags
+        or groups than folds, such as pairs, are not divided. Bags that are in no test set keep
+        their labels.
     scoring : str or callable, default=None
         Name of a scorer or a callable ``scorer(estimator, X, y)``; by default, the ``score`` of
         the estimator.
@@ -95,9 +93,9 @@ def label_permutation_test(
     Raises
     ------
     ValueError
-        If test sets overlap, bags that have to exchange their labels as one differ in their label,
-        test set or site, no permutation changes a label, the score of a fold is NaN, or for an
-        unknown ``permute``.
+        If test sets overlap, the bags of a group differ in their label, test set or stratum, fewer
+        bags, groups or undivided strata than folds have a class, no permutation changes a label, or
+        the score of a fold is NaN.
 
     See Also
     --------
@@ -138,38 +136,30 @@ def label_permutation_test(
     (0.01, 0.01)
     """
     check_positive(n_permutations=n_permutations)
-    check_choice("permute", permute, ("between", "within"))
-    check_consistent_length(X, y, groups)
+    check_consistent_length(X, y, groups, strata)
     refuse_outcomes(y, estimator)
     rng, model = check_random_state(random_state), clone(estimator)
     for name, value in model.get_params().items():
         if value is None and name.endswith("random_state"):
             model.set_params(**{name: rng.randint(2**31 - 1)})
+    strata = data_of("X", (X, y, strata))[2]
     X, y, groups = data_of("X", (X, y, groups))
     labels = np.asarray(y)
-    within, units = permute == "within", groups
-    if within:
-        groups, units = groups.T if np.ndim(groups) == 2 else (groups, None)
-    owner = np.arange(len(labels))
-    if units is not None:
-        _, first, inverse = np.unique(group_codes(units), return_index=True, return_inverse=True)
+    owner, blocks = np.arange(len(labels)), np.zeros(len(labels), dtype=np.intp)
+    if groups is not None:
+        _, first, inverse = np.unique(linked_groups(groups), return_index=True, return_inverse=True)
         owner = first[inverse]
-    if not (isinstance(cv, (int, np.integer)) and is_classifier(model)):
-        splits = splits_of((X, labels, groups), cv, is_classifier(model))
+    if strata is not None:
+        blocks = group_codes(strata)
+        check_consistent_length(blocks, labels)
+    if isinstance(cv, (int, np.integer)):
+        classes = labels if is_classifier(model) else np.zeros(len(labels))
+        splits = _folds(classes, owner, blocks, int(cv), np.random.RandomState(rng.randint(2**31)))
     else:
-        given = {"shuffle": True, "random_state": rng.randint(2**31 - 1)}
-        if within and groups is not None:
-            # Its folds depend on the classes of a block, which no exchange changes.
-            stratified = StratifiedGroupKFold(int(cv), **given)
-            splits = list(stratified.split(labels, labels, group_codes(groups)))
-        else:
-            distinct = np.unique(owner)
-            folded = StratifiedKFold(int(cv), **given).split(distinct, labels[distinct])
-            tested = [np.isin(owner, distinct[test]) for _, test in folded]
-            splits = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tested]
-    blocks = _exchangeable(labels, owner, groups if within else None, splits)
+        splits = splits_of((X, labels, groups), cv, is_classifier(model))
+    parts = _exchangeable(labels, owner, blocks, splits)
     drawn = np.tile(labels, (1 + n_permutations, 1))
-    for values, rows in product(drawn[1:], blocks):
+    for values, rows in product(drawn[1:], parts):
         values[rows] = labels[rng.permutation(rows)]
     head, last = None, model
     if isinstance(model, Pipeline) and len(model) > 1:
@@ -208,8 +198,36 @@ def label_permutation_test(
     return Bunch(smallest_p_value=1 / len(drawn), **given)
 
 
+def _folds(
+    classes: np.ndarray, owner: np.ndarray, blocks: np.ndarray, n_splits: int, rng: Any
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Shuffled folds with as many bags or groups of each class and stratum in each of them."""
+    units = np.unique(owner)
+    names, codes = np.unique(classes[units], return_inverse=True)
+    _, inverse, counts = np.unique(blocks[units], return_inverse=True, return_counts=True)
+    # Undivided strata are dealt by the sum of their codes, which no exchange changes.
+    whole = (counts < n_splits)[inverse]
+    key = np.where(whole, len(owner) + inverse, units)
+    value = np.where(whole, np.bincount(inverse, codes)[inverse], codes)
+    dealt, first, place = np.unique(key, return_index=True, return_inverse=True)
+    for code, name in enumerate(names.tolist()):
+        if (count := len(np.unique(key[codes == code]))) < n_splits:
+            raise ValueError(
+                f"Class {name!r} is in {count} bags, groups or strata and needs {n_splits}, one "
+                "for every fold: pass a smaller cv or splits of your own."
+            )
+    drawn = rng.permutation(len(dealt))
+    order = np.lexsort((drawn, np.where(whole, -1, inverse)[first], value[first]))
+    of_key = np.empty(len(dealt), dtype=np.intp)
+    of_key[order] = np.arange(len(dealt)) % n_splits
+    fold = np.zeros(len(owner), dtype=np.intp)
+    fold[units] = of_key[place]
+    fold = fold[owner]
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+
+
 def _exchangeable(
-    labels: np.ndarray, owner: np.ndarray, blocks: Any, splits: Any
+    labels: np.ndarray, owner: np.ndarray, blocks: np.ndarray, splits: Any
 ) -> list[np.ndarray]:
     """Positions of the first bags of the units that exchange their labels, for each exchange."""
     fold = np.full(len(labels), -1)
@@ -217,17 +235,16 @@ def _exchangeable(
         if (fold[test] >= 0).any():
             raise ValueError("The test sets of cv overlap: pass a splitter such as KFold.")
         fold[test] = number
-    codes = np.zeros_like(owner) if blocks is None else group_codes(blocks)
     for values, problem in (
-        (labels, "two labels: pass permute='within' if its bags exchange their labels"),
-        (codes, "bags in two groups of the first column: it must be in one of them"),
+        (labels, "two labels: pass strata= if its bags exchange their labels"),
+        (blocks, "bags in two strata: it must be in one of them"),
         (fold, "two test sets: pass a cv that keeps it together"),
     ):
         for bag in np.flatnonzero(values[owner] != values)[:1]:
             raise ValueError(f"The group of bag {bag} has {problem}.")
     units = np.unique(owner[fold >= 0])
-    keys = (fold * len(labels) + codes)[units]
+    keys = (fold * len(labels) + blocks)[units]
     found = [units[keys == key] for key in np.unique(keys)]
     if all(len(np.unique(labels[rows])) == 1 for rows in found):
-        raise ValueError("No permutation changes a label: use fewer folds, or another permute.")
+        raise ValueError("No permutation changes a label: use fewer folds, or larger strata.")
     return found

@@ -175,7 +175,7 @@ def _read_problem(name: str, sizes: np.ndarray, y: Any, groups: Any, unlabeled: 
     classes, codes = np.unique(known, return_inverse=True)
     units, grouped, codes_of_groups = np.arange(len(labelled)), False, None
     if groups is not None:
-        codes_of_groups = _linked_groups(groups)
+        codes_of_groups = linked_groups(groups)
         present, units = np.unique(codes_of_groups[labelled], return_inverse=True)
         grouped = len(present) < len(labelled)
     return Problem(
@@ -206,7 +206,7 @@ def _sizes(X: Any, **of_bags: Any) -> np.ndarray:
     if bags is not None:
         check_order(bags, **of_bags)
         if of_bags.get("groups") is not None:
-            _linked_groups(of_bags["groups"], bags)
+            linked_groups(of_bags["groups"], bags)
         return bags.sizes
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     return np.ones(n_rows, dtype=np.intp)
@@ -218,7 +218,7 @@ def group_codes(groups: Any, bags: Any = None) -> np.ndarray:
     return grouped(column, len(column), bags)[1]
 
 
-def _linked_groups(groups: Any, bags: Any = None) -> np.ndarray:
+def linked_groups(groups: Any, bags: Any = None) -> np.ndarray:
     """Numbers of the groups of bags that are linked by equal entries in any of the columns."""
     columns = columns_of(groups)
     if len(columns) == 1:
@@ -252,7 +252,7 @@ def warn_of_shared_groups(
     """
     if groups is None:
         return
-    codes = _linked_groups(groups)
+    codes = linked_groups(groups)
     shared = [len(np.intersect1d(codes[train], codes[test])) for train, test in splits]
     if not any(shared):
         return

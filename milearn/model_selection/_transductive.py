@@ -7,10 +7,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import Bunch
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags.names import bag_text
@@ -22,6 +21,7 @@ from .._fit.validation import (
     refuse_outcomes,
     single_scorer,
 )
+from ._intervals import KnownPredictions
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
 
@@ -256,37 +256,7 @@ def _score(
     seconds = time.perf_counter() - begin
     # Convert to plain values: a column that contains None has dtype object.
     truth = np.array(labels[test].tolist())
-    view = TestedBags(estimator, X, test)
+    view = KnownPredictions(estimator, X, test)
+    if getattr(estimator, "transduction_", None) is not None:
+        view.known["predict"] = np.asarray(estimator.transduction_)
     return float(single_scorer(view, scoring)(view, X, truth)), seconds
-
-
-class TestedBags(ClassifierMixin, BaseEstimator):
-    """A fitted estimator for scorers: its predictions for the test bags among all bags."""
-
-    def __init__(self, estimator: Any, X: Any, test: np.ndarray) -> None:
-        self.estimator = estimator
-        self.X = X
-        self.test = test
-
-    def fit(self, X: Any, y: Any) -> TestedBags:
-        """Not called; scorers require an estimator with ``fit``."""
-        return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    @property
-    def classes_(self) -> np.ndarray:
-        return self.estimator.classes_
-
-    def predict(self, X: Any) -> np.ndarray:
-        found = getattr(self.estimator, "transduction_", None)
-        return np.asarray(self.estimator.predict(self.X) if found is None else found)[self.test]
-
-    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
-    def decision_function(self, X: Any) -> np.ndarray:
-        return np.asarray(self.estimator.decision_function(self.X))[self.test]
-
-    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
-    def predict_proba(self, X: Any) -> np.ndarray:
-        return np.asarray(self.estimator.predict_proba(self.X))[self.test]

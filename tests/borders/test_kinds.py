@@ -199,7 +199,7 @@ SLOW = {
     "groups of permutations": (
         lambda c: (
             label_permutation_test(
-                LINEAR, X, Y, groups=c, permute="within", cv=2, n_permutations=1, random_state=0
+                LINEAR, X, Y, strata=c, cv=2, n_permutations=1, random_state=0
             ).permutation_scores
         ),
         "groups",

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -19,9 +19,10 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from milearn import MISVC, MISVR
-from milearn._bags.segments import segment_max
+from milearn._bags.segments import segment_max, segment_mean
 from milearn.baselines import SingleInstance, SparseMISVC
 from milearn.datasets import make_bags
 from milearn.inspection import cross_val_instance_scores, final_step, instance_scores
@@ -82,14 +83,65 @@ def test_three_classes_values_and_risks(data):
 
 def test_what_has_no_instance_scores_is_refused(data):
     X, y = data
-    rows = make_pipeline(BagStatistics("mean"), LogisticRegression()).fit(X, y)
+    means = segment_mean(X.instances, X.offsets)
     with pytest.raises(TypeError, match=r"^LogisticRegression does not score instances: take"):
-        instance_scores(rows, X)
+        instance_scores(LogisticRegression().fit(means, y), means)
+    rows = make_pipeline(BagStatistics("mean"), LogisticRegression()).fit(X, y)
     last, matrix = final_step(rows, X)
     np.testing.assert_array_equal(last.predict(matrix), rows.predict(X))
     trees = RandomForestClassifier(2, random_state=0)
     last, _ = final_step(make_pipeline(BagStatistics("mean"), trees).fit(X, y), X)
     assert last is trees
+
+
+@pytest.mark.parametrize(
+    "model",
+    [SVC(), RandomForestClassifier(2, random_state=0), LinearRegression(), MISVC(kernel="linear")],
+)
+def test_rows_of_other_statistics_or_models_are_refused_with_the_cause(data, model):
+    X, y = data
+    rows = make_pipeline(BagStatistics(("mean", "max")), StandardScaler(), model).fit(X, y)
+    message = (
+        rf"^A step before {type(model).__name__} makes one row of a bag, and the decisions are"
+    )
+    with pytest.raises(ValueError, match=message):
+        instance_scores(rows, X)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_linear_model_of_means_scores_instances(data, dtype):
+    """By hand: weights over the spreads of the means, whose products are shares of the decision."""
+    X, y = data
+    X = X.with_instances(
+        X.instances.astype(dtype), feature_names=[f"m{n}" for n in range(X.shape[1])]
+    )
+    names = np.where(y == 1, "ill", "well")
+    model = make_pipeline(BagStatistics(("mean",)), StandardScaler(), LogisticRegression())
+    _, scaler, last = (model.fit(X, names)[n] for n in range(3))
+    by_hand = (X.instances - scaler.mean_) / scaler.scale_ @ last.coef_[0] + last.intercept_
+    found = instance_scores(model, X)
+    np.testing.assert_allclose(found, by_hand, atol=1e-5)
+    shares = segment_mean(found, X.offsets)
+    np.testing.assert_allclose(shares, model.decision_function(X), atol=1e-5)
+    np.testing.assert_array_equal(instance_scores(model, X, class_label="ill"), -found)
+    search = GridSearchCV(model, {"logisticregression__C": [1.0]}).fit(X, names)
+    np.testing.assert_array_equal(instance_scores(search, X), found)
+    three = model.fit(X, np.arange(24) % 3)
+    column = instance_scores(three, X, class_label=2)
+    np.testing.assert_allclose(
+        segment_mean(column, X.offsets), three.decision_function(X)[:, 2], atol=1e-5
+    )
+    calibrated = CalibratedClassifierCV(model, cv=2).fit(X, names)
+    inner = [instance_scores(each.estimator, X) for each in calibrated.calibrated_classifiers_]
+    np.testing.assert_allclose(instance_scores(calibrated, X), np.mean(inner, axis=0))
+    ridge = make_pipeline(
+        InstanceTransformer(StandardScaler()), BagStatistics("mean"), Ridge()
+    ).fit(X, y)
+    np.testing.assert_allclose(
+        segment_mean(instance_scores(ridge, X), X.offsets), ridge.predict(X), atol=1e-5
+    )
+    folds = cross_val_instance_scores(model, X, names, cv=3)
+    assert folds.shape == found.shape
 
 
 def test_scores_of_a_calibrated_classifier_are_means_of_its_models(data):

@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from joblib import Memory
+from scipy.stats import t
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, roc_auc_score
-from sklearn.model_selection import KFold, cross_val_score
+from sklearn.metrics import accuracy_score, cohen_kappa_score, make_scorer, roc_auc_score
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Bunch
 
+from milearn.metrics import concordance_index
 from milearn.model_selection import (
     StratifiedBagKFold,
     compare,
@@ -20,6 +23,7 @@ from milearn.model_selection import (
     transductive_cross_val_score,
 )
 from milearn.preprocessing import BagStatistics
+from milearn.survival import MICoxPH, survival_outcomes
 from tests.toys import LeastSquaresBags, two_level_bags
 
 SETS = {f"set {k}": two_level_bags(n_bags=24, seed=k) for k in range(3)}
@@ -83,9 +87,11 @@ def test_scores_are_those_of_cross_val_score_on_the_same_folds():
     assert list(found.to_frame().columns) == [
         *("dataset", "estimator", "fold", "roc_auc", "fit_seconds", "score_seconds", "error")
     ]
-    first, second, *_ = str(found).splitlines()
+    first, second, *_, last = str(found).splitlines()
     assert first.split() == ["ridge", "mean"]
-    assert second.startswith(f"set 0  {found.table()[0, 0]:.3f} +- ")
+    low, high = found.intervals()[0, 0]
+    assert second.startswith(f"set 0  {found.table()[0, 0]:.3f} [{low:.2f}, {high:.2f}]")
+    assert last == "roc_auc: mean over folds, and its 95 % interval over bags"
     assert repr(found) == str(found)
 
 
@@ -115,6 +121,82 @@ def test_regressors_have_folds_of_values_and_of_groups():
         cross_val_score(model["ridge"], X, y, cv=KFold(3)),
     )
     assert len(compare(model, {"values": (X, y, groups)}, cv=3).records) == 3  # no warning
+
+
+# -- intervals -------------------------------------------------------------------------------------
+
+
+def test_the_interval_of_an_accuracy_is_wilsons_with_the_error_of_the_folds():
+    X, y = SETS["set 0"]
+    model, splits = LeastSquaresBags(), list(StratifiedBagKFold(3).split(X, y))
+    right = [model.fit(X[train], y[train]).predict(X[test]) == y[test] for train, test in splits]
+    error = np.sqrt(np.mean([each.var(ddof=1) / len(each) for each in right]) / 3)
+    mean, z2 = np.mean(right), t.ppf(0.975, 23) ** 2
+    assert 0 < mean < 1
+    trials = mean * (1 - mean) / error**2
+    ends = np.roots([trials + z2, -(2 * trials * mean + z2), trials * mean**2])
+    found = compare({"a": model}, {"b": (X, y)}, cv=3)
+    np.testing.assert_allclose(found.intervals()[0, 0], np.sort(ends))
+    # Copies of a bag are one unit, and more folds of the same bags no new ones.
+    copies = np.repeat(np.arange(24), 3)
+    cut = [[np.flatnonzero(np.isin(copies, side)) for side in split] for split in splits]
+    for data, cv in (((X[copies], y[copies], copies), cut), ((X, y), 2 * splits)):
+        again = compare({"a": model}, {"b": data}, cv=cv)
+        np.testing.assert_allclose(again.intervals()[0, 0], np.sort(ends), rtol=1e-6)
+    assert str(compare({"a": model}, {"b": data + (None,)}, cv=3)).endswith("over bags")
+
+
+@pytest.mark.parametrize(
+    ("model", "scoring"),
+    [
+        (METHODS["mean"], None),
+        (METHODS["mean"], ["roc_auc", "balanced_accuracy"]),
+        (METHODS["mean"], {"kappa": make_scorer(cohen_kappa_score)}),
+        (GridSearchCV(METHODS["mean"], {"logisticregression__C": [1.0]}, scoring="f1"), None),
+        (GridSearchCV(METHODS["mean"], {"logisticregression__C": [1.0]}), None),
+        (make_pipeline(BagStatistics(("mean",)), Ridge()), None),
+        (MICoxPH(), None),
+        (MICoxPH(), make_scorer(concordance_index)),
+    ],
+)
+def test_intervals_are_over_bags_for_any_score_of_predictions(model, scoring):
+    X, y = SETS["set 0"]
+    if isinstance(model, MICoxPH):
+        y = survival_outcomes(np.arange(24) % 4 > 0, np.arange(1.0, 25.0))
+    found = compare(
+        {"a": model},
+        {"b": (X, y)},
+        cv=StratifiedKFold(2).split(X, SETS["set 0"][1]),
+        scoring=scoring,
+    )
+    for name in found.scores:
+        assert [len(record["influences"][name]) for record in found.records] == [12, 12]
+        low, high = found.intervals(name)[0, 0]
+        assert low < found.table(name)[0, 0] < high
+
+
+def test_other_intervals_are_over_folds():
+    X, y = SETS["set 0"]
+
+    def size(model, X, y):
+        return -float(X.n_instances)
+
+    found = compare({"a": LeastSquaresBags()}, {"b": (X, y)}, cv=3, scoring=size)
+    sizes = [record["score"] for record in found.records]
+    half = t.ppf(0.975, 2) * np.std(sizes, ddof=1) / np.sqrt(3)
+    np.testing.assert_allclose(np.diff(found.intervals()[0, 0]), 2 * half)
+    assert np.isnan(
+        compare({"a": Own()}, {"b": (X, y)}, cv=[(range(12), range(1))]).intervals()
+    ).all()
+
+
+def test_a_perfect_score_has_an_interval():
+    y = SETS["set 0"][1]
+    oracle = make_pipeline(FunctionTransformer(lambda rows: rows), LogisticRegression(C=1e6))
+    found = compare({"a": oracle}, {"b": (y[:, None] * 1.0, y)}, cv=3, scoring="roc_auc")
+    low, high = found.intervals()[0, 0]
+    assert found.table()[0, 0] == 1.0 == pytest.approx(high)
+    assert 0.7 < low < 0.9  # 24 of 24
 
 
 # -- the memory ------------------------------------------------------------------------------------

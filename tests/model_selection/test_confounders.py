@@ -95,3 +95,14 @@ def test_what_is_refused(given, message):
     X = X.with_instances(np.where(X.instances > 2, -1.0, X.instances))
     with pytest.raises(ValueError, match=message):
         confounder_baseline(X, np.arange(12) % 2, cv=2, **given)
+
+
+def test_a_batch_that_is_kept_together_is_no_covariate():
+    y, batch = np.arange(40) % 2, np.arange(40) // 4
+    X = Bags(
+        np.zeros((40, 1)), np.arange(41), bag_data={"batch": batch.astype(str) + np.array("x")}
+    )
+    message = r"^No fold has a category of 'batch' in its training and in its test bags"
+    with pytest.warns(UserWarning, match=message):
+        confounder_baseline(X, y, covariates=["batch"], groups=batch)
+    confounder_baseline(X, y, covariates=["batch"])

@@ -131,7 +131,7 @@ def test_donors_of_several_bags_exchange_their_labels_within_sites():
     site, y = donor // 4, (donor % 4 > 0).astype(int)
     X = Bags.singletons(np.zeros((len(y), 1)))
     splits = list(LeaveOneGroupOut().split(X, groups=site))
-    given = {"groups": np.c_[site, donor], "permute": "within", "random_state": 0, "cv": splits}
+    given = {"groups": donor, "strata": site, "random_state": 0, "cv": splits}
     label_permutation_test(Recorder(), X, y, n_permutations=6, **given)
     fits, without = iter(Recorder.fits), set()
     for (train, _), _ in product(splits, range(7)):
@@ -143,6 +143,25 @@ def test_donors_of_several_bags_exchange_their_labels_within_sites():
             assert sorted(of_site) == [0, 1, 1, 1]
             without.add(of_site.index(0))
     assert without == {0, 1, 2, 3}
+
+
+def test_strata_are_divided_between_folds_and_pairs_are_not():
+    """Batch B has one control: donors of both batches are in every fold, and a signal is found."""
+    y = np.r_[np.zeros(14), np.ones(14), 0, np.ones(11)].astype(int)
+    X, batch = draw(len(y), shift=0.0)[0], np.repeat(["A", "B"], [28, 12])
+    X = X.with_instances(X.instances + 2.0 * y[X.bag_index][:, np.newaxis])
+    given = {"n_permutations": 19, "random_state": 0}
+    assert label_permutation_test(MEANS, X, y, strata=batch, **given).p_value == 0.05
+    label_permutation_test(Recorder(), X, y, strata=batch, **given)
+    for train in np.split(np.array([len(each) for each in Recorder.fits]), 5):
+        assert (train == 32).all()  # equal folds, where batches as groups leave two
+    for labels in Recorder.fits:
+        assert labels.sum() in (20, 21)  # 25 of 40
+    Recorder.fits, pair = [], np.arange(40) // 2
+    label_permutation_test(Recorder(), X, np.arange(40) % 2, strata=pair, **given)
+    assert {tuple(labels[::2] + labels[1::2]) for labels in Recorder.fits} == {(1,) * 16}
+    values = label_permutation_test(Ridge(), y[:, None] + 0.0, y + 0.5, strata=batch, **given)
+    assert values.p_value == 0.05
 
 
 class SignedColumn(ClassifierMixin, BaseEstimator):
@@ -179,9 +198,9 @@ def test_p_values_are_uniform_without_signal():
             SignedColumn(),
             X,
             ill[donor],
-            groups=np.c_[site, np.arange(20)][donor],
-            permute="within",
-            cv=list(PredefinedSplit(donor // 10).split()),
+            groups=donor,
+            strata=site[donor],
+            cv=2 if seed % 2 else list(PredefinedSplit(donor // 10).split()),
             scoring=difference,
             n_permutations=9,
             random_state=seed,
@@ -257,20 +276,22 @@ _ONE_CLASS = PredefinedSplit([0, 0, 0, 0, -1, -1, -1, -1, 1, -1, 1, -1])
         ),
         (
             {"groups": np.arange(12) // 2},
-            r"^The group of bag 1 has two labels: pass permute='within' if its bags exchange their",
+            r"^The group of bag 1 has two labels: pass strata= if its bags exchange their labels",
         ),
         (
             {"groups": np.arange(12) % 4, "cv": list(KFold(2).split(range(12)))},
             r"^The group of bag 6 has two test sets: pass a cv that keeps it together\.$",
         ),
         (
-            {"groups": np.c_[np.arange(12) // 6, np.arange(12) % 2], "permute": "within"},
-            r"^The group of bag 6 has bags in two groups of the first column: it must be in one",
+            {"groups": np.arange(12) % 2, "strata": np.arange(12) // 6, "cv": [([0], range(12))]},
+            r"^The group of bag 6 has bags in two strata: it must be in one of them\.$",
         ),
         (
-            {"groups": np.arange(12) % 4, "permute": "within"},
-            r"^No permutation changes a label: use fewer folds, or another permute\.$",
+            {"strata": np.arange(12) % 4},
+            r"^No permutation changes a label: use fewer folds, or larger strata\.$",
         ),
+        ({"strata": np.c_[range(12), range(12)]}, r"inconsistent numbers of samples: \[24, 12\]"),
+        ({"cv": 7}, r"^Class 0 is in 6 bags, groups or strata and needs 7, one for every fold"),
         (
             {"cv": _ONE_CLASS, "scoring": "roc_auc"},
             r"^The score of fold 2 is NaN, so that nothing can be compared",
