@@ -39,7 +39,7 @@ from .._bags.blocks import Block
 from .._bags.canonical import check_choice, column_key
 from .._bags.distinct import instance_ranks
 from .._bags.kinds import targets
-from .._bags.rows_on_disk import converted, holds_text, is_read_in_blocks
+from .._bags.rows_on_disk import converted, is_read_in_blocks
 from .._bags.threads import inner_matrices
 from .._compat import need_module
 from .._fit.validation import (
@@ -352,7 +352,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite(), accept_text=True
         )
         name = type(inner).__name__
-        if takes_texts(inner) and not holds_text(bags):
+        if takes_texts(inner) and bags.dtype != object:
             raise ValueError(
                 f"{name} needs text, and the instances are numbers: create bags of text by "
                 "Bags.from_list, with a list of strings for each bag."

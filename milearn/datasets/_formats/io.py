@@ -18,7 +18,7 @@ from ..._bags.canonical import check_choice
 from ..._bags.constructors import warn_of_zeros
 from ..._bags.kinds import as_labels, column, ids, ordered_categories
 from ..._bags.names import canonical_ids
-from ..._bags.rows_on_disk import LazyRows, converted, holds_text
+from ..._bags.rows_on_disk import LazyRows, converted
 from ..._fit.outcomes import has_outcomes
 from ..._fit.validation import check_order
 from ..._version import removed
@@ -228,7 +228,7 @@ def _format_of(path: Path) -> str:
 
 def _as_asked(bags: Bags, dtype: Any, as_sparse: bool | None, mmap: bool) -> Bags:
     """The bags with instances of the type and layout that is asked for."""
-    if holds_text(bags) and (dtype is not None or as_sparse):
+    if bags.dtype == object and (dtype is not None or as_sparse):
         raise ValueError("The instances are text: leave dtype and as_sparse out.")
     becomes_sparse = bags.is_sparse if as_sparse is None else as_sparse
     if dtype is not None and float_type(dtype) == np.float16 and becomes_sparse:

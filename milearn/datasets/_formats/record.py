@@ -25,7 +25,6 @@ from ..._bags.frames import (
 )
 from ..._bags.kinds import are_missing, as_labels, column, ordered_categories
 from ..._bags.names import bag_text
-from ..._bags.rows_on_disk import holds_text
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
 from .table import quoted_names
@@ -141,7 +140,7 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
     arrays: dict[str, Any] = {"bag_offsets": bags.offsets.astype(np.int64)}
     if bags.is_sparse:
         arrays |= _csr_parts(bags.instances, "")
-    elif holds_text(bags):
+    elif bags.dtype == object:
         arrays["texts"] = bags.instances[:, 0]
     if record.target is not None and has_outcomes(record.target):
         fields = outcome_fields(record.target) or ()
@@ -162,7 +161,7 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
     if record.descr:
         arrays["DESCR"] = np.array(record.descr)
     arrays = make_bags_of(without_objects, arrays)
-    if not bags.is_sparse and not holds_text(bags):
+    if not bags.is_sparse and bags.dtype != object:
         arrays["instances"] = bags.instance_rows
     return arrays
 
