@@ -449,21 +449,21 @@ default=None
         Returns
         -------
         Bags
+            The index of a data frame names them if it holds texts.
 
         Raises
         ------
         ValueError
             For an ``X`` that is not a 2-D matrix of real numbers.
         """
-        if feature_names is None:
-            feature_names = frame_names(X)
         matrix = canonical_matrix(X)
         return cls(
             matrix,
             np.arange(matrix.shape[0] + 1),
-            feature_names=feature_names,
+            feature_names=frame_names(X) if feature_names is None else feature_names,
             instance_data=instance_data,
             bag_data=bag_data,
+            names=keys_of(X),
         )
 
     @classmethod

@@ -468,13 +468,6 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             return bags
         return bags._transformed(_with_new_instances, self)
 
-    def _with_new_instances(self, bags: Bags) -> Bags:
-        named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
-        return bags.with_instances(
-            self._in_blocks(bags) if is_read_in_blocks(bags) else self._apply(bags.instances),
-            feature_names=self.get_feature_names_out() if named else None,
-        )
-
     def _in_blocks(self, bags: Bags) -> Any:
         blocks = bags.source().blocks(in_parts=True)
         block = next(blocks)
@@ -495,8 +488,12 @@ def _is_identity(inner: Any) -> bool:
     return isinstance(inner, FunctionTransformer) and inner.func is None
 
 
-def _with_new_instances(bags: Bags, transformer: InstanceTransformer) -> Bags:
-    return transformer._with_new_instances(bags)
+def _with_new_instances(bags: Bags, by: InstanceTransformer) -> Bags:
+    named = hasattr(by, "feature_names_in_") and hasattr(by, "get_feature_names_out")
+    return bags.with_instances(
+        by._in_blocks(bags) if is_read_in_blocks(bags) else by._apply(bags.instances),
+        feature_names=by.get_feature_names_out() if named else None,
+    )
 
 
 def fit_block(transformer: Any, block: Block) -> Any:

@@ -23,7 +23,7 @@ from ..._fit.outcomes import has_outcomes
 from ..._fit.validation import check_order
 from ..._version import removed
 from .._errors import ContentError, file_name_in_errors
-from .npy_folder import check_parent, is_npy_folder, read_npy_folder, write_npy_folder
+from .npy_folder import HEAD, check_parent, new_folder, read_npy_folder, write_arrays
 from .record import (
     BAG_FIELDS,
     FIELDS,
@@ -168,7 +168,7 @@ def load_bags(
     """
     removed("load_bags", read_options)
     path, classes = Path(path), declared_classes(classes)
-    if path.is_dir() and not is_npy_folder(path):
+    if path.is_dir() and not (path / HEAD).is_file():
         raise FileNotFoundError(
             f"{path}: this is a folder without the head of saved bags; read a folder with one file "
             "per bag by milearn.datasets.load_bag_folder."
@@ -338,7 +338,8 @@ def save_bags(
         record = _record_of(X, y, bag_names, dict(zip(FIELDS, given, strict=True)), descr)
         check_parent(path)
         if format == "npy-folder":
-            write_npy_folder(path, record)
+            with new_folder(path) as folder:
+                write_arrays(folder, record)
             return
         with writing(path) as file:
             write_npz(record, file)

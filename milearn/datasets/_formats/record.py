@@ -17,9 +17,9 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.canonical import check_length
 from ..._bags.frames import (
+    KINDS,
     arrays_of_frame,
     frame_of_arrays,
-    is_frame_of,
     with_objects,
     without_objects,
 )
@@ -205,7 +205,7 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
 
 
 def _data(arrays: dict[str, np.ndarray], key: str) -> Any:
-    if is_frame_of(arrays, key):
+    if key + KINDS in arrays:
         frame = frame_of_arrays(arrays, key)
         named = key == "bag_data" and "bag_names" in arrays
         return frame.set_axis(arrays["bag_names"]) if named else frame
