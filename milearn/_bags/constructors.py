@@ -47,7 +47,7 @@ from .kinds import (
 )
 from .merge import with_extras
 from .names import bag_text, canonical_ids, check_index, check_rows
-from .rows_on_disk import LazyRows, holds_text, is_mapped
+from .rows_on_disk import LazyRows, is_mapped
 from .segments import offsets_of
 from .warn import warn_user
 
@@ -450,21 +450,21 @@ default=None
         Returns
         -------
         Bags
+            The index of a data frame names them if it holds texts.
 
         Raises
         ------
         ValueError
             For an ``X`` that is not a 2-D matrix of real numbers.
         """
-        if feature_names is None:
-            feature_names = frame_names(X)
         matrix = canonical_matrix(X)
         return cls(
             matrix,
             np.arange(matrix.shape[0] + 1),
-            feature_names=feature_names,
+            feature_names=frame_names(X) if feature_names is None else feature_names,
             instance_data=instance_data,
             bag_data=bag_data,
+            names=keys_of(X),
         )
 
     @classmethod
@@ -498,7 +498,7 @@ default=None
                 raise TypeError(
                     f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
                 )
-        if len({holds_text(part) for part in parts}) > 1:
+        if len({part.dtype == object for part in parts}) > 1:
             raise ValueError("Bags of text and bags of numbers cannot be joined: encode the text.")
         named = {
             at: [*p.feature_names] for at, p in enumerate(parts) if p.feature_names is not None
@@ -549,7 +549,7 @@ def labelled(bags: Any, y: Any, missing: str, ids: Any) -> Any:
 
 def warn_of_zeros(bags: Any) -> None:
     """Warn if some instances, but not all of their bag, consist of zeros."""
-    if bags.is_sparse or holds_text(bags) or bags.shape[1] < 2:
+    if bags.is_sparse or bags.dtype == object or bags.shape[1] < 2:
         return
     rows = np.flatnonzero(bags.instances[:, 0] == 0)
     rows = rows[~bags.instances[rows].any(axis=1)]

@@ -35,7 +35,7 @@ from .constructors import BagConstructors
 from .kinds import column
 from .merge import BagMerging
 from .names import bag_text, canonical_ids, check_index, check_rows
-from .rows_on_disk import LazyRows, holds_text, is_mapped, note_file, packed, unpacked
+from .rows_on_disk import LazyRows, is_mapped, note_file, packed, unpacked
 from .segments import gather_rows, offsets_of, segment_index
 
 _NO_ARRAY = (
@@ -524,8 +524,6 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
     def _take_columns(self, columns: Any) -> Bags:
         columns = column_key(columns, self.feature_names)
         names = None if self.feature_names is None else self.feature_names[columns]
-        if holds_text(self):
-            return self._changed(instances=self.instances[:, columns], feature_names=names)
         return self.with_instances(self.instances[:, columns], feature_names=names)
 
     def select_instances(self, mask: Any, *, empty: str = "error") -> Any:
@@ -755,7 +753,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
             check_index(values, self.names, name)
             if values is not None:
                 check_length(name, np.asarray(values), len(self), flat=True)
-        keys = np.arange(len(self)) if ids is None else np.asarray(ids)
+        keys = np.arange(len(self)) if ids is None else canonical_ids(ids, len(self))
         if len({*keys.tolist()}) < len(keys):
             raise ValueError(
                 "Two bags have one name: pass ids= that differ, such as range(len(X))."

@@ -12,14 +12,9 @@ from .kinds import is_missing
 
 # Ends of the keys of what belongs to the column of a key: the kinds of the columns of a frame, the
 # categories of codes, the gaps of nullable types, and cells of objects.
-_KINDS, _CATEGORIES, _MASK, _CELLS = "_kinds", "_categories", "_mask", ".json"
+KINDS, _CATEGORIES, _MASK, _CELLS = "_kinds", "_categories", "_mask", ".json"
 # Kinds of columns that begin so: the index of the frame, and categories of the kind that follows.
 _INDEX, _UNORDERED, _ORDERED = "index:", "category:", "ordered:"
-
-
-def is_frame_of(arrays: Mapping[str, Any], key: str) -> bool:
-    """Whether arrays hold the frame of a key."""
-    return key + _KINDS in arrays
 
 
 def arrays_of_frame(frame: Any, key: str) -> dict[str, np.ndarray]:
@@ -39,7 +34,7 @@ def arrays_of_frame(frame: Any, key: str) -> dict[str, np.ndarray]:
         start + _add_column(arrays, f"{key}_{at}", f"{key}[{name!r}]", column)
         for at, (name, start, column) in enumerate(columns)
     ]
-    return without_objects(arrays | {key + _KINDS: np.array(kinds, dtype=str)})
+    return without_objects(arrays | {key + KINDS: np.array(kinds, dtype=str)})
 
 
 def frame_of_arrays(arrays: Mapping[str, np.ndarray], key: str) -> Any:
@@ -47,7 +42,7 @@ def frame_of_arrays(arrays: Mapping[str, np.ndarray], key: str) -> Any:
     import pandas
 
     arrays, columns, index = with_objects(arrays), [], None
-    names, kinds = arrays[key].tolist(), arrays[key + _KINDS].tolist()
+    names, kinds = arrays[key].tolist(), arrays[key + KINDS].tolist()
     for at, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         column = _column(arrays, f"{key}_{at}", kind.removeprefix(_INDEX))
         if kind.startswith(_INDEX):

@@ -353,11 +353,6 @@ def computed_when_read(bags: Any, function: Callable[[np.ndarray], None], dtype:
 # -- instances of bags -----------------------------------------------------------------------------
 
 
-def holds_text(bags: Any) -> bool:
-    """Whether the instances are strings, which have to be encoded."""
-    return bool(bags.dtype == object)
-
-
 # What instances in memory are.
 _IN_MEMORY = (np.ndarray, sparse.csr_array)
 

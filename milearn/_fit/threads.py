@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 from .. import _compat
 from .._bags.threads import inner_matrices, one_blas_thread
-from .validation import in_order
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
-    """scikit-learn's ``_fit_context`` for labels in the order of bags, with one thread of BLAS."""
+    """scikit-learn's ``_fit_context``, with one thread of BLAS."""
     validated = _compat.fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
-    return lambda fit: validated(in_order(inner_matrices()(one_blas_thread()(fit))))
+    return lambda fit: validated(inner_matrices()(one_blas_thread()(fit)))

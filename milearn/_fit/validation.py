@@ -45,7 +45,7 @@ from .._bags.kinds import (
     targets,
 )
 from .._bags.names import bag_text, check_index
-from .._bags.rows_on_disk import converted, holds_text, pieces_of
+from .._bags.rows_on_disk import converted, pieces_of
 from .._compat import check_sample_weight
 from .warn import warn_user
 
@@ -298,7 +298,7 @@ def validate_bags(
             f"The instances are sparse but {name} needs dense ones: convert them with "
             "bags.with_instances(bags.instances.toarray())."
         )
-    if not holds_text(bags):
+    if bags.dtype != object:
         if bags.dtype not in kinds:
             half = bags.dtype == np.float16 and np.float32 in kinds
             bags = converted(bags, np.float32 if half else kinds[0])
@@ -685,7 +685,7 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     (array([1, 3]), array([1, 0, 1]), 0)
     """
     refuse_outcomes(y)
-    if y.dtype == object or are_missing(y).any():
+    if y.dtype == object or (y != y).any():
         check_label_types(y)
     are_objects = y.dtype == object
     if y.dtype.kind in "mM" or (are_objects and any(isinstance(v, date | timedelta) for v in y)):

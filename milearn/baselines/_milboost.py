@@ -16,7 +16,7 @@ from .._solvers.baselines.noisy_or_boosting import (
     boost_noisy_or,
     log_odds,
 )
-from .._solvers.ensemble.learners import WeightedEnsemble
+from .._solvers.ensemble.learners import ensemble_importances, ensemble_scores
 from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
 from .._solvers.ensemble.problem import DualPrices
 from ..base import class_scores
@@ -204,8 +204,10 @@ class MILBoost(BaselineClassifier):
         several = len(results) > 1
         learners = [each.learners for each in results]
         steps = [each.steps for each in results]
-        ensembles = map(WeightedEnsemble, learners, steps)
-        importances = [each.importances(training.bags.shape[1]) for each in ensembles]
+        n_features = training.bags.shape[1]
+        importances = [
+            ensemble_importances(*each, n_features) for each in zip(learners, steps, strict=True)
+        ]
         self._replace_fitted(
             {
                 **training.fitted(),
@@ -225,7 +227,7 @@ class MILBoost(BaselineClassifier):
         else:
             parts = list(zip(self.learners_, self.alpha_, self.intercept_, strict=True))
         return [
-            intercept + WeightedEnsemble(learners, alpha).scores(bags.instances)
+            intercept + ensemble_scores(learners, alpha, bags.instances)
             for learners, alpha, intercept in parts
         ]
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax, segment_max
-from .._compat import CallbackSupport, StrOptions
+from .._compat import CallbackSupport, StrOptions, with_callbacks
 from .._constraints import AT_LEAST_ONE, Constraints
 from .._fit.multi_start import MultiStart, attributes_of
+from .._fit.threads import fit_context
 from .._fit.validation import TrainingLabels
 from .._fit.warn import warn_user
 from .._solvers.ensemble import dpboost
 from .._solvers.ensemble.dpboost import BoostingOptions, DPResult
-from .._solvers.ensemble.learners import WeakLearner, WeightedEnsemble
-from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
+from .._solvers.ensemble.learners import (
+    WeakLearner,
+    ensemble_importances,
+    ensemble_scores,
+    staged_scores,
+)
+from .._solvers.ensemble.pools import check_learner, make_pool
 from .._solvers.ensemble.problem import disjunctive_problem, ordered_points
 from ..base import BagClassifier, class_scores
 
@@ -37,7 +43,7 @@ _REMEDIES = {
 class BoostedBags(CallbackSupport, BagClassifier):
     """Base class of classifiers F(x) = sum_k alpha_k h_k(x) whose weights solve a linear program.
 
-    Subclasses store their parameters, and implement ``_options`` (the options of the solver).
+    Subclasses store their parameters. ``_options`` are those of the solver.
     """
 
     _parameter_constraints = Constraints(
@@ -49,10 +55,38 @@ class BoostedBags(CallbackSupport, BagClassifier):
     learners_: list[WeakLearner] | list[list[WeakLearner]]
     alpha_: np.ndarray | list[np.ndarray]
 
-    def _options(self, n_estimators: int) -> BoostingOptions:
-        raise NotImplementedError
+    # What a fit stores of the results, with an underscore.
+    _stored: tuple[str, ...] = (
+        "objective",
+        "lower_bound",
+        "optimality_gap",
+        "objective_history",
+        "n_iter",
+        "converged",
+    )
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+    def _options(self, n_estimators: int) -> BoostingOptions:
+        return BoostingOptions(tol=self.tol, n_estimators=n_estimators, time_limit=self.time_limit)
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit on bags and their labels.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Class of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         check_learner(self.estimator)
         bags, noted = self._validate_fit(X)
         found = TrainingLabels.of(self, y, bags, sample_weight)
@@ -67,7 +101,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         n_rows = max(len(each.points) + len(each.members) for each in problems)
         auto = self.n_estimators == "auto"
         options = self._options(dpboost.auto_learners(n_rows) if auto else self.n_estimators)
-        solve = partial(_solve, pool=pool, time_limit=self.time_limit, options=options)
+        solve = partial(dpboost.solve_disjunctive, pool=pool, options=options)
         results, task = MultiStart(self, None).best(
             solve,
             [[(problem,)] for problem in problems],
@@ -81,18 +115,12 @@ class BoostedBags(CallbackSupport, BagClassifier):
                 "classes_": found.classes,
                 "_positive_sign": found.sign,
                 **_ensemble_attributes(results, bags),
-                **attributes_of(results, "objective", "lower_bound", "optimality_gap"),
-                **attributes_of(results, "objective_history", "n_iter", "converged"),
-                **self._more_attributes(results),
+                **attributes_of(results, *self._stored),
             }
         )
         self._warn_of_stops(results)
         task.end()
         return self
-
-    def _more_attributes(self, results: list[DPResult]) -> dict[str, Any]:
-        """Fitted attributes that are specific to a subclass."""
-        return {}
 
     def _warn_of_stops(self, results: list[DPResult]) -> None:
         stopped = [each for each in results if each.stopped]
@@ -116,19 +144,15 @@ class BoostedBags(CallbackSupport, BagClassifier):
         positive = self._positive_sign * scores > 0
         return self.classes_[(positive == (self._positive_sign > 0)).astype(np.intp)]
 
-    def _ensembles(self) -> list[WeightedEnsemble]:
-        """One ensemble for two classes, otherwise one per class."""
+    def _ensembles(self) -> list[tuple[list[WeakLearner], np.ndarray]]:
+        """Learners and weights: one pair for two classes, otherwise one per class."""
         if len(self.classes_) == 2:
-            return [WeightedEnsemble(self.learners_, self.alpha_)]  # type: ignore[arg-type]
-        return [
-            WeightedEnsemble(learners, alpha)  # type: ignore[arg-type]
-            for learners, alpha in zip(self.learners_, self.alpha_, strict=True)
-        ]
+            return [(self.learners_, self.alpha_)]  # type: ignore[list-item]
+        return [*zip(self.learners_, self.alpha_, strict=True)]  # type: ignore[arg-type]
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return class_scores(
-            [each.scores(bags.instances) for each in self._ensembles()], self._positive_sign
-        )
+        columns = [ensemble_scores(*each, bags.instances) for each in self._ensembles()]
+        return class_scores(columns, self._positive_sign)
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """Scores of bags after each learner, in descending order of the weights.
@@ -146,9 +170,9 @@ class BoostedBags(CallbackSupport, BagClassifier):
         """
         bags = self._checked(X)
         ensembles = self._ensembles()
-        stages = [each.staged_scores(bags.instances) for each in ensembles]
+        stages = [staged_scores(*each, bags.instances) for each in ensembles]
         present = [np.zeros(bags.n_instances) for _ in stages]
-        for _ in range(max(len(each.alpha) for each in ensembles)):
+        for _ in range(max(len(alpha) for _, alpha in ensembles)):
             present = [next(stage, old) for stage, old in zip(stages, present, strict=True)]
             pooled = [segment_max(scores, bags.offsets) for scores in present]
             yield class_scores(pooled, self._positive_sign)
@@ -161,21 +185,15 @@ class BoostedBags(CallbackSupport, BagClassifier):
         importances.
         """
         if self.__sklearn_is_fitted__():
-            ensembles = self._ensembles()
-            total = np.sum([each.importances(self.n_features_in_) for each in ensembles], axis=0)
-            if np.isfinite(total).all():
-                return total / len(ensembles)
+            shares = [
+                ensemble_importances(*each, self.n_features_in_) for each in self._ensembles()
+            ]
+            if np.isfinite(shares).all():
+                return np.mean(shares, axis=0)
         raise AttributeError(
             f"{type(self).__name__} has feature_importances_ only if it is fitted with stumps or "
             "with a classifier that has them."
         )
-
-
-def _solve(
-    problem: Any, on_iteration: Any, *, pool: LearnerPool, time_limit: Any, options: BoostingOptions
-) -> DPResult:
-    budget = dpboost.Budget(time_limit, on_iteration)
-    return dpboost.DisjunctiveSolver(problem, pool, budget, options).solve()
 
 
 def _ensemble_attributes(results: list[DPResult], bags: Bags) -> dict[str, Any]:
@@ -186,7 +204,7 @@ def _ensemble_attributes(results: list[DPResult], bags: Bags) -> dict[str, Any]:
         order = np.argsort(-result.alpha, kind="stable")
         learners.append([result.learners[k] for k in order])
         weights.append(result.alpha[order])
-        scores.append(WeightedEnsemble(learners[-1], weights[-1]).scores(bags.instances))
+        scores.append(ensemble_scores(learners[-1], weights[-1], bags.instances))
     witnesses = segment_argmax(np.stack(scores, axis=1), bags.offsets)
     several = len(results) > 1
     return {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from .._compat import with_callbacks
 from .._constraints import AT_LEAST_ONE, Constraints
-from .._fit.multi_start import attributes_of
-from .._fit.threads import fit_context
-from .._solvers.ensemble.dpboost import BoostingOptions, DPResult
+from .._solvers.ensemble.dpboost import BoostingOptions
 from ._base import BoostedBags
 
 
@@ -149,6 +147,16 @@ class DPBoost(BoostedBags):
     True
     """
 
+    _stored = (
+        *BoostedBags._stored,
+        "relaxation_value",
+        "lower_bound_history",
+        "n_nodes",
+        "n_generated",
+        "n_reductions",
+        "n_active_reductions",
+        "n_active_margins",
+    )
     _parameter_constraints = Constraints(branch=["boolean"], max_nodes=[AT_LEAST_ONE])
 
     def __init__(
@@ -180,36 +188,5 @@ class DPBoost(BoostedBags):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DPBoost:
-        """Fit on bags and their labels.
-
-        Parameters
-        ----------
-        X : bags, see :class:`milearn.Bags`
-            Rows of a plain matrix are bags of one instance.
-        y : array-like of shape (n_bags,)
-            Class of each bag.
-        sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        return self._fit(X, y, sample_weight)
-
     def _options(self, n_estimators: int) -> BoostingOptions:
-        return BoostingOptions(
-            tol=self.tol,
-            n_estimators=n_estimators,
-            branch=self.branch,
-            max_nodes=self.max_nodes,
-        )
-
-    def _more_attributes(self, results: list[DPResult]) -> dict[str, Any]:
-        bounds = attributes_of(results, "relaxation_value", "lower_bound_history", "n_nodes")
-        rows = attributes_of(results, "n_reductions", "n_active_reductions", "n_active_margins")
-        return bounds | rows | attributes_of(results, n_generated="n_learners")
+        return replace(super()._options(n_estimators), branch=self.branch, max_nodes=self.max_nodes)

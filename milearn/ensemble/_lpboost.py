@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._compat import with_callbacks
 from .._constraints import Constraints
-from .._fit.threads import fit_context
-from .._solvers.ensemble.dpboost import BoostingOptions
 from ._base import BoostedBags
 
 
@@ -157,27 +154,3 @@ class LPBoost(BoostedBags):
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LPBoost:
-        """Fit on bags and their labels.
-
-        Parameters
-        ----------
-        X : bags, see :class:`milearn.Bags`
-            Rows of a plain matrix are bags of one instance.
-        y : array-like of shape (n_bags,)
-            Class of each bag.
-        sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        return self._fit(X, y, sample_weight)
-
-    def _options(self, n_estimators: int) -> BoostingOptions:
-        return BoostingOptions(tol=self.tol, n_estimators=n_estimators)

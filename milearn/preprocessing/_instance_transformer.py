@@ -39,7 +39,7 @@ from .._bags.blocks import Block
 from .._bags.canonical import check_choice, column_key
 from .._bags.distinct import instance_ranks
 from .._bags.kinds import targets
-from .._bags.rows_on_disk import converted, holds_text, is_read_in_blocks
+from .._bags.rows_on_disk import converted, is_read_in_blocks
 from .._bags.threads import inner_matrices
 from .._compat import need_module
 from .._fit.validation import (
@@ -352,7 +352,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite(), accept_text=True
         )
         name = type(inner).__name__
-        if takes_texts(inner) and not holds_text(bags):
+        if takes_texts(inner) and bags.dtype != object:
             raise ValueError(
                 f"{name} needs text, and the instances are numbers: create bags of text by "
                 "Bags.from_list, with a list of strings for each bag."
@@ -468,13 +468,6 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             return bags
         return bags._transformed(_with_new_instances, self)
 
-    def _with_new_instances(self, bags: Bags) -> Bags:
-        named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
-        return bags.with_instances(
-            self._in_blocks(bags) if is_read_in_blocks(bags) else self._apply(bags.instances),
-            feature_names=self.get_feature_names_out() if named else None,
-        )
-
     def _in_blocks(self, bags: Bags) -> Any:
         blocks = bags.source().blocks(in_parts=True)
         block = next(blocks)
@@ -495,8 +488,12 @@ def _is_identity(inner: Any) -> bool:
     return isinstance(inner, FunctionTransformer) and inner.func is None
 
 
-def _with_new_instances(bags: Bags, transformer: InstanceTransformer) -> Bags:
-    return transformer._with_new_instances(bags)
+def _with_new_instances(bags: Bags, by: InstanceTransformer) -> Bags:
+    named = hasattr(by, "feature_names_in_") and hasattr(by, "get_feature_names_out")
+    return bags.with_instances(
+        by._in_blocks(bags) if is_read_in_blocks(bags) else by._apply(bags.instances),
+        feature_names=by.get_feature_names_out() if named else None,
+    )
 
 
 def fit_block(transformer: Any, block: Block) -> Any:

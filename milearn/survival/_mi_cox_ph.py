@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, in_order, validate_sample_weight
 from .._kernels.centring import centred
 from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import PassSolution, precision
+from .._solvers.common.descent import precision
 from .._solvers.common.passes import highest, instance_scores
 from .._solvers.survival.likelihood import PartialLikelihood
 from .._solvers.survival.passes import (
@@ -35,7 +34,6 @@ from .._solvers.survival.passes import (
     CoxStart,
     screened_starts,
     solve_cox_maximum,
-    solve_cox_mean,
 )
 from ..base import BagValues
 from ..metrics import concordance_index
@@ -247,9 +245,10 @@ class MICoxPH(CallbackSupport, BagValues):
         problem = replace(problem, source=training.source(n_jobs=n_threads))
         width = width_of(bags.instance_rows)
         gap_tol = precision(self.tol, bags.n_instances, width, _COARSE)
-        fit = partial(_solve, problem, gap_tol, self.max_iter)
+        options = SolverOptions(gap_tol, self.max_iter)
+        problems = [[(problem, start, options) for start in starts]]
         data = {"X": bags, "y": y, "sample_weight": sample_weight}
-        results, task = runs.best(fit, [[(start,) for start in starts]], gap_tol=gap_tol, **data)
+        results, task = runs.best(solve_cox_maximum, problems, gap_tol=gap_tol, **data)
         [result] = results
         witnesses, _, scores = highest(bags.source(n_jobs=n_threads), result.w[None])
         if self.pooling == "mean":
@@ -345,16 +344,6 @@ class MICoxPH(CallbackSupport, BagValues):
             Fraction of comparable pairs in the right order.
         """
         return concordance_index(y, self.predict(X), sample_weight=sample_weight)
-
-
-def _solve(
-    problem: CoxProblem, gap_tol: float, max_iter: int, start: CoxStart | None, on_iteration: Any
-) -> PassSolution:
-    """A stationary point from a start."""
-    options = SolverOptions(gap_tol, max_iter, on_iteration)
-    if start is None:
-        return solve_cox_mean(problem, options)
-    return solve_cox_maximum(problem, start, options)
 
 
 def _scores(bags: Bags, w: np.ndarray) -> np.ndarray:

@@ -151,10 +151,10 @@ TOOLS = {
     "statistics": lambda: make_pipeline(BagStatistics(), LogisticRegression()),
     "scaled": lambda: make_pipeline(InstanceTransformer(StandardScaler()), MISVC()),
     "voting": lambda: VotingClassifier([("a", MISVC()), ("b", MISVC(C=2.0))]),
-    "stacking": lambda: StackingClassifier([("a", MISVC())], LogisticRegression(), cv=3),
+    "stacking": lambda: StackingClassifier([("a", MISVC())], LogisticRegression(), cv=2),
     "one against rest": lambda: OneVsRestClassifier(MISVC()),
-    "calibrated": lambda: CalibratedClassifierCV(MISVC(), cv=3),
-    "grid": lambda: GridSearchCV(MISVC(), {"C": [1.0, 2.0]}, cv=3, error_score="raise"),
+    "calibrated": lambda: CalibratedClassifierCV(MISVC(), cv=2),
+    "grid": lambda: GridSearchCV(MISVC(), {"C": [1.0, 2.0]}, cv=2, error_score="raise"),
 }
 
 
@@ -167,7 +167,7 @@ def test_tools_that_encode_or_divide_labels(X, tool):
     make = TOOLS[tool]
     model = make().fit(X, GOOD)
     assert model.score(X, GOOD) > 0.95
-    folds = KFold(3, shuffle=True, random_state=0)
+    folds = KFold(2, shuffle=True, random_state=0)
     assert cross_val_score(make(), X, GOOD, cv=folds, error_score="raise").mean() > 0.8
     if tool in WITHOUT_INDEX:
         return

@@ -186,18 +186,18 @@ def test_tools_keep_the_order_of_the_classes(data):
     X, grade, _ = data
     names = np.array(GRADES)[grade]
     plain, listed = OrdinalMISVC(), OrdinalMISVC(categories=GRADES)
-    draws = {"n_permutations": 2, "random_state": 0, "cv": 3}
+    draws = {"n_permutations": 1, "random_state": 0, "cv": 2}
     expected = (
-        compare({"m": listed}, {"d": (X, names)}, cv=3).table(),
+        compare({"m": listed}, {"d": (X, names)}, cv=2).table(),
         label_permutation_test(listed, X, names, **draws).permutation_scores,
-        confounder_baseline(X, names, estimator=listed, cv=3).table(),
+        confounder_baseline(X, names, estimator=listed, cv=2).table(),
     )
     for kind in ("Categorical", "Series", "polars"):
         y = ordered(names)[kind]
         found = (
-            compare({"m": plain}, {"d": (X, y)}, cv=3).table(),
+            compare({"m": plain}, {"d": (X, y)}, cv=2).table(),
             label_permutation_test(plain, X, y, **draws).permutation_scores,
-            confounder_baseline(X, y, estimator=plain, cv=3).table(),
+            confounder_baseline(X, y, estimator=plain, cv=2).table(),
         )
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -14,6 +14,7 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -55,6 +56,8 @@ class BoostingOptions:
     branch: bool = False
     # Maximum number of nodes of the search tree.
     max_nodes: int = 1000
+    # Seconds until the search ends with what it has.
+    time_limit: float | None = None
     # If there are more coefficients of learners in rows than this, no reductions are added, and the
     # products of numbers in all Newton steps of a fit are limited.
     large_entries: int = 2**21
@@ -68,57 +71,6 @@ def auto_learners(n_rows: int, products: int = 2**31) -> int:
     is limited to ``products``.
     """
     return int(np.clip(np.sqrt(products / max(1, n_rows)), 50, 1000))
-
-
-class Budget:
-    """Rule for an early stop: after a number of seconds, or by a callback.
-
-    Parameters
-    ----------
-    time_limit : float, default=None
-        Seconds from now.
-    on_iteration : callable, default=None
-        ``on_iteration(iteration, objective, **facts)`` is called at every report; it returns True
-        to stop.
-    clock : callable, default=time.monotonic
-        Returns the time in seconds.
-
-    Attributes
-    ----------
-    reason : {"", "time_limit", "callback", "work"}
-        Reason why the budget is exhausted.
-    cut : str
-        The reason, if work was skipped because of it.
-    """
-
-    def __init__(
-        self,
-        time_limit: float | None = None,
-        on_iteration: Callable[..., bool] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._clock, self._on_iteration = clock, on_iteration
-        self._end = np.inf if time_limit is None else clock() + time_limit
-        self.reason, self.cut, self._n_reports, self._spent = "", "", 0, 0
-
-    def spend(self, products: int, limit: int) -> None:
-        """Add products of numbers; beyond the limit the budget is exhausted."""
-        self._spent += products
-        if self._spent > limit:
-            self.reason = self.reason or "work"
-
-    def stops(self) -> bool:
-        """Whether remaining work has to be skipped; if so, the reason is stored in ``cut``."""
-        if self._clock() >= self._end:
-            self.reason = self.reason or "time_limit"
-        self.cut = self.reason
-        return bool(self.cut)
-
-    def report(self, objective: float, **facts: float) -> None:
-        """Report an iteration to the callback, which may ask to stop."""
-        self._n_reports += 1
-        if self._on_iteration and self._on_iteration(self._n_reports, objective, **facts):
-            self.reason = self.reason or "callback"
 
 
 @dataclass
@@ -140,7 +92,7 @@ class DPResult:
     # Objective and lower bound after each round.
     objective_history: list[float] = field(default_factory=list)
     lower_bound_history: list[float] = field(default_factory=list)
-    n_learners: int = 0
+    n_generated: int = 0
     n_active_margins: int = 0
     n_nodes: int = 1
     n_reductions: int = 0
@@ -150,74 +102,103 @@ class DPResult:
     optimality_gap: float = 0.0
 
 
+def solve_disjunctive(
+    problem: DisjunctiveProblem, on_iteration: Callable[..., bool] | None = None, **given: Any
+) -> DPResult:
+    """Upper bounds by witnesses, then the relaxation with reductions, then branching.
+
+    Parameters
+    ----------
+    problem, on_iteration, **given
+        See :class:`DisjunctiveSolver`.
+    """
+    solver = DisjunctiveSolver(problem, on_iteration, **given)
+    best, options = solver.best, solver.options
+    if not solver.pool.exact:
+        # Learners are generated first. The bounds are then those over all of them.
+        generated = solver.pool = GeneratedPool(solver.pool)
+        solver.root()
+        generated.exact = True
+    search = solver.root()
+    root = search.result()
+    solver.note_search(search)
+    if search.gap <= options.tol * search.value and problem.members:
+        if solver.is_large(search):
+            best.stopped = "size"
+        else:
+            search = solver.reduced(search)
+    if search.gap > options.tol * search.value:
+        best.stopped = "n_estimators" if search.full else "rounding"
+    best.relaxation_value = best.lower_bound
+    if options.branch and problem.members:
+        best.stopped = solver.branch(root)
+    # Rows whose multiplier is above zero at the optimum.
+    relaxation, at = search.relaxation, search.master.at
+    active, margins = at.y > at.v, np.r_[: len(problem.points), search.relaxation.margins]
+    best.n_generated = len(search.result().learners)
+    best.n_active_margins = int(active[margins].sum())
+    best.n_reductions = len(relaxation.reductions)
+    best.n_active_reductions = int(active[relaxation.reductions].sum())
+    best.lower_bound = min(best.lower_bound, best.objective)
+    best.stopped = solver.cut or best.stopped
+    best.converged, best.n_iter = not best.stopped, len(best.objective_history)
+    best.optimality_gap = best.objective - best.lower_bound
+    return best
+
+
 class DisjunctiveSolver:
-    """The search for bounds of (5) and the best weights.
+    """The steps of the search for bounds of (5) and the best weights.
 
     Parameters
     ----------
     problem : DisjunctiveProblem
+    on_iteration : callable, default=None
+        ``on_iteration(iteration, objective, **facts)`` is called after every round; it returns
+        True to stop.
     pool : LearnerPool
-    budget : Budget
     options : BoostingOptions
+    clock : callable, default=time.monotonic
+        Returns the time in seconds.
 
     Attributes
     ----------
     best : DPResult
         At first without learners.
+    cut : {"", "time_limit", "callback", "work"}
+        The reason, if work was skipped.
     """
 
     def __init__(
         self,
         problem: DisjunctiveProblem,
+        on_iteration: Callable[..., bool] | None = None,
+        *,
         pool: LearnerPool,
-        budget: Budget,
         options: BoostingOptions,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.problem, self.pool, self.budget = problem, pool, budget
+        self.problem, self.pool = problem, pool
         self.options = replace(options, tol=max(options.tol, _LEAST_TOL))
         self.tol = min(_SOLVED, self.options.tol)
         empty = problem.value(np.zeros(0), np.zeros(problem.n_points))
         none = np.zeros((0, problem.n_points), dtype=np.int8)
         self.best = DPResult([], none, np.zeros(0), empty)
+        self._on_iteration, self._clock = on_iteration, clock
+        self._end = np.inf if options.time_limit is None else clock() + options.time_limit
+        # The first reason to stop, which counts if there is more work, and products so far.
+        self._reason, self.cut, self._spent = "", "", 0
         # Witnesses whose program was solved over all learners, and over the present ones.
         self._seen: set[bytes] = set()
         self._flat: set[bytes] = set()
 
-    def solve(self) -> DPResult:
-        """Upper bounds by witnesses, then the relaxation with reductions, then branching."""
-        best, problem, tol = self.best, self.problem, self.options.tol
-        if not self.pool.exact:
-            # Learners are generated first. The bounds are then those over all of them.
-            generated = self.pool = GeneratedPool(self.pool)
-            self._root()
-            generated.exact = True
-        search = self._root()
-        root = search.result()
-        self._note_search(search)
-        if search.gap <= tol * search.value and problem.members:
-            if self._large(search):
-                best.stopped = "size"
-            else:
-                search = self._reduced(search)
-        if search.gap > tol * search.value:
-            best.stopped = "n_estimators" if search.full else "rounding"
-        best.relaxation_value = best.lower_bound
-        if self.options.branch and problem.members:
-            best.stopped = self._branch(root)
-        # Rows whose multiplier is above zero at the optimum.
-        relaxation, at = search.relaxation, search.master.at
-        active, margins = at.y > at.v, np.r_[: len(problem.points), search.relaxation.margins]
-        best.n_learners = len(search.result().learners)
-        best.n_active_margins = int(active[margins].sum())
-        best.n_reductions = len(relaxation.reductions)
-        best.n_active_reductions = int(active[relaxation.reductions].sum())
-        best.lower_bound = min(best.lower_bound, best.objective)
-        best.stopped = self.budget.cut or best.stopped
-        best.converged, best.n_iter = not best.stopped, len(best.objective_history)
-        best.optimality_gap = best.objective - best.lower_bound
-        return best
+    def stops(self) -> bool:
+        """Whether remaining work has to be skipped; if so, the reason is stored in ``cut``."""
+        if self._clock() >= self._end:
+            self._reason = self._reason or "time_limit"
+        self.cut = self._reason
+        return bool(self.cut)
 
-    def _root(self) -> InteriorSearch:
+    def root(self) -> InteriorSearch:
         """The relaxation without reductions, and good weights for fixed witnesses."""
         self._seen.clear()
         search = self._search(Relaxation(self.problem))
@@ -228,7 +209,7 @@ class DisjunctiveSolver:
             near = self._run(search, _ROUGH_TOL)
             for tol in (_ROUGH_TOL, _WITNESS_TOL):
                 least, chosen = np.inf, near
-                while not self.budget.stops():
+                while not self.stops():
                     near = self._fixed(self.problem.witnesses(near.scores), near, tol)
                     value = self.problem.value(near.alpha, near.scores)
                     if value >= least * (1.0 - _SAME_VALUE):
@@ -242,7 +223,7 @@ class DisjunctiveSolver:
     def _search(self, relaxation: Relaxation, start: InteriorStart | None = None) -> InteriorSearch:
         return InteriorSearch(relaxation, self.pool, self.options.n_estimators, start)
 
-    def _large(self, search: InteriorSearch) -> bool:
+    def is_large(self, search: InteriorSearch) -> bool:
         n_entries = len(search.learners) * len(search.relaxation.costs)
         return n_entries > self.options.large_entries
 
@@ -250,17 +231,19 @@ class DisjunctiveSolver:
         """Run a search unless the budget ends it or its bound reaches ``cutoff``."""
 
         def exhausted() -> bool:
-            if self._large(search):
+            if self.is_large(search):
                 n_columns, n_rows = search.master.G.shape
-                self.budget.spend(n_columns * n_columns * n_rows, self.options.max_products)
-            return self.budget.stops() or search.bound >= cutoff
+                self._spent += n_columns * n_columns * n_rows
+                if self._spent > self.options.max_products:
+                    self._reason = self._reason or "work"
+            return self.stops() or search.bound >= cutoff
 
         found = search.run(tol, exhausted)
         if tol <= self.tol and cutoff == np.inf and not search.n_fixed:
             # Weights that vanish at the optimum become much smaller than others.
             search.finish(_FINISHED, exhausted)
             found = search.result()
-        rough = bool(self.budget.cut) or (not search.n_fixed and tol > self.tol)
+        rough = bool(self.cut) or (not search.n_fixed and tol > self.tol)
         self.offer(found.learners, found.H, found.inside if rough else found.alpha)
         return found
 
@@ -288,9 +271,12 @@ class DisjunctiveSolver:
         best = self.best
         best.objective_history.append(best.objective)
         best.lower_bound_history.append(min(best.lower_bound, best.objective))
-        self.budget.report(best.objective, lower_bound=best.lower_bound_history[-1], **facts)
+        facts["lower_bound"] = best.lower_bound_history[-1]
+        number = len(best.objective_history)
+        if self._on_iteration and self._on_iteration(number, best.objective, **facts):
+            self._reason = self._reason or "callback"
 
-    def _note_search(self, search: InteriorSearch) -> None:
+    def note_search(self, search: InteriorSearch) -> None:
         self._settle(search.result())
         self.best.lower_bound = max(self.best.lower_bound, search.bound)
         n_reductions = len(search.relaxation.reductions)
@@ -315,7 +301,7 @@ class DisjunctiveSolver:
             keys = [np.concatenate(each).tobytes() for each in tied]
             fresh = [k for k, key in enumerate(keys) if key not in self._seen]
             inside = [k for k, key in enumerate(keys) if key not in self._flat]
-            if fresh and not self.budget.stops():
+            if fresh and not self.stops():
                 self._seen.add(keys[fresh[0]])
                 near = self._fixed(tied[fresh[0]], near, self.tol)
             elif inside:
@@ -337,23 +323,23 @@ class DisjunctiveSolver:
             if found.status == 0:
                 self.offer(best.learners, best.H, np.maximum(0.0, -found.ineqlin.marginals))
 
-    def _reduced(self, search: InteriorSearch) -> InteriorSearch:
+    def reduced(self, search: InteriorSearch) -> InteriorSearch:
         """Add violated reductions to the relaxation until there are none, or the gap is closed."""
         tol, best = self.options.tol, self.best
         while best.objective - best.lower_bound > tol * best.lower_bound:
             limit = self.options.max_rows - len(search.relaxation.reductions)
             relaxation = search.tightened(tol, limit)
-            if relaxation is None or self.budget.stops():
+            if relaxation is None or self.stops():
                 break
             search = self._search(relaxation, search.result())
             self._run(search, max(self.tol, tol))
-            self._note_search(search)
+            self.note_search(search)
             if search.gap > _TOO_ROUGH * search.value:
                 # The solution is too rough to tell which reductions it violates.
                 break
         return search
 
-    def _branch(self, root: InteriorStart) -> str:
+    def branch(self, root: InteriorStart) -> str:
         """Close the gap by branch and bound, and return the reason of an early stop.
 
         A node allows some points of each bag. One of its children allows only one point of a bag,
@@ -365,7 +351,7 @@ class DisjunctiveSolver:
         stopped, closed = "", np.inf
         # Bounds are computed to a relative tolerance of tol.
         while nodes and nodes[0][0] < best.objective * (1.0 - 2.0 * tol):
-            if self.budget.stops() or best.n_nodes >= self.options.max_nodes:
+            if self.stops() or best.n_nodes >= self.options.max_nodes:
                 return "max_nodes"
             bound, _, members, solution = heapq.heappop(nodes)
             bag, point = _choice(problem, members, solution.scores)

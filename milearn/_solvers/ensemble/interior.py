@@ -125,6 +125,8 @@ class InteriorSearch:
         """Continue until the relative gap is at most ``tol``, unless rounding or time ends it."""
         while self.gap > tol * self.value and not self._stuck and not exhausted():
             self._step()
+            if not self._stuck:
+                self._update()
         if self.full:
             # The gap over all learners stays open, and has kept the barrier parameter large.
             self.finish(tol, exhausted)
@@ -174,7 +176,6 @@ class InteriorSearch:
             return
         self._drop_idle()
         self.n_steps += 1
-        self._update()
 
     def _begin(self, start: InteriorStart | None) -> None:
         """Start from given learners, with multipliers that are feasible for all learners."""

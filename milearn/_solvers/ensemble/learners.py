@@ -248,42 +248,35 @@ def squared_distances(X: Matrix, centers: np.ndarray) -> np.ndarray:
     return np.asarray(euclidean_distances(X, centers, squared=True))
 
 
-class WeightedEnsemble:
-    """The function F(x) = sum_k alpha_k h_k(x).
+def staged_scores(
+    learners: Sequence[WeakLearner], alpha: np.ndarray, X: Matrix
+) -> Iterator[np.ndarray]:
+    """The partial sums of F(x) = sum_k alpha_k h_k(x) after each learner, of shape (n_rows,)."""
+    total = np.zeros(X.shape[0])
+    for learner, weight in zip(learners, alpha, strict=True):
+        total = total + weight * learner.predict(X)
+        yield total
 
-    Parameters
-    ----------
-    learners : sequence of WeakLearner
-    alpha : ndarray of shape (n_learners,)
+
+def ensemble_scores(learners: Sequence[WeakLearner], alpha: np.ndarray, X: Matrix) -> np.ndarray:
+    """F of every row.
+
+    The terms are added in sequence, so that the score of a row does not depend on other rows.
     """
+    total = np.zeros(X.shape[0])
+    for scores in staged_scores(learners, alpha, X):
+        total = scores
+    return total
 
-    def __init__(self, learners: Sequence[WeakLearner], alpha: np.ndarray) -> None:
-        self.learners = learners
-        self.alpha = alpha
 
-    def scores(self, X: Matrix) -> np.ndarray:
-        """F of every row, shape (n_rows,).
+def ensemble_importances(
+    learners: Sequence[WeakLearner], alpha: np.ndarray, n_features: int
+) -> np.ndarray:
+    """Importance of each feature, weighted by alpha, with a sum of one unless all are zero.
 
-        The terms are added in sequence, so that the score of a row does not depend on other rows.
-        """
-        total = np.zeros(X.shape[0])
-        for scores in self.staged_scores(X):
-            total = scores
-        return total
-
-    def staged_scores(self, X: Matrix) -> Iterator[np.ndarray]:
-        """The partial sums after the first learner, the second, and so on."""
-        total = np.zeros(X.shape[0])
-        for learner, weight in zip(self.learners, self.alpha, strict=True):
-            total = total + weight * learner.predict(X)
-            yield total
-
-    def importances(self, n_features: int) -> np.ndarray:
-        """Importance of each feature, weighted by alpha, with a sum of one unless all are zero.
-
-        NaN if a learner has no importances.
-        """
-        total = np.zeros(n_features)
-        for learner, weight in zip(self.learners, self.alpha, strict=True):
-            total += weight * learner.importances(n_features)
-        return total / max(1e-300, total.sum()) if total.any() else total
+    NaN if a learner has no importances.
+    """
+    total = np.zeros(n_features)
+    for learner, weight in zip(learners, alpha, strict=True):
+        total += weight * learner.importances(n_features)
+    return total / max(1e-300, total.sum()) if total.any() else total

@@ -136,7 +136,7 @@ class DisjunctiveProblem:
     def witnesses(self, scores: np.ndarray, *, last: bool = False) -> list[np.ndarray]:
         """The highest point of each bag; the first or the last of those that are nearly equal."""
         # Scores are as precise as linear programs.
-        scores, step = _on_grid(scores, 2.0**-20), -1 if last else 1
+        scores, step = comparable(scores, 2.0**-20), -1 if last else 1
         return [block[::step][[int(np.argmax(scores[block[::step]]))]] for block in self.members]
 
     def restricted(self, witnesses: list[np.ndarray]) -> DisjunctiveProblem:
@@ -242,22 +242,18 @@ class DualPrices:
         unit, weights = np.ldexp(1.0, np.frexp(size)[1] - 51), self.weights
         if weights is not None:
             weights = weights.copy()
-            weights.data = _on_grid(weights.data, unit)
-        linear, u = _on_grid(self.linear, unit), _on_grid(self.u, unit)
+            weights.data = comparable(weights.data, unit)
+        linear, u = comparable(self.linear, unit), comparable(self.u, unit)
         return replace(self, linear=linear, u=u, weights=weights)
 
 
-def _on_grid(values: np.ndarray, unit: float) -> np.ndarray:
-    return np.asarray(np.rint(values / unit) * unit)
-
-
-def comparable(values: np.ndarray) -> np.ndarray:
-    """Values of the size of one on a grid of 2**-30.
+def comparable(values: np.ndarray, unit: float = 2.0**-30) -> np.ndarray:
+    """Values, by default of the size of one, on a grid.
 
     Sums of the same numbers in a different order are then equal, and the first one is chosen. The
     order of a sum depends on the processor.
     """
-    return _on_grid(values, 2.0**-30)
+    return np.asarray(np.rint(values / unit) * unit)
 
 
 def weighted_sums(alpha: np.ndarray, H: np.ndarray, at_once: int = 2**22) -> np.ndarray:

@@ -71,14 +71,15 @@ class BinnedFeatures:
         places = np.concatenate(bins), np.concatenate(points)
         shape = (starts[-1], self.n_points)
         self.stored = sparse.csr_array((np.ones(len(places[0])), places), shape=shape)
-        self._edges: tuple[Unions | None, dict[int, Matrix]] = None, {}
+        self._unions: Unions | None = None
+        self._edges: dict[int, Matrix] = {}
 
     def edges(self, unions: Unions, sign: int) -> Matrix:
         """The last bin (sign 1) or the first bin (-1) with a point of each set, in every feature.
 
         They are ones in a matrix of shape (n_bins, n_sets). Those of the last sets are kept.
         """
-        if self._edges[0] is not unions:
+        if self._unions is not unions:
             sizes = np.diff(np.append(unions.firsts, len(unions.members)))
             entries, ends = gather_rows(self._by_point.indptr, unions.members)
             bins = self._by_point.indices[entries].astype(np.intp)
@@ -91,15 +92,11 @@ class BinnedFeatures:
             last, first = np.where(missing, zero, -1), np.where(missing, zero, self.starts[-1])
             np.maximum.at(last, where, bins)
             np.minimum.at(first, where, bins)
-            ones, shape = np.ones(len(keys)), (self.starts[-1], len(sizes))
-            self._edges = (
-                unions,
-                {
-                    1: sparse.csr_array((ones, (last, owner)), shape=shape),
-                    -1: sparse.csr_array((ones, (first, owner)), shape=shape),
-                },
-            )
-        return self._edges[1][sign]
+            for which, at in ((1, last), (-1, first)):
+                entries = np.ones(len(keys)), (at, owner)
+                self._edges[which] = sparse.csr_array(entries, shape=(self.starts[-1], len(sizes)))
+            self._unions = unions
+        return self._edges[sign]
 
     def parts(self, per_feature: int) -> np.ndarray:
         """The first bin of each part of a feature, for about equal parts, and ``n_bins``."""

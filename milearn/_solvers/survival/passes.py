@@ -10,6 +10,7 @@ procedure is described in :mod:`..common.descent`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -105,8 +106,9 @@ class _RiskView:
 
 def solve_cox_maximum(
     problem: CoxProblem,
-    start: CoxStart,
+    start: CoxStart | None,
     options: SolverOptions,
+    on_iteration: Callable[[int, float], bool] | None = None,
     *,
     limits: RowLimits = RISK_LIMITS,
     max_passes: int = 500,
@@ -116,19 +118,21 @@ def solve_cox_maximum(
     Parameters
     ----------
     problem : CoxProblem
-    start : CoxStart
+    start : CoxStart or None
+        None for the problem of :func:`solve_cox_mean`.
     options : SolverOptions
         ``tol`` is the relative duality gap of a convex step.
+    on_iteration : callable, default=None
+        Called with the number and the objective of each step; it returns True to stop.
     limits : RowLimits
     max_passes : int
         Maximum number of passes.
     """
-    if problem.source.n_instances == problem.source.n_bags:
-        return solve_cox_mean(problem, options)
+    if start is None or problem.source.n_instances == problem.source.n_bags:
+        return solve_cox_mean(problem, options, on_iteration)
     model = _Maximum(problem, limits)
-    watch = options.on_iteration
-    if watch is not None:
-        options = options.watched_by(lambda n, value: watch(n, value + model.lowest))
+    if on_iteration is not None:
+        options = options.watched_by(lambda n, value: on_iteration(n, value + model.lowest))
     w, witnesses = model.first(start)
     found = descend(
         model,
@@ -144,13 +148,15 @@ def solve_cox_maximum(
     return _with_constant(found, model)
 
 
-def solve_cox_mean(problem: CoxProblem, options: SolverOptions) -> PassSolution:
+def solve_cox_mean(
+    problem: CoxProblem, options: SolverOptions, on_iteration: Any = None
+) -> PassSolution:
     """The minimum of J with the mean of each bag in place of its highest instance."""
     model = _Maximum(problem, RISK_LIMITS)
     start = np.zeros(problem.source.n_features), _NOTHING
     found = model.of_vectors(model.means()).solve(start, options.tol)
-    if options.on_iteration is not None:
-        options.on_iteration(1, found.objective + model.lowest)
+    if on_iteration is not None:
+        on_iteration(1, found.objective + model.lowest)
     solution = PassSolution(
         objective=found.objective,
         history=[found.objective],

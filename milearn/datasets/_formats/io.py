@@ -18,12 +18,12 @@ from ..._bags.canonical import check_choice
 from ..._bags.constructors import warn_of_zeros
 from ..._bags.kinds import as_labels, column, ids, ordered_categories
 from ..._bags.names import canonical_ids
-from ..._bags.rows_on_disk import LazyRows, converted, holds_text
+from ..._bags.rows_on_disk import LazyRows, converted
 from ..._fit.outcomes import has_outcomes
 from ..._fit.validation import check_order
 from ..._version import removed
 from .._errors import ContentError, file_name_in_errors
-from .npy_folder import check_parent, is_npy_folder, read_npy_folder, write_npy_folder
+from .npy_folder import HEAD, check_parent, new_folder, read_npy_folder, write_arrays
 from .record import (
     BAG_FIELDS,
     FIELDS,
@@ -168,7 +168,7 @@ def load_bags(
     """
     removed("load_bags", read_options)
     path, classes = Path(path), declared_classes(classes)
-    if path.is_dir() and not is_npy_folder(path):
+    if path.is_dir() and not (path / HEAD).is_file():
         raise FileNotFoundError(
             f"{path}: this is a folder without the head of saved bags; read a folder with one file "
             "per bag by milearn.datasets.load_bag_folder."
@@ -228,7 +228,7 @@ def _format_of(path: Path) -> str:
 
 def _as_asked(bags: Bags, dtype: Any, as_sparse: bool | None, mmap: bool) -> Bags:
     """The bags with instances of the type and layout that is asked for."""
-    if holds_text(bags) and (dtype is not None or as_sparse):
+    if bags.dtype == object and (dtype is not None or as_sparse):
         raise ValueError("The instances are text: leave dtype and as_sparse out.")
     becomes_sparse = bags.is_sparse if as_sparse is None else as_sparse
     if dtype is not None and float_type(dtype) == np.float16 and becomes_sparse:
@@ -338,7 +338,8 @@ def save_bags(
         record = _record_of(X, y, bag_names, dict(zip(FIELDS, given, strict=True)), descr)
         check_parent(path)
         if format == "npy-folder":
-            write_npy_folder(path, record)
+            with new_folder(path) as folder:
+                write_arrays(folder, record)
             return
         with writing(path) as file:
             write_npz(record, file)

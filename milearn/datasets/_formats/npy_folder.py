@@ -23,10 +23,6 @@ _MAPPED = {"instances", "bag_offsets", *CSR, *_LINKS} - {"shape"}
 _TEXTS = {"feature_names", "instance_data", "bag_data", "DESCR"}
 
 
-def is_npy_folder(path: Path) -> bool:
-    return (path / HEAD).is_file()
-
-
 def read_npy_folder(path: Path, *, mmap: bool = False) -> BagRecord:
     """Read the layout of :func:`write_arrays`; large arrays are mapped if ``mmap``."""
     head = json.loads((path / HEAD).read_bytes())
@@ -82,8 +78,3 @@ def write_arrays(folder: Path, record: BagRecord) -> None:
                 stream.write(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
     head = {"format": "milearn bags", "version": 2, "arrays": files}
     (folder / HEAD).write_text(json.dumps(head, indent=1))
-
-
-def write_npy_folder(path: Path, record: BagRecord) -> None:
-    with new_folder(path) as folder:
-        write_arrays(folder, record)

@@ -17,15 +17,14 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.canonical import check_length
 from ..._bags.frames import (
+    KINDS,
     arrays_of_frame,
     frame_of_arrays,
-    is_frame_of,
     with_objects,
     without_objects,
 )
 from ..._bags.kinds import are_missing, as_labels, column, ordered_categories
 from ..._bags.names import bag_text
-from ..._bags.rows_on_disk import holds_text
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
 from .table import quoted_names
@@ -141,7 +140,7 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
     arrays: dict[str, Any] = {"bag_offsets": bags.offsets.astype(np.int64)}
     if bags.is_sparse:
         arrays |= _csr_parts(bags.instances, "")
-    elif holds_text(bags):
+    elif bags.dtype == object:
         arrays["texts"] = bags.instances[:, 0]
     if record.target is not None and has_outcomes(record.target):
         fields = outcome_fields(record.target) or ()
@@ -162,7 +161,7 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
     if record.descr:
         arrays["DESCR"] = np.array(record.descr)
     arrays = make_bags_of(without_objects, arrays)
-    if not bags.is_sparse and not holds_text(bags):
+    if not bags.is_sparse and bags.dtype != object:
         arrays["instances"] = bags.instance_rows
     return arrays
 
@@ -206,7 +205,7 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
 
 
 def _data(arrays: dict[str, np.ndarray], key: str) -> Any:
-    if is_frame_of(arrays, key):
+    if key + KINDS in arrays:
         frame = frame_of_arrays(arrays, key)
         named = key == "bag_data" and "bag_names" in arrays
         return frame.set_axis(arrays["bag_names"]) if named else frame

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.dpboost import (
     BoostingOptions,
-    Budget,
     DisjunctiveSolver,
     auto_learners,
+    solve_disjunctive,
 )
 from milearn._solvers.ensemble.pools import make_pool
 from milearn._solvers.ensemble.problem import DisjunctiveProblem, disjunctive_problem
@@ -25,9 +27,8 @@ def test_a_callback_that_asks_at_the_end_stops_nothing():
     problem = DisjunctiveProblem(
         2, [], np.zeros(0), np.array([0, 1]), np.array([1.0, -1.0]), np.array([5.0, 5.0])
     )
-    budget = Budget(None, lambda *_, **__: True)
     pool = stumps(np.array([[1.0], [0.0]]))
-    found = DisjunctiveSolver(problem, pool, budget, BoostingOptions()).solve()
+    found = solve_disjunctive(problem, lambda *_, **__: True, pool=pool, options=BoostingOptions())
     assert found.converged
     assert found.objective == pytest.approx(1.0)
 
@@ -54,16 +55,16 @@ def noisy_problem(inherited):
 def test_a_search_that_is_cut_off_says_so_and_keeps_the_best(inherited):
     """Wherever the clock stops it."""
     problem, pool = noisy_problem(inherited)
-    options = BoostingOptions(max_rows=20)
+    options = BoostingOptions(max_rows=20, time_limit=1e9)
     clock = Clock()
-    full = DisjunctiveSolver(problem, pool, Budget(1e9, clock=clock), options).solve()
+    full = solve_disjunctive(problem, pool=pool, options=options, clock=clock)
     n_looks = int(clock.now)
     assert n_looks >= 20
     empty = problem.value(np.zeros(0), np.zeros(problem.n_points))
     objectives = []
     for seconds in np.unique(np.geomspace(1, 0.9 * n_looks, 6).astype(int)):
-        budget = Budget(seconds, clock=Clock())
-        found = DisjunctiveSolver(problem, pool, budget, options).solve()
+        limited = replace(options, time_limit=seconds)
+        found = solve_disjunctive(problem, pool=pool, options=limited, clock=Clock())
         value = problem.value(found.alpha, found.alpha @ found.H)
         assert found.objective == pytest.approx(value, rel=1e-12)
         assert found.lower_bound <= found.objective <= empty
@@ -81,7 +82,7 @@ def test_rounding_does_not_choose_between_equal_solutions(factor, taken):
     problem = DisjunctiveProblem(
         1, [], np.zeros(0), np.zeros(1, int), np.array([1.0]), np.array([5.0])
     )
-    solver = DisjunctiveSolver(problem, None, Budget(), BoostingOptions())
+    solver = DisjunctiveSolver(problem, pool=None, options=BoostingOptions())
     best = solver.best
     H = np.ones((1, 1), dtype=np.int8)
     # The best weight is 1 at all costs: the costs make the difference.
@@ -94,14 +95,14 @@ def test_rounding_does_not_choose_between_equal_solutions(factor, taken):
 
 def test_a_large_program_ends_at_its_learners_or_its_work():
     problem, pool = noisy_problem(True)
-    full = DisjunctiveSolver(problem, pool, Budget(), BoostingOptions()).solve()
+    full = solve_disjunctive(problem, pool=pool, options=BoostingOptions())
     empty = problem.value(np.zeros(0), np.zeros(problem.n_points))
     large = {"large_entries": 0}
     for options, reason in (
         (BoostingOptions(n_estimators=6, **large), "n_estimators"),
         (BoostingOptions(max_products=10**6, **large), "work"),
     ):
-        found = DisjunctiveSolver(problem, pool, Budget(), options).solve()
+        found = solve_disjunctive(problem, pool=pool, options=options)
         assert found.stopped == reason
         assert len(found.alpha) <= options.n_estimators
         assert found.lower_bound <= full.objective * (1 + 1e-9)

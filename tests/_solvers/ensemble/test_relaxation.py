@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from milearn import Bags
 from milearn._bags.distinct import distinct_points
-from milearn._solvers.ensemble.dpboost import BoostingOptions, Budget, DisjunctiveSolver
+from milearn._solvers.ensemble.dpboost import BoostingOptions, solve_disjunctive
 from milearn._solvers.ensemble.pools import ClassifierPool, make_pool
 from milearn._solvers.ensemble.problem import disjunctive_problem
 from milearn._solvers.ensemble.relaxation import most_violated
@@ -85,7 +85,7 @@ SEARCHED = [(0, 5.0), (1, 1.0), (2, 0.3)]
 def relaxed(seed, C, max_rows=10_000):
     problem, X, _, _ = small_problem(seed, C=C)
     options = BoostingOptions(tol=1e-9, n_estimators=1000, max_rows=max_rows)
-    return DisjunctiveSolver(problem, make_pool("stump", X, 1), Budget(), options).solve()
+    return solve_disjunctive(problem, pool=make_pool("stump", X, 1), options=options)
 
 
 @cache
@@ -179,7 +179,7 @@ def test_fixed_pool_of_a_classifier_is_bounded():
     problem, X, _, _ = small_problem(3)
     pool = ClassifierPool(X, DecisionTreeClassifier(max_depth=1, random_state=0))
     options = BoostingOptions(branch=True, max_rows=10_000)
-    found = DisjunctiveSolver(problem, pool, Budget(), options).solve()
+    found = solve_disjunctive(problem, pool=pool, options=options)
     assert not pool.exact
     assert found.lower_bound <= found.objective
     assert found.objective == pytest.approx(enumerated(problem, found.H.astype(float)), rel=1e-6)
