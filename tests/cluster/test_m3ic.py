@@ -28,8 +28,8 @@ def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
 def test_concepts_are_found_and_witnessed():
     X, y = concept_bags()
     new, y_new = concept_bags(seed=1)
-    for seed in range(3):
-        model = M3IC(3, C=100.0, random_state=seed).fit(X)
+    for seed, n_init in enumerate((1, 1, 5)):
+        model = M3IC(3, C=100.0, n_init=n_init, random_state=seed).fit(X)
         assert clustering_accuracy(y, model.labels_) == 1.0
         assert (X.instances[model.witnesses_].argmax(axis=1) == y).all()
         assert clustering_accuracy(y_new, model.predict(new)) == 1.0
@@ -97,14 +97,14 @@ def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypat
     single = X.instances.astype(np.float32)
     np.save(tmp_path / "x.npy", single)
     mapped = Bags(np.load(tmp_path / "x.npy", mmap_mode="r"), X.offsets)
-    expected = M3IC(3, random_state=0, **options).fit(X.with_instances(single.astype(float)))
+    expected = M3IC(3, n_init=3, random_state=0, **options).fit(X.with_instances(single.astype(float)))
     # Small blocks, and witnesses kept as float32, as with large data.
     small = partial(_max_margin.LinearisedRisk, block_bytes=256)
     monkeypatch.setattr(_max_margin, "LinearisedRisk", small)
     as_stored = partial(_passes.gather, float64_bytes=0)
     monkeypatch.setattr(_max_margin, "gather", as_stored)
     monkeypatch.setattr(_m3ic, "_source", partial(_m3ic._source, block_bytes=256))
-    model = M3IC(3, random_state=0, **options).fit(mapped)
+    model = M3IC(3, n_init=3, random_state=0, **options).fit(mapped)
     np.testing.assert_array_equal(model.labels_, expected.labels_)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
 
