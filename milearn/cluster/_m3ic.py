@@ -98,7 +98,7 @@ class M3IC(CallbackSupport, BagClusterer):
     objective_history_ : ndarray of shape (n_iter_,)
         The value after each step of the best run; it never increases.
     start_objectives_ : ndarray of shape (n_init,)
-        The value reached from each start, also by runs with empty clusters.
+        The value that each run reached.
     dual_gap_ : float
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int

@@ -115,6 +115,9 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     ``predict`` computes the factors of new bags from their content. It does not use links between
     them and the bags of ``fit``. The method is intended for ``transduction_``.
 
+    The content has no constant, so the origin matters. Centre dense instances, for example by
+    ``InstanceTransformer(StandardScaler())``: a mean far from zero takes the norm of the content.
+
     References
     ----------
     .. [1] S. Zhu, K. Yu, Y. Chi, Y. Gong. Combining content and link for classification using

@@ -28,8 +28,8 @@ def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
 def test_concepts_are_found_and_witnessed():
     X, y = concept_bags()
     new, y_new = concept_bags(seed=1)
-    for seed in range(3):
-        model = M3IC(3, C=100.0, random_state=seed).fit(X)
+    for seed, n_init in enumerate((1, 1, 5)):
+        model = M3IC(3, C=100.0, n_init=n_init, random_state=seed).fit(X)
         assert clustering_accuracy(y, model.labels_) == 1.0
         assert (X.instances[model.witnesses_].argmax(axis=1) == y).all()
         assert clustering_accuracy(y_new, model.predict(new)) == 1.0
@@ -47,9 +47,9 @@ def one_of_many(n_bags, k, size, seed, length):
 
 @pytest.mark.parametrize("seed", [4, 6])
 def test_one_of_twenty_instances_decides(seed):
-    # Means of the bags hardly differ: starts from them ended at accuracies of .7.
+    # Means of the bags hardly differ: starts from them end at accuracies of .7. They come second.
     X, y = one_of_many(80, 4, 20, seed, 6.0)
-    model = M3IC(4, n_init=2, random_state=0).fit(X)
+    model = M3IC(4, n_init=1, random_state=0).fit(X)
     assert clustering_accuracy(y, model.labels_) > 0.9
     assert (model.witnesses_ == X.offsets[:-1]).mean() > 0.9
 
@@ -61,9 +61,6 @@ def test_a_run_with_an_empty_cluster_loses():
     assert model.start_objectives_.shape == (5,)
     assert model.objective_ > 1.05 * model.start_objectives_.min()
     assert clustering_accuracy(y, model.labels_) > 0.9
-    # Starts from k-means come first, then random ones; one start is that from extremes.
-    first = M3IC(4, n_init=1, random_state=0).fit(X)
-    assert model.start_objectives_[0] == pytest.approx(first.objective_, rel=1e-9)
 
 
 def test_what_is_fitted_fits_together():
@@ -91,7 +88,7 @@ def test_what_is_fitted_fits_together():
     assert np.abs((model.coef_[:, None] - model.coef_[None]) @ m).max() <= 1.0 + 1e-6
 
 
-@pytest.mark.parametrize("options", [{}, {"min_cluster_size": 25}])
+@pytest.mark.parametrize("options", [{"n_init": 3}, {"n_init": 2, "min_cluster_size": 25}])
 def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypatch, options):
     X, _ = concept_bags(n_bags=90, distance=1.5)
     single = X.instances.astype(np.float32)
@@ -101,8 +98,7 @@ def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypat
     # Small blocks, and witnesses kept as float32, as with large data.
     small = partial(_max_margin.LinearisedRisk, block_bytes=256)
     monkeypatch.setattr(_max_margin, "LinearisedRisk", small)
-    as_stored = partial(_passes.gather, float64_bytes=0)
-    monkeypatch.setattr(_max_margin, "gather", as_stored)
+    monkeypatch.setattr(_max_margin, "gather", partial(_passes.gather, float64_bytes=0))
     monkeypatch.setattr(_m3ic, "_source", partial(_m3ic._source, block_bytes=256))
     model = M3IC(3, random_state=0, **options).fit(mapped)
     np.testing.assert_array_equal(model.labels_, expected.labels_)

@@ -90,10 +90,7 @@ def test_checks_of_scikit_learn(estimator, check):
 
 
 # scikit-learn's checks find fewer groups at these settings, and fit one sample.
-OF_BAGS = [
-    M3IC(3, balance=0.0),
-    M3IC(3, min_cluster_size=2),
-]
+OF_BAGS = [M3IC(3, balance=0.0), M3IC(3, min_cluster_size=2)]
 
 
 @with_bag_checks([*ESTIMATORS, *OF_BAGS], of_settings=True)
