@@ -106,7 +106,7 @@ def influences(
         return None
     finally:
         view.test = test
-    deviations = np.mean(without[1:]) - without[1:]
+    deviations = np.mean(without[1:]) - np.array(without[1:])
     if not np.isfinite(deviations).all():
         return None
     found = np.sqrt(1 - 1 / len(present)) * deviations
@@ -115,7 +115,8 @@ def influences(
 
 def interval(scores: Any, found: Sequence[dict[int, float] | None]) -> tuple[float, float]:
     """The 95 % interval of the mean of the scores of folds, see :meth:`Comparison.intervals`."""
-    scores, total = np.asarray(scores, dtype=np.float64), Counter()
+    total: Counter[int] = Counter()
+    scores = np.asarray(scores, dtype=np.float64)
     mean, n = float(scores.mean()), len(scores)
     error = float(scores.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
     if all(found):
