@@ -30,9 +30,6 @@ class KnownPredictions(BaseEstimator):
         """Not called; scorers require an estimator with ``fit``."""
         return self
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     def __sklearn_tags__(self) -> Any:
         return get_tags(self.estimator)
 
