@@ -156,8 +156,8 @@ class BagScoresDisplay(Display):
         refuse_outcomes(y, estimator)
         if is_regressor(estimator):
             labels = validate_labels(estimator, y, given_bags(X), numeric=True)
-            given = {"score_name": "predicted value", "valued": True}
-            return cls(scores=estimator.predict(X), labels=labels, **given).plot(ax)
+            found, name = estimator.predict(X), "predicted value"
+            return cls(scores=found, labels=labels, score_name=name, valued=True).plot(ax)
         order = ["decision_function", "predict_proba"]
         check_choice("response_method", response_method, ["auto", *order])
         tuned = getattr(estimator, "best_threshold_", None)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier, is_clusterer
-from sklearn.model_selection import cross_val_predict
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.base import is_classifier, is_clusterer
+from sklearn.model_selection import cross_validate
 
 from .._bags import Bags
-from .._bags.segments import segment_argmax, segment_mean
+from .._bags.segments import gather_rows, segment_argmax, segment_mean
 from .._compat import need_module
 from .._fit.validation import as_bags, check_bags, refuse_outcomes
 
@@ -151,31 +149,6 @@ def instance_scores(
     return scores, np.arange(bags.n_instances) - bags.offsets[bags.bag_index]
 
 
-class _InstanceScores(BaseEstimator):
-    """An estimator whose predictions are the instance scores of bags, and their class."""
-
-    def __init__(self, estimator: Any, class_label: Any) -> None:
-        self.estimator = estimator
-        self.class_label = class_label
-
-    def __sklearn_tags__(self) -> Any:
-        return get_tags(self.estimator)
-
-    def get_metadata_routing(self) -> Any:
-        return get_routing_for_object(self.estimator)
-
-    def fit(self, X: Any, y: Any = None, **params: Any) -> _InstanceScores:
-        self.fitted_ = clone(self.estimator).fit(X, y, **params)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        found = scored_instances(self.fitted_, X, self.class_label)
-        out = np.empty(len(X), dtype=object)
-        for bag, scores in enumerate(np.split(found.scores, X.offsets[1:-1])):
-            out[bag] = scores, found.meaning
-        return out
-
-
 def cross_val_instance_scores(
     estimator: Any,
     X: Any,
@@ -253,24 +226,30 @@ def cross_val_instance_scores(
     True
     """
     refuse_outcomes(y, estimator)
-    found = cross_val_predict(
-        _InstanceScores(estimator, class_label),
-        given_bags(X),
-        y,
-        groups=groups,
-        cv=cv,
-        n_jobs=n_jobs,
-        verbose=verbose,
-        params=params,
-        pre_dispatch=pre_dispatch,
+    bags = given_bags(X)
+    given = {"n_jobs": n_jobs, "verbose": verbose, "params": params, "pre_dispatch": pre_dispatch}
+    given |= {"return_estimator": True, "return_indices": True, "error_score": "raise"}
+    fitted: Any = cross_validate(
+        estimator, bags, y, groups=groups, cv=cv, scoring=_no_score, **given
     )
-    scores, meanings = zip(*found, strict=True)
-    if len(set(meanings)) > 1:
+    tests = fitted["indices"]["test"]
+    if not np.array_equal(np.sort(np.concatenate(tests)), np.arange(len(bags))):
+        raise ValueError("cross_val_instance_scores only works for partitions: test each bag once.")
+    scores, meanings = np.empty(bags.n_instances), set()
+    for model, test in zip(fitted["estimator"], tests, strict=True):
+        found = scored_instances(model, bags[test], class_label)
+        meanings.add(found.meaning)
+        scores[gather_rows(bags.offsets, test)[0]] = found.scores
+    if len(meanings) > 1:
         raise ValueError(
-            f"The folds do not score the same class, but {' and '.join(sorted(set(meanings)))}: "
+            f"The folds do not score the same class, but {' and '.join(sorted(meanings))}: "
             "name the class of the scores by class_label=."
         )
-    return np.concatenate(scores)
+    return scores
+
+
+def _no_score(model: Any, X: Any, y: Any = None) -> float:
+    return 0.0
 
 
 def scored_instances(estimator: Any, bags: Bags, class_label: Any = None) -> InstanceScores:

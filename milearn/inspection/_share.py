@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import beta, false_discovery_control, ks_2samp
+from scipy.stats import binomtest, false_discovery_control, ks_2samp
 from sklearn.base import is_classifier
 from sklearn.utils import check_consistent_length, gen_batches
 
@@ -381,23 +381,24 @@ class ShareReport(Display):
     def __repr__(self) -> str:
         bags, valued = self.bags, self.display.valued
         labels = np.full(len(bags), "all") if valued else bags["label"]
-        shares = bags["share"].groupby(labels).agg(["size", "mean", "min", "max"])
-        lines = [
-            f"{bags['n_selected'].sum():,} of {bags['n_instances'].sum():,} instances have a "
-            f"{self.display._beyond()} {self.display.cut:.3g}.",
-            f"{'bags' if valued else 'class':<18}{'number':>8}{'mean share':>12}"
-            f"{'lowest':>10}{'highest':>10}",
-        ]
-        for label, count, mean, low, high in shares.itertuples():
-            lines.append(f"{label!s:<18}{count:>8}{mean:>12.2%}{low:>10.2%}{high:>10.2%}")
+        of_labels = {"number": "size", "mean share": "mean", "lowest": "min", "highest": "max"}
+        shares = bags["share"].groupby(labels).agg(**of_labels)
+        tables = [_text(shares, "bags" if valued else "class", "{:.2%}")]
         if self.types is not None:
-            lines.append(f"{self.types.index.name:<18}{'selected':>8}{'share':>12}")
-            for name, _, count, share, _ in self.types.head(5).itertuples():
-                lines.append(f"{name!s:<18}{count:>8,}{share:>12.2%}")
-        lines.append(f"{'feature':<18}{'effect':>8}{'KS':>12}")
-        for name, effect, ks in self._strongest(5)[["effect", "ks"]].itertuples():
-            lines.append(f"{name!s:<18}{effect:>+8.2f}{ks:>12.2f}")
-        return "\n".join(lines)
+            some = self.types[["n_selected", "share"]].head(5)
+            tables.append(_text(some, self.types.index.name, "{:.2%}"))
+        tables.append(_text(self._strongest(5)[["effect", "ks"]], "feature", "{:.2f}"))
+        return "\n".join(
+            [
+                f"{bags['n_selected'].sum():,} of {bags['n_instances'].sum():,} instances have a "
+                f"{self.display._beyond()} {self.display.cut:.3g}.",
+                *tables,
+            ]
+        )
+
+
+def _text(table: Any, name: str, style: str) -> str:
+    return str(table.rename_axis(index=None, columns=name).to_string(float_format=style.format))
 
 
 def share_report(
@@ -524,7 +525,8 @@ def share_report(
     owners = bags.bag_index[rows]
     ids = np.arange(len(bags)) if bags.names is None else bags.names
     counts = np.bincount(owners, minlength=len(bags))
-    low, high = _interval(counts, bags.sizes, confidence_level)
+    pairs = zip(counts.tolist(), bags.sizes.tolist(), strict=True)
+    low, high = np.transpose([binomtest(*p).proportion_ci(confidence_level) for p in pairs])
     of_bags = {} if groups is None else {"group": ids_of(groups, "groups", partial(bag_text, bags))}
     of_bags |= {"label": display.labels, "n_instances": bags.sizes, "n_selected": counts}
     of_bags |= {"share": display.selected, "low": low, "high": high}
@@ -541,9 +543,10 @@ def share_report(
     features = pandas.DataFrame(_features(bags, chosen, types), index=known)
     by_type = None
     if within is not None:
-        table = dict(zip(("n_instances", "n_selected"), of_types, strict=True))
-        table |= {"share": of_types[1] / of_types[0], "of_selected": of_types[1] / len(rows)}
-        by_type = pandas.DataFrame(table, index=pandas.Index(names, name=within))
+        by_type = pandas.DataFrame(index=pandas.Index(names, name=within))
+        by_type["n_instances"], by_type["n_selected"] = of_types
+        by_type["share"] = by_type["n_selected"] / by_type["n_instances"]
+        by_type["of_selected"] = by_type["n_selected"] / len(rows)
         by_type = by_type.sort_values("n_selected", ascending=False, kind="stable")
     return ShareReport(
         bags=pandas.DataFrame(
@@ -567,14 +570,6 @@ def _columns(kind: str, data: Any, taken: Container[str]) -> dict[str, Any]:
 
 def _dense(rows: Any) -> np.ndarray:
     return rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
-
-
-def _interval(counts: Any, sizes: Any, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """The interval of Clopper and Pearson for each share."""
-    tail = (1.0 - level) / 2.0
-    low = beta.ppf(tail, counts, sizes - counts + 1)
-    high = beta.ppf(1.0 - tail, counts + 1, sizes - counts)
-    return np.where(counts == 0, 0.0, low), np.where(counts == sizes, 1.0, high)
 
 
 def _bag_scores(estimator: Any, bags: Bags, valued: bool, class_label: Any) -> np.ndarray:

@@ -195,7 +195,7 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
         raise ValueError(f"alpha={alpha!r} must be between 0 and 1.")
     n_datasets, k = values.shape
     # Means of the same folds in another order differ in the last digit.
-    values = np.round(values / (np.abs(values).max() or 1.0), _DIGITS)
+    values = np.round(values / (float(np.abs(values).max()) or 1.0), _DIGITS)
     p_values = _wilcoxon_holm(values)
     mean = rankdata(-values, axis=1).mean(axis=0)
     order = np.argsort(mean, kind="stable")
@@ -530,8 +530,8 @@ def compare(
                 records[tuple(record[key] for key in _KEYS)] = record
                 _report(record, f"{number}/{len(splits) * len(estimators)}", verbose)
     names = _score_names(records.values())
-    no_scores = dict.fromkeys((*names, "fit_seconds", "score_seconds"), float("nan"))
-    no_scores |= {"units": None, "influences": {}}
+    no_scores: dict[str, Any] = {"units": None, "influences": {}}
+    no_scores |= dict.fromkeys((*names, "fit_seconds", "score_seconds"), float("nan"))
     places = list(datasets), list(estimators)
     ordered = sorted(records, key=lambda key: (*map(list.index, places, key[:2]), key[2]))
     return Comparison(
@@ -596,26 +596,24 @@ def _run(
 
 def _scored(
     estimator: Any, split: Any, data: Data, of_data: str | None, scoring: Any
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Scores and times of one estimator on one fold."""
     X, y, groups = data
     given = {"scoring": scoring, "params": fit_params(estimator, groups), "error_score": "raise"}
-    found = cross_validate(clone(estimator), X, y, cv=[split], return_estimator=True, **given)
+    given |= {"cv": [split], "return_estimator": True}
+    found: Any = cross_validate(clone(estimator), X, y, **given)
     name = scoring if isinstance(scoring, str) else "score"
     scores = {
         name if key == "test_score" else key.removeprefix("test_"): float(value[0])
         for key, value in found.items()
         if key.startswith("test_")
     }
-    test, scorers = split[1], {name: scoring}
-    if isinstance(scoring, (Mapping, Sequence, set)) and not isinstance(scoring, str):
-        scorers = dict(
-            scoring if isinstance(scoring, Mapping) else zip(scoring, scoring, strict=True)
-        )
-    view = KnownPredictions(
-        found["estimator"][0], getattr(X, "iloc", X)[test], np.arange(len(test))
-    )
-    units = np.arange(len(y)) if groups is None else linked_groups(groups)
+    test, scorers = split[1], scoring if isinstance(scoring, Mapping) else {name: scoring}
+    if isinstance(scoring, (list, tuple, set)):
+        scorers = {each: each for each in scoring}
+    rows: Any = getattr(X, "iloc", X)
+    view = KnownPredictions(found["estimator"][0], rows[test], np.arange(len(test)))
+    units: Any = np.arange(len(y)) if groups is None else linked_groups(groups)
     by_unit = {
         key: influences(
             check_scoring(view, each), view, np.asarray(y)[test], units[test], scores[key]

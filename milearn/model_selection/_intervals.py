@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import t
-from sklearn.base import BaseEstimator, is_classifier
-from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import is_classifier
 
 # The time is that of so many scores of each fold.
 _MOST_UNITS = 200
 
 
-class KnownPredictions(BaseEstimator):
+class KnownPredictions:
     """A fitted estimator for scorers: its predictions for some of the bags, computed once."""
 
     def __init__(self, estimator: Any, X: Any, test: np.ndarray) -> None:
@@ -26,35 +24,18 @@ class KnownPredictions(BaseEstimator):
         self.test = test
         self.known: dict[str, np.ndarray] = {}
 
-    def fit(self, X: Any, y: Any) -> KnownPredictions:
-        """Not called; scorers require an estimator with ``fit``."""
-        return self
+    def __getattr__(self, name: str) -> Any:
+        method: Any = None if name in self.known else getattr(self.estimator, name)
+        if name not in ("predict", "decision_function", "predict_proba"):
+            return method
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+        def predictions(X: Any) -> np.ndarray:
+            if name not in self.known:
+                self.known[name] = np.asarray(method(self.X))
+            return self.known[name][self.test]
 
-    def __sklearn_tags__(self) -> Any:
-        return get_tags(self.estimator)
-
-    @property
-    def classes_(self) -> np.ndarray:
-        return self.estimator.classes_
-
-    def _response(self, name: str) -> np.ndarray:
-        if name not in self.known:
-            self.known[name] = np.asarray(getattr(self.estimator, name)(self.X))
-        return self.known[name][self.test]
-
-    def predict(self, X: Any) -> np.ndarray:
-        return self._response("predict")
-
-    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
-    def decision_function(self, X: Any) -> np.ndarray:
-        return self._response("decision_function")
-
-    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
-    def predict_proba(self, X: Any) -> np.ndarray:
-        return self._response("predict_proba")
+        predictions.__name__ = name  # scorers look at it
+        return predictions
 
     def score(self, X: Any, y: Any, **params: Any) -> float:
         """The score of the innermost model, whose predictions are those of this estimator."""
@@ -106,7 +87,7 @@ def influences(
         return None
     finally:
         view.test = test
-    deviations = np.mean(without[1:]) - without[1:]
+    deviations = np.mean(without[1:]) - np.array(without[1:])
     if not np.isfinite(deviations).all():
         return None
     found = np.sqrt(1 - 1 / len(present)) * deviations
@@ -115,7 +96,8 @@ def influences(
 
 def interval(scores: Any, found: Sequence[dict[int, float] | None]) -> tuple[float, float]:
     """The 95 % interval of the mean of the scores of folds, see :meth:`Comparison.intervals`."""
-    scores, total = np.asarray(scores, dtype=np.float64), Counter()
+    total: Counter[int] = Counter()
+    scores = np.asarray(scores, dtype=np.float64)
     mean, n = float(scores.mean()), len(scores)
     error = float(scores.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
     if all(found):

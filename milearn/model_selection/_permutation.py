@@ -202,27 +202,23 @@ def _folds(
     classes: np.ndarray, owner: np.ndarray, blocks: np.ndarray, n_splits: int, rng: Any
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Shuffled folds with as many bags or groups of each class and stratum in each of them."""
-    units = np.unique(owner)
+    units, unit = np.unique(owner, return_inverse=True)
     names, codes = np.unique(classes[units], return_inverse=True)
-    _, inverse, counts = np.unique(blocks[units], return_inverse=True, return_counts=True)
+    _, block, counts = np.unique(blocks[units], return_inverse=True, return_counts=True)
     # Undivided strata are dealt by the sum of their codes, which no exchange changes.
-    whole = (counts < n_splits)[inverse]
-    key = np.where(whole, len(owner) + inverse, units)
-    value = np.where(whole, np.bincount(inverse, codes)[inverse], codes)
-    dealt, first, place = np.unique(key, return_index=True, return_inverse=True)
+    whole = (counts < n_splits)[block]
+    value = np.where(whole, np.bincount(block, codes)[block], codes)
+    key = np.where(whole, -1 - block, units)
     for code, name in enumerate(names.tolist()):
         if (count := len(np.unique(key[codes == code]))) < n_splits:
             raise ValueError(
                 f"Class {name!r} is in {count} bags, groups or strata and needs {n_splits}, one "
                 "for every fold: pass a smaller cv or splits of your own."
             )
-    drawn = rng.permutation(len(dealt))
-    order = np.lexsort((drawn, np.where(whole, -1, inverse)[first], value[first]))
-    of_key = np.empty(len(dealt), dtype=np.intp)
-    of_key[order] = np.arange(len(dealt)) % n_splits
-    fold = np.zeros(len(owner), dtype=np.intp)
-    fold[units] = of_key[place]
-    fold = fold[owner]
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    kinds = np.where(whole, -1, block)[first], value[first]
+    rank = np.argsort(np.lexsort((rng.permutation(len(first)), *kinds)))
+    fold = (rank % n_splits)[place][unit]
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
 
 

@@ -84,7 +84,8 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
     categories_ : ndarray of shape (n_classes,)
-        The classes of the training bags in their order.
+        The classes of the training bags in their order. Scorers of scikit-learn need a sorted
+        ``classes_``.
     coef_ : ndarray of shape (1, n_features)
         Weights; only for the linear kernel.
     thresholds_ : ndarray of shape (n_classes - 1,)

@@ -272,7 +272,7 @@ def test_selected_instances_are_compared_with_others_of_their_type(data):
     assert report.types["share"]["T"] == pytest.approx(chosen[types == "T"].mean())
     assert report.types["of_selected"].sum() == pytest.approx(1.0)
     lines = str(report).splitlines()
-    assert lines[4].split() == ["type", "selected", "share"]
+    assert lines[4].split() == ["type", "n_selected", "share"]
     assert lines[5].split() == ["T", str(weights[0]), f"{report.types['share']['T']:.2%}"]
     with pytest.raises(ValueError, match="instance_data has no column"):
         share_report(model, X, y, within="cell")
