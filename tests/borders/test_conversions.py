@@ -95,17 +95,18 @@ def test_spellings_of_a_patient_change_nothing():
     scores = np.random.default_rng(0).normal(size=len(X))
     share = ShareDiscriminant(share=0.3).fit(X, y)
     ridge = make_pipeline(BagStatistics("mean"), LogisticRegression())
+    quick = MIClassifier(random_state=0, time_limit=1e-9)
     for call in (
         lambda g: X.merge(g, y)[0].instances,
         lambda g: group_scores(scores, g)[0],
         lambda g: pd.factorize(share_report(share, X, y, groups=g).bags["group"])[0],
         lambda g: ShareDiscriminant().fit(X, y, groups=g).share_scores_,
-        lambda g: MIClassifier(random_state=0).fit(X, y, groups=g).decision_function(X),
-        lambda g: compare({"m": ridge}, {"d": (X, y, g)}).table(),
-        lambda g: confounder_baseline(X, y, covariates={"a": scores}, groups=g).table(),
+        lambda g: quick.fit(X, y, groups=g).decision_function(X),
+        lambda g: compare({"m": ridge}, {"d": (X, y, g)}, cv=2).table(),
+        lambda g: confounder_baseline(X, y, covariates={"a": scores}, groups=g, cv=2).table(),
         lambda g: (
             label_permutation_test(
-                ridge, X, y, groups=g, n_permutations=3, random_state=0
+                ridge, X, y, groups=g, n_permutations=1, cv=2, random_state=0
             ).permutation_scores
         ),
     ):

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 from milearn import Bags, MIClassifier
+from milearn._bags.kinds import covariate
 from milearn.discriminant_analysis import ShareDiscriminant
 from milearn.inspection import share_report
 from milearn.metrics import concordance_index, group_scores
@@ -141,6 +142,11 @@ def covariates(column):
     return confounder_baseline(X, Y, covariates={"c": column}, cv=2).table()
 
 
+def from_zero(column):
+    found = covariate(column, "covariates")[1]
+    return found - np.nanmin(found)
+
+
 def of_bag_data(column):
     found = BagData().fit_transform(X.with_bag_data({"c": column}))[:, 0]
     return partition(found) if found.dtype == object else found
@@ -180,7 +186,7 @@ ROLES = {
     "bag_ids": (lambda c: Bags.from_ids(np.arange(N)[:, None], c).instances, "bag_ids"),
     "bag": (lambda c: framed(c, bag="c").instances, "bag_ids"),
     "names": (lambda c: partition(Bags(X.instances, X.offsets, names=c).names), "names"),
-    "covariates": (covariates, "covariates?"),
+    "covariate": (from_zero, "covariates"),
     "bag_data": (of_bag_data, "bag_data"),
     "bag_data of a frame": (
         lambda c: of_bag_data(framed(c, bag_data=["c"]).bag_data["c"]),
@@ -193,6 +199,7 @@ ROLES = {
 }
 # These take seconds: one column of each kind.
 SLOW = {
+    "covariates": (covariates, "covariates?"),
     "groups of compare": (
         lambda c: compare({"m": LINEAR}, {"d": (X, Y, c)}, cv=2).table(),
         "groups",
@@ -225,13 +232,14 @@ READ = {
     "weights of a score": _NUMBERS,
     "time": _NUMBERS,
     "event": {},
+    "covariate": _COLUMNS,
     "covariates": _COLUMNS,
     "bag_data": _COLUMNS,
     "bag_data of a frame": _COLUMNS,
     "bag_data as features": _NUMBERS | {"time": "days"},
 }
 _IDS = dict.fromkeys(FORMS, "text")
-TAKES_GAPS = ("classes", "covariates", "bag_data", "bag_data of a frame")
+TAKES_GAPS = ("classes", "covariate", "covariates", "bag_data", "bag_data of a frame")
 _PLAIN = {"number": [1.0, 3.0], "text": ["a", "b"], "days": [19723.0, 19725.0]}
 
 

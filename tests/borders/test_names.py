@@ -197,7 +197,7 @@ def test_every_score_looks_at_the_index(X, name, model):
 
 
 def test_permuted_labels_have_a_permuted_index(X):
-    options = {"cv": 3, "n_permutations": 4}
+    options = {"cv": 2, "n_permutations": 4}
     assert permutation_test_score(MISVC(), X, GOOD.to_numpy(), **options)[2] == 0.2
     with pytest.raises(ValueError, match="values without an index"):
         permutation_test_score(MISVC(), X, GOOD, **options)

@@ -71,15 +71,15 @@ class BinnedFeatures:
         places = np.concatenate(bins), np.concatenate(points)
         shape = (starts[-1], self.n_points)
         self.stored = sparse.csr_array((np.ones(len(places[0])), places), shape=shape)
-        self._unions: Unions | None = None
-        self._edges: dict[int, Matrix] = {}
+        self._edges: tuple[Unions, dict[int, Matrix]] | None = None
 
     def edges(self, unions: Unions, sign: int) -> Matrix:
         """The last bin (sign 1) or the first bin (-1) with a point of each set, in every feature.
 
         They are ones in a matrix of shape (n_bins, n_sets). Those of the last sets are kept.
         """
-        if self._unions is not unions:
+        kept = self._edges  # of one moment: problems in several threads share the features
+        if kept is None or kept[0] is not unions:
             sizes = np.diff(np.append(unions.firsts, len(unions.members)))
             entries, ends = gather_rows(self._by_point.indptr, unions.members)
             bins = self._by_point.indices[entries].astype(np.intp)
@@ -92,11 +92,10 @@ class BinnedFeatures:
             last, first = np.where(missing, zero, -1), np.where(missing, zero, self.starts[-1])
             np.maximum.at(last, where, bins)
             np.minimum.at(first, where, bins)
-            for which, at in ((1, last), (-1, first)):
-                entries = np.ones(len(keys)), (at, owner)
-                self._edges[which] = sparse.csr_array(entries, shape=(self.starts[-1], len(sizes)))
-            self._unions = unions
-        return self._edges[sign]
+            ones, shape = np.ones(len(keys)), (self.starts[-1], len(sizes))
+            both = [sparse.csr_array((ones, (at, owner)), shape=shape) for at in (last, first)]
+            kept = self._edges = (unions, dict(zip((1, -1), both, strict=True)))
+        return kept[1][sign]
 
     def parts(self, per_feature: int) -> np.ndarray:
         """The first bin of each part of a feature, for about equal parts, and ``n_bins``."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from milearn._solvers.ensemble import stumps
 from milearn._solvers.ensemble.pools import make_pool
 from milearn._solvers.ensemble.problem import DualPrices, Unions, weighted_sums
 from milearn._solvers.ensemble.stumps import BinnedFeatures, best_cuts, stump_scores
@@ -106,3 +109,18 @@ def test_weighted_sums_in_blocks_are_those_of_all_columns():
     H, alpha = rng.choice([-1, 1], size=(5, 100)).astype(np.int8), rng.random(5)
     expected = alpha @ H
     np.testing.assert_allclose(weighted_sums(alpha, H, at_once=35), expected, atol=1e-14)
+
+
+def test_problems_in_several_threads_share_the_features(monkeypatch):
+    """Each has the edges of its own bags, whoever asks for others in between."""
+    bins = BinnedFeatures(np.random.default_rng(0).normal(size=(12, 2)))
+    one, other = (Unions.of([np.arange(4), np.arange(4, 12)][:n], np.arange(n)) for n in (1, 2))
+    asks = iter([False, True])
+
+    def csr_array(*given, **options):
+        if next(asks, False):
+            assert bins.edges(other, 1).shape[1] == 2
+        return sparse.csr_array(*given, **options)
+
+    monkeypatch.setattr(stumps, "sparse", SimpleNamespace(csr_array=csr_array))
+    assert [bins.edges(one, sign).shape[1] for sign in (1, -1)] == [1, 1]
