@@ -1,7 +1,7 @@
-"""The pictures of README, landing page, "Getting started", shares and hospitals.
+"""The pictures of README, landing page, "Getting started", shares, hospitals and R.
 
-``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png and
-sites-new.png in docs/_static. Names draw only those: ``python docs/picture.py witness slides``.
+``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png, sites-new.png
+and r-survival.png in docs/_static. Names draw only those: ``python docs/picture.py witness slides``.
 """
 
 from __future__ import annotations
@@ -141,12 +141,20 @@ def draw_sites() -> None:
     figure.savefig(TARGET / "sites-new.png", dpi=120, metadata={"Software": None})
 
 
+def draw_r() -> None:
+    """Survival of two groups of patients, as the lines of the tutorial for users of R draw it."""
+    figure = names_of("tutorials/r.rst")["figure"]
+    figure.set_size_inches(6.4, 3.2)
+    figure.savefig(TARGET / "r-survival.png", dpi=120, metadata={"Software": None})
+
+
 PICTURES = {
     "witness": draw,
     "slides": draw_slides,
     "start": draw_start,
     "shares": draw_shares,
     "sites": draw_sites,
+    "r": draw_r,
 }
 
 
