@@ -14,6 +14,7 @@ from ..common.folds import (
     cross_validated,
     friedman,
     mean,
+    nemenyi,
     ranks_of,
     repeated,
     show_folds,
@@ -73,7 +74,7 @@ def main(args: argparse.Namespace) -> None:
     ranks, _ = ranked
     rows = []
     for place, (name, rank) in enumerate(zip(ranks.methods, ranks.ranks, strict=True)):
-        p_values = (ranks.nemenyi[0, place], ranks.wilcoxon[0, place])
+        p_values = (nemenyi(ranks)[1][place], ranks.wilcoxon[0, place])
         rows.append(
             [METHODS[name].title, f"{rank:.2f}", *(f"{p:.2g}" if place else "" for p in p_values)]
         )

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.stats import studentized_range
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import roc_auc_score
 
@@ -198,5 +199,14 @@ def show_ranks(
 def friedman(ranks: Ranks) -> str:
     return (
         f"Friedman's test: p = {ranks.p_value:.2g}; ranks that differ by less than "
-        f"{ranks.critical_difference:.2f} are not distinguished (Nemenyi, 5 %)."
+        f"{nemenyi(ranks)[0]:.2f} are not distinguished (Nemenyi, 5 %)."
     )
+
+
+def nemenyi(ranks: Ranks) -> tuple[float, np.ndarray]:
+    """The critical difference at 5 %, and p-values of the differences to the best method."""
+    k = len(ranks.methods)
+    unit = np.sqrt(k * (k + 1) / (12.0 * ranks.n_datasets))
+    gaps = (ranks.ranks - ranks.ranks[0]) / unit
+    quantile = studentized_range.ppf(0.95, k, np.inf)
+    return float(quantile * unit), studentized_range.sf(gaps, k, np.inf)

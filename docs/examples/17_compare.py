@@ -38,8 +38,8 @@ class NearestMean(ClassifierMixin, BaseEstimator):
 # %%
 # Compare
 # -------
-# Every method gets the same folds. With ``file="results.jsonl"`` each result is saved immediately, and the
-# same call continues an interrupted run. ``verbose=1`` prints a line for each result, and ``n_jobs=-1`` uses all processors.
+# Every method gets the same folds. With ``memory="results"`` each result is saved immediately, and the same call continues an interrupted
+# run. ``verbose=1`` prints a line for each result, and ``n_jobs=-1`` uses all processors.
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

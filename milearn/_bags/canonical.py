@@ -387,8 +387,7 @@ def column_key(columns: Any, names: np.ndarray | None) -> Any:
     columns = np.atleast_1d(np.asarray(columns))
     if columns.dtype.kind in "UO":
         known = {name: at for at, name in enumerate([] if names is None else names.tolist())}
-        for name in columns:
-            if name not in known:
-                raise IndexError(f"The bags have no feature named {str(name)!r}.")
+        if lacking := [repr(str(name)) for name in columns if name not in known]:
+            raise IndexError(f"The bags have no feature named {', '.join(lacking)}.")
         return np.array([known[name] for name in columns], dtype=np.intp)
     return columns.astype(np.intp) if columns.size == 0 else columns

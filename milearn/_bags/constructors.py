@@ -394,9 +394,10 @@ default=None
         chosen = [n for n in named if n not in reserved] if features is None else [*features]
         if features is None and (found := [n for n in chosen if _numbers_rows(n, df)]):
             warn_user(
-                f"Column {found[0]!r} numbers the rows, or is empty and has no name, as pandas, R "
-                "and spreadsheets write them: it is left out of the features. Write tables without "
-                "it (index=False, row.names=FALSE), or name the columns that are features.",
+                f"Column {', '.join(map(repr, found))} numbers the rows, or is empty and has no "
+                "name, as pandas, R and spreadsheets write them: it is left out of the features. "
+                "Write tables without it (index=False, row.names=FALSE), or name the columns that "
+                "are features.",
                 UserWarning,
             )
             chosen = [name for name in chosen if name not in found]

@@ -812,6 +812,13 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         return self
 
 
+for _kind in (BagConstructors, AnnotatedBags, BagMerging):
+    for _name, _method in vars(_kind).items():
+        if hasattr(_method, "__func__") or callable(_method):
+            # Python's own messages have this name.
+            getattr(_method, "__func__", _method).__qualname__ = f"Bags.{_name}"
+
+
 def _hstack(parts: list[Any]) -> Bags:
     """Concatenated features of several containers, with the bags and graphs of the first."""
     for part in parts:

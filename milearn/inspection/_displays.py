@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.stats import t
+from sklearn.base import is_regressor
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -21,18 +23,21 @@ from .._fit.validation import (
     refuse_outcomes,
     single_scorer,
     validate_bags,
+    validate_labels,
 )
 from ..model_selection import Ranks
-from ._scores import COLORS, LINE, Display, class_column, label_text
+from ..model_selection._intervals import KnownPredictions, influences
+from ._scores import COLORS, LINE, NEUTRAL, Display, class_column, given_bags, label_text
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BagScoresDisplay(Display):
-    """Distribution of the scores of bags by class, and the decision threshold.
+    """Scores of bags by class and the decision threshold, or predicted against true values.
 
     A threshold far from the crossing of the distributions explains a high AUC with a low accuracy.
     Overlapping distributions explain a low AUC. Use bags that were not in the training data. It is
     recommended to use :meth:`from_estimator`, and the constructor for scores of a cross-validation.
+    The values that a regressor predicts are drawn against the true ones.
 
     Read more in the :ref:`User Guide <guide_probabilities>`.
 
@@ -41,13 +46,15 @@ class BagScoresDisplay(Display):
     Parameters
     ----------
     scores : array-like of shape (n_bags,)
-        Score of each bag.
+        Score, or predicted value, of each bag.
     labels : array-like of shape (n_bags,)
-        Class of each bag.
+        Class, or true value, of each bag.
     threshold : float, default=None
         Score above which a bag is predicted positive; None for no line.
     score_name : str, default="score of the bag"
         Label of the scores.
+    valued : bool, default=False
+        Whether labels are values.
 
     Attributes
     ----------
@@ -55,6 +62,8 @@ class BagScoresDisplay(Display):
         Axes of the display.
     figure_ : matplotlib Figure
         Figure of the display.
+    points_ : matplotlib PathCollection
+        The bags; only for values.
     bins_ : ndarray of shape (n_bins + 1,)
         Edges of the bins, the same for all classes.
     counts_ : dict of ndarray of shape (n_bins,)
@@ -62,7 +71,7 @@ class BagScoresDisplay(Display):
     patches_ : dict of list of matplotlib Polygon
         The histogram of each class.
     line_ : matplotlib Line2D or None
-        The threshold.
+        The threshold, or the line on which predicted values are right.
 
     See Also
     --------
@@ -81,6 +90,7 @@ class BagScoresDisplay(Display):
     labels: Any
     threshold: float | None = None
     score_name: str = "score of the bag"
+    valued: bool = False
 
     def __post_init__(self) -> None:
         self.labels = np.asarray(self.labels)
@@ -100,16 +110,16 @@ class BagScoresDisplay(Display):
         density: bool = False,
         ax: Any = None,
     ) -> BagScoresDisplay:
-        """Plot the bag scores of a fitted classifier.
+        """Plot the bag scores of a fitted classifier, or the predictions of a regressor.
 
         Parameters
         ----------
-        estimator : fitted classifier
-            A classifier with ``decision_function`` or ``predict_proba``.
+        estimator : fitted classifier or regressor
+            A classifier has ``decision_function`` or ``predict_proba``.
         X : bags, see :class:`milearn.Bags`
             Bags to score, preferably test bags.
         y : array-like of shape (n_bags,)
-            Class of each bag.
+            Class or value of each bag.
         response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
             The scores; "auto" uses ``decision_function`` if there is one. For
             :class:`~sklearn.model_selection.TunedThresholdClassifierCV` it uses the scores for
@@ -136,13 +146,18 @@ class BagScoresDisplay(Display):
         Raises
         ------
         AttributeError
-            If the estimator is not a classifier or does not have the response method.
+            If the estimator is neither classifier nor regressor, or lacks the response method.
         ValueError
-            For an unknown ``response_method``, or three or more classes without ``class_label``.
+            For an unknown ``response_method``, three or more classes without ``class_label``, or
+            values that are not finite.
         """
         if isinstance(X, Bags):
             check_order(X, y=y)
         refuse_outcomes(y, estimator)
+        if is_regressor(estimator):
+            labels = validate_labels(estimator, y, given_bags(X), numeric=True)
+            found, name = estimator.predict(X), "predicted value"
+            return cls(scores=found, labels=labels, score_name=name, valued=True).plot(ax)
         order = ["decision_function", "predict_proba"]
         check_choice("response_method", response_method, ["auto", *order])
         tuned = getattr(estimator, "best_threshold_", None)
@@ -176,7 +191,7 @@ class BagScoresDisplay(Display):
         return display.plot(ax, bins=bins, density=density)
 
     def plot(self, ax: Any = None, *, bins: Any = 20, density: bool = False) -> BagScoresDisplay:
-        """Plot the histograms.
+        """Plot the histograms, or the values.
 
         Parameters
         ----------
@@ -192,7 +207,13 @@ class BagScoresDisplay(Display):
         BagScoresDisplay
             This display.
         """
-        ax = self._open(ax)
+        ax = self._open(ax, (4.6, 4.2) if self.valued else (7.4, 3.8))
+        if self.valued:
+            self.points_ = ax.scatter(self.labels, self.scores, s=26, c=COLORS[0], alpha=0.7, lw=0)
+            ends = [each([*self.labels, *self.scores]) for each in (min, max)]
+            (self.line_,) = ax.plot(ends, ends, "--", color=LINE, lw=1.2, label="predicted = true")
+            self._label("true value", self.score_name)
+            return self
         self.bins_ = np.histogram_bin_edges(self.scores, bins=bins)
         self.counts_, self.patches_ = {}, {}
         for code, label in enumerate(np.unique(self.labels)):
@@ -216,18 +237,13 @@ class BagScoresDisplay(Display):
         return self
 
 
-_ROW = 0.62  # distance of two names, in heights of the rank axis' labels
-_BAR = 0.3  # distance of two bars
-_TICKS = 12  # maximum number of ticks
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class CriticalDifferenceDisplay(Display):
-    """Average ranks of methods over data sets, as a critical difference diagram.
+    """Average ranks of methods over data sets, and which of them do not differ significantly.
 
-    The axis has the average ranks, and 1 is the best. A bar joins methods that are next to each
-    other in the ranking, and of which no pair is significantly different by Wilcoxon's signed-rank
-    test with Holm's correction.
+    A row is a method, and rank 1 is the best. A bar to the right joins methods that are next to
+    each other in the ranking, and of which no pair is significantly different by Wilcoxon's
+    signed-rank test with Holm's correction.
 
     Read more in the :ref:`User Guide <guide_compare>`.
 
@@ -249,9 +265,9 @@ class CriticalDifferenceDisplay(Display):
     figure_ : matplotlib Figure
         Figure of the display.
     points_ : matplotlib PathCollection
-        The average ranks on the axis.
+        The average ranks, best first.
     texts_ : list of matplotlib Text
-        Names and average ranks of the methods, best first.
+        Names of the methods, best first.
     bars_ : list of matplotlib Line2D
         Bars that join methods without a significant difference.
 
@@ -291,71 +307,27 @@ class CriticalDifferenceDisplay(Display):
         CriticalDifferenceDisplay
             This display.
         """
-        ranks, k = self.ranks.ranks, len(self.ranks.methods)
-        cliques = self.ranks.cliques()
-        rows = _rows(cliques)
-        half = (k + 1) // 2  # methods with their names on the left
-        top = 1.0 + _BAR * (2 + max(rows, default=-1))
-        ax = self._open(ax, (8.0, 1.3 + 0.27 * (top + _ROW * half)))
-        self._plot_axis(ax, k)
-        self.points_ = ax.scatter(
-            ranks, np.zeros(k), s=24, color=COLORS[0], zorder=3, clip_on=False
-        )
-        self.texts_ = []
-        for place, (name, rank) in enumerate(zip(self.ranks.methods, ranks, strict=True)):
-            left = place < half
-            row = place if left else k - 1 - place
-            self.texts_.append(self._plot_name(ax, name, float(rank), top + _ROW * row, left))
+        found, titles = self.ranks, self.titles or {}
+        rows = np.arange(len(found.methods))
+        ax = self._open(ax, (6.8, 1.4 + 0.3 * len(rows)))
+        self.points_ = ax.scatter(found.ranks, rows, s=30, color=COLORS[0], zorder=3)
+        ax.hlines(rows, 1, found.ranks, color=NEUTRAL, linewidth=0.8)
+        ax.set_yticks(rows, [titles.get(each, each) for each in found.methods])
+        self.texts_ = ax.get_yticklabels()
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.xaxis.get_major_locator().set_params(integer=True)
         self.bars_ = []
-        for row, (first, last) in zip(rows, cliques, strict=True):
-            span = (float(ranks[first]) - 0.03, float(ranks[last]) + 0.03)
-            height = -(0.6 + _BAR * row)
-            self.bars_ += ax.plot(
-                span, (height, height), color=LINE, linewidth=3.5, solid_capstyle="butt"
-            )
-        ax.set_ylim(-(top + _ROW * (half - 0.4)), 0.5)
+        for number, ends in enumerate(found.cliques()):
+            style = {"color": LINE, "linewidth": 3.5, "solid_capstyle": "butt"}
+            place = len(rows) * (1.04 + 0.03 * number)
+            self.bars_ += ax.plot([place] * 2, np.add(ends, [-0.2, 0.2]), **style)
+        title = f"bars join what does not differ (Wilcoxon and Holm, level {found.alpha:g})"
+        ax.set_title(title, fontsize=9, loc="left")
+        self._label(f"average rank over {found.n_datasets} data sets", "")
         return self
 
-    def _plot_axis(self, ax: Any, k: int) -> None:
-        margin = 0.06 * (k - 1)
-        ax.set_xlim(1 - margin, k + margin)
-        ax.spines[["left", "right", "bottom"]].set_visible(False)
-        ax.spines["top"].set_position(("data", 0.0))
-        ax.spines["top"].set_bounds(1, k)
-        ax.xaxis.tick_top()
-        ax.set_xticks(np.arange(1, k + 1, -(-k // _TICKS)))
-        ax.yaxis.set_visible(False)
-        title = (
-            f"average rank over {self.ranks.n_datasets} data sets; bars join methods that do not "
-            f"differ\nsignificantly (Wilcoxon and Holm, level {self.ranks.alpha:g})"
-        )
-        ax.set_title(title, fontsize=10, loc="left", pad=18)
 
-    def _plot_name(self, ax: Any, name: str, rank: float, depth: float, left: bool) -> Any:
-        """A line from the rank downwards and to the side, where the name is."""
-        side = 0.0 if left else 1.0
-        edge = ax.get_xlim()[0 if left else 1]
-        ax.plot((rank, rank, edge), (0.0, -depth, -depth), color=LINE, linewidth=0.8, clip_on=False)
-        shown = (self.titles or {}).get(name, name)
-        return ax.text(
-            side + (-0.01 if left else 0.01),
-            -depth,
-            f"{shown}  {rank:.2f}" if left else f"{rank:.2f}  {shown}",
-            ha="right" if left else "left",
-            va="center",
-            transform=ax.get_yaxis_transform(),
-        )
-
-
-def _rows(cliques: list[tuple[int, int]]) -> list[int]:
-    """The first row below the axis in which each bar does not touch another one."""
-    ends: list[int] = []
-    rows = []
-    for first, last in cliques:
-        row = next((row for row, end in enumerate(ends) if end < first), len(ends))
-        ends[row : row + 1] = [last]
-        rows.append(row)
-    return rows
+_PARTS = 20  # of the bags, for intervals
 
 
 def permutation_importance(
@@ -409,8 +381,9 @@ def permutation_importance(
     -------
     Bunch
         ``importances`` of shape (n_features, n_repeats), the decreases of the score, with their
-        ``importances_mean`` and ``importances_std``; ``feature_names`` of shape (n_features,); and
-        ``baseline_score``, the score without a permutation.
+        ``importances_mean`` and ``importances_std`` over repeats; ``intervals`` of shape
+        (n_features, 2), the 95 % intervals of the means over bags; ``feature_names`` of shape
+        (n_features,); and ``baseline_score``, the score without a permutation.
 
     Raises
     ------
@@ -423,6 +396,12 @@ def permutation_importance(
     See Also
     --------
     sklearn.inspection.permutation_importance : The function for rows.
+
+    Notes
+    -----
+    The intervals are for this fitted model and other bags of the same kind. They are those of the
+    jackknife, which leaves out one of at most 20 parts of the bags at a time, and of the repeats.
+    They are NaN for a score that is not a function of predictions, or not defined without a part.
 
     References
     ----------
@@ -453,17 +432,25 @@ def permutation_importance(
     scorer = single_scorer(estimator, scoring)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     score = partial(_score, scorer, estimator, labels, weights)
-    baseline = score(bags)
+    baseline, own = score(bags)
     seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=len(columns))
     found = Parallel(n_jobs=n_jobs)(
         delayed(_permuted_scores)(score, bags, group, int(seed), n_repeats)
         for group, seed in zip(columns, seeds, strict=True)
     )
-    importances = baseline - np.array(found).reshape(len(columns), n_repeats)
+    importances = baseline - np.array([[each for each, _ in one] for one in found])
+    means, spreads = importances.mean(axis=1), importances.std(axis=1)
+    error = np.full(len(means), np.nan)
+    if own and all(each for one in found for _, each in one):
+        parts = np.array([[[*each.values()] for _, each in one] for one in found])
+        error = np.linalg.norm([*own.values()] - parts.mean(axis=1), axis=1)
+    half = np.hypot(error, spreads / np.sqrt(max(n_repeats - 1, 1)))
+    half *= t.ppf(0.975, min(len(bags), _PARTS) - 1)
     return Bunch(
         importances=importances,
-        importances_mean=importances.mean(axis=1),
-        importances_std=importances.std(axis=1),
+        importances_mean=means,
+        intervals=np.stack([means - half, means + half], axis=1),
+        importances_std=spreads,
         feature_names=np.array(names, dtype=str),
         baseline_score=baseline,
     )
@@ -488,13 +475,23 @@ def _groups(bags: Bags, features: Any) -> tuple[list[str], list[np.ndarray]]:
 
 def _score(
     scorer: Any, estimator: Any, y: np.ndarray, weights: dict[str, Any], bags: Bags
-) -> float:
-    return float(scorer(estimator, bags, y, **weights))
+) -> tuple[float, dict[int, float] | None]:
+    """The score, and what parts of the bags add to it."""
+    view, rows = KnownPredictions(estimator, bags, np.arange(len(y))), np.arange(len(y))
+
+    def of_rows(view: Any, some: np.ndarray, labels: np.ndarray) -> float:
+        return float(
+            scorer(view, some, labels, **{n: np.asarray(w)[some] for n, w in weights.items()})
+        )
+
+    # Scorers of metrics use predictions only, which the view computes once.
+    value = float(scorer(view if hasattr(scorer, "_score_func") else estimator, bags, y, **weights))
+    return value, influences(of_rows, view, y, rows % _PARTS, value)
 
 
 def _permuted_scores(
-    score: Callable[[Bags], float], bags: Bags, columns: np.ndarray, seed: int, n_repeats: int
-) -> list[float]:
+    score: Callable[[Bags], Any], bags: Bags, columns: np.ndarray, seed: int, n_repeats: int
+) -> list[Any]:
     rng = np.random.RandomState(seed)
     # Memory maps are read once.
     if not bags.is_sparse:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import beta, false_discovery_control, ks_2samp
+from scipy.stats import binomtest, false_discovery_control, ks_2samp
 from sklearn.base import is_classifier
 from sklearn.utils import check_consistent_length, gen_batches
 
 from .._bags import Bags
-from .._bags.canonical import check_choice
+from .._bags.canonical import check_choice, check_columns
 from .._bags.kinds import ids as ids_of
 from .._bags.names import bag_text
 from .._bags.segments import without_rounding
@@ -304,6 +304,8 @@ class ShareReport(Display):
         One row per feature: its "mean_selected" and "mean_all" over instances, their difference in
         standard deviations of all instances ("effect"), the Kolmogorov-Smirnov statistic "ks"
         between selected and other instances, and its "p_value", adjusted by Benjamini and Hochberg.
+        With ``within``, "mean_all" has as many instances of each type as are selected, the others
+        are of these types too, and deviations are those from the mean of the type.
     instances : pandas.DataFrame
         One row per selected instance: the name or number of its "bag", its "position" in the bag,
         arrays of ``instance_data`` with one dimension, its "score", and its features. A feature or
@@ -311,6 +313,9 @@ class ShareReport(Display):
         "feature:score", "instance_data:score" or "bag_data:score".
     display : ShareDisplay
         The scores of all instances, for further pictures.
+    types : pandas.DataFrame, default=None
+        With ``within``, one row per type, most selected first: "n_instances", "n_selected", the
+        "share" of its instances that are selected, and its share "of_selected" instances.
 
     Attributes
     ----------
@@ -341,6 +346,7 @@ class ShareReport(Display):
     features: Any
     instances: Any
     display: ShareDisplay
+    types: Any = None
 
     def plot(self, axes: Any = None, *, max_features: int = 20) -> ShareReport:
         """Plot the share of each bag by class, and the largest effects of features.
@@ -375,19 +381,24 @@ class ShareReport(Display):
     def __repr__(self) -> str:
         bags, valued = self.bags, self.display.valued
         labels = np.full(len(bags), "all") if valued else bags["label"]
-        shares = bags["share"].groupby(labels).agg(["size", "mean", "min", "max"])
-        lines = [
-            f"{bags['n_selected'].sum():,} of {bags['n_instances'].sum():,} instances have a "
-            f"{self.display._beyond()} {self.display.cut:.3g}.",
-            f"{'bags' if valued else 'class':<18}{'number':>8}{'mean share':>12}"
-            f"{'lowest':>10}{'highest':>10}",
-        ]
-        for label, count, mean, low, high in shares.itertuples():
-            lines.append(f"{label!s:<18}{count:>8}{mean:>12.2%}{low:>10.2%}{high:>10.2%}")
-        lines.append(f"{'feature':<18}{'effect':>8}{'KS':>12}")
-        for name, effect, ks in self._strongest(5)[["effect", "ks"]].itertuples():
-            lines.append(f"{name!s:<18}{effect:>+8.2f}{ks:>12.2f}")
-        return "\n".join(lines)
+        of_labels = {"number": "size", "mean share": "mean", "lowest": "min", "highest": "max"}
+        shares = bags["share"].groupby(labels).agg(**of_labels)
+        tables = [_text(shares, "bags" if valued else "class", "{:.2%}")]
+        if self.types is not None:
+            some = self.types[["n_selected", "share"]].head(5)
+            tables.append(_text(some, self.types.index.name, "{:.2%}"))
+        tables.append(_text(self._strongest(5)[["effect", "ks"]], "feature", "{:.2f}"))
+        return "\n".join(
+            [
+                f"{bags['n_selected'].sum():,} of {bags['n_instances'].sum():,} instances have a "
+                f"{self.display._beyond()} {self.display.cut:.3g}.",
+                *tables,
+            ]
+        )
+
+
+def _text(table: Any, name: str, style: str) -> str:
+    return str(table.rename_axis(index=None, columns=name).to_string(float_format=style.format))
 
 
 def share_report(
@@ -396,6 +407,7 @@ def share_report(
     y: Any,
     *,
     groups: Any = None,
+    within: str | None = None,
     class_label: Any = None,
     confidence_level: float = 0.95,
 ) -> ShareReport:
@@ -418,6 +430,10 @@ def share_report(
         Class or value of each bag.
     groups : array-like of shape (n_bags,), default=None
         Group of each bag, such as its donor, for a column of the table of bags.
+    within : str, default=None
+        Column of ``instance_data``, such as the type of each cell. Selected instances are compared
+        with others of their type, so that features of a type that is selected more often have no
+        effect by themselves. By default, with all others.
     class_label : label, default=None
         Class of the scores; required for three or more classes. By default, ``classes_[1]``, or
         ``pos_label`` of :class:`~milearn.MIClassifier` if it was set.
@@ -434,8 +450,9 @@ def share_report(
     TypeError
         If the model does not select a share of the instances.
     ValueError
-        If all or none of the instances are selected, labels or groups have another length, or
-        ``confidence_level`` is not between 0 and 1.
+        If all or none of the instances, or of those of each type, are selected, labels or groups
+        have another length, there is no column ``within``, or ``confidence_level`` is not between 0
+        and 1.
     ImportError
         Without pandas.
 
@@ -495,8 +512,12 @@ def share_report(
     check_consistent_length(bags, groups)
     display = ShareDisplay._of(estimator, bags, y, class_label)
     chosen = display.orientation * display.scores > display.orientation * display.cut
-    rows = np.flatnonzero(chosen)
-    if len(rows) in (0, len(chosen)):
+    rows, types = np.flatnonzero(chosen), np.zeros(len(chosen), dtype=np.intp)
+    if within is not None:
+        check_columns("instance_data", [within], list(bags.instance_data))
+        types, names = pandas.factorize(bags.instance_data[within], use_na_sentinel=False)
+    of_types = np.bincount(types), np.bincount(types[rows], minlength=types.max() + 1)
+    if len(rows) == 0 or not (of_types[0] > of_types[1])[types[rows]].any():
         raise ValueError(
             f"The model selects {len(rows)} of {len(chosen)} instances: there is nothing to "
             "compare. Pass bags of both classes, such as those of the fit."
@@ -504,7 +525,8 @@ def share_report(
     owners = bags.bag_index[rows]
     ids = np.arange(len(bags)) if bags.names is None else bags.names
     counts = np.bincount(owners, minlength=len(bags))
-    low, high = _interval(counts, bags.sizes, confidence_level)
+    pairs = zip(counts.tolist(), bags.sizes.tolist(), strict=True)
+    low, high = np.transpose([binomtest(*p).proportion_ci(confidence_level) for p in pairs])
     of_bags = {} if groups is None else {"group": ids_of(groups, "groups", partial(bag_text, bags))}
     of_bags |= {"label": display.labels, "n_instances": bags.sizes, "n_selected": counts}
     of_bags |= {"share": display.selected, "low": low, "high": high}
@@ -513,12 +535,19 @@ def share_report(
     of_rows["score"] = display.scores[rows]
     listed = _columns("instance_data", bags.instance_data.iloc[rows], of_rows) | of_rows
     given = bags.feature_names
-    names = [f"x{n}" for n in range(bags.shape[1])] if given is None else given.tolist()
+    known = [f"x{n}" for n in range(bags.shape[1])] if given is None else given.tolist()
     taken = pandas.DataFrame(
         _dense(bags.source().gather(rows)),
-        columns=[_distinct("feature", name, listed) for name in names],
+        columns=[_distinct("feature", name, listed) for name in known],
     )
-    features = pandas.DataFrame(_features(bags, chosen), index=names)
+    features = pandas.DataFrame(_features(bags, chosen, types), index=known)
+    by_type = None
+    if within is not None:
+        by_type = pandas.DataFrame(index=pandas.Index(names, name=within))
+        by_type["n_instances"], by_type["n_selected"] = of_types
+        by_type["share"] = by_type["n_selected"] / by_type["n_instances"]
+        by_type["of_selected"] = by_type["n_selected"] / len(rows)
+        by_type = by_type.sort_values("n_selected", ascending=False, kind="stable")
     return ShareReport(
         bags=pandas.DataFrame(
             _columns("bag_data", bags.bag_data, {"bag", *of_bags}) | of_bags, index=ids
@@ -526,6 +555,7 @@ def share_report(
         features=features.rename_axis("feature"),
         instances=pandas.concat([pandas.DataFrame(listed), taken], axis=1),
         display=display,
+        types=by_type,
     )
 
 
@@ -542,14 +572,6 @@ def _dense(rows: Any) -> np.ndarray:
     return rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
 
 
-def _interval(counts: Any, sizes: Any, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """The interval of Clopper and Pearson for each share."""
-    tail = (1.0 - level) / 2.0
-    low = beta.ppf(tail, counts, sizes - counts + 1)
-    high = beta.ppf(1.0 - tail, counts + 1, sizes - counts)
-    return np.where(counts == 0, 0.0, low), np.where(counts == sizes, 1.0, high)
-
-
 def _bag_scores(estimator: Any, bags: Bags, valued: bool, class_label: Any) -> np.ndarray:
     """Values of the bags, or their scores for a class."""
     if valued:
@@ -559,19 +581,24 @@ def _bag_scores(estimator: Any, bags: Bags, valued: bool, class_label: Any) -> n
     return (2 * column - 1) * scores if scores.ndim == 1 else scores[:, column]
 
 
-def _features(bags: Bags, chosen: np.ndarray) -> dict[str, np.ndarray]:
+def _features(bags: Bags, chosen: np.ndarray, types: np.ndarray) -> dict[str, np.ndarray]:
     """Columns of the table of features, which are read a few at a time."""
     found: list[tuple[float, ...]] = []
+    sizes = np.bincount(types)
+    # Instances of the types of which some are selected.
+    alike = (np.bincount(types[chosen], minlength=len(sizes)) > 0)[types]
     for some in gen_batches(bags.shape[1], max(1, _AT_ONCE // (8 * bags.n_instances))):
         blocks = bags.source().blocks(in_parts=True)
         values = np.concatenate([_dense(block.instances[:, some]) for block in blocks])
         for column in values.T:
             column = column.astype(np.float64)
-            selected, others = column[chosen], column[~chosen]
-            means = selected.mean(), column.mean()
-            spread = float(without_rounding(column.std(), means[1]))
+            of_type = (np.bincount(types, column) / sizes)[types]
+            means, centred = (column[chosen].mean(), of_type[chosen].mean()), column - of_type
+            spread = float(without_rounding(centred[alike].std(), means[1]))
             effect = (means[0] - means[1]) / spread if spread > 0 else 0.0
-            found.append((*means, effect, *ks_2samp(selected, others, method="asymp")))
+            # Means of types of a constant differ in the last digit.
+            parts = [(spread > 0) * centred[each] for each in (chosen, alike & ~chosen)]
+            found.append((*means, effect, *ks_2samp(*parts, method="asymp")))
     names = ("mean_selected", "mean_all", "effect", "ks", "p_value")
     table = dict(zip(names, np.transpose(found), strict=True))
     return table | {"p_value": false_discovery_control(table["p_value"])}

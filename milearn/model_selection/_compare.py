@@ -12,7 +12,7 @@ from typing import Any
 
 import joblib
 import numpy as np
-from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
+from scipy.stats import friedmanchisquare, rankdata, wilcoxon
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
@@ -25,12 +25,11 @@ from sklearn.utils.validation import check_memory, has_fit_parameter
 from .._bags.canonical import check_choice
 from .._bags.kinds import columns_of, ids, targets
 from .._bags.names import bag_text
-from .._compat import need_module
 from .._fit.validation import as_bags, check_order
-from ._intervals import TestedBags, influences, interval
+from ._intervals import KnownPredictions, influences, interval
 from ._splitters import StratifiedBagKFold, linked_groups, warn_of_shared_groups
 
-_EQUAL_SCORES = 1e-12  # scores that differ by less than this fraction of the largest are equal
+_DIGITS = 12  # of scores in units of the largest one
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +53,6 @@ class Ranks:
     p_value : float
         Result of Friedman's test that all methods are equal; NaN with fewer than three methods or
         two data sets, or if all scores are equal.
-    critical_difference : float
-        Two average ranks that differ by less are not significantly different by Nemenyi's test.
-    nemenyi : ndarray of shape (n_methods, n_methods)
-        Nemenyi's test: p-values of all pairs.
     wilcoxon : ndarray of shape (n_methods, n_methods)
         Wilcoxon's signed-rank test with Holm's correction: p-values of all pairs.
 
@@ -81,8 +76,6 @@ class Ranks:
     n_datasets: int
     alpha: float
     p_value: float
-    critical_difference: float
-    nemenyi: np.ndarray
     wilcoxon: np.ndarray
 
     def __repr__(self) -> str:
@@ -99,26 +92,15 @@ class Ranks:
         ]
         return "\n".join(lines)
 
-    def cliques(self, test: str = "wilcoxon") -> list[tuple[int, int]]:
+    def cliques(self) -> list[tuple[int, int]]:
         """Longest runs of consecutive methods without a significant difference in any pair.
-
-        Parameters
-        ----------
-        test : {"wilcoxon", "nemenyi"}, default="wilcoxon"
-            The test of the pairs.
 
         Returns
         -------
         list of (int, int)
             Positions in ``methods`` of the first and the last method of each run of at least two.
-
-        Raises
-        ------
-        ValueError
-            For an unknown test.
         """
-        check_choice("test", test, ("wilcoxon", "nemenyi"))
-        alike = (self.wilcoxon if test == "wilcoxon" else self.nemenyi) > self.alpha
+        alike = self.wilcoxon > self.alpha
         runs: list[tuple[int, int]] = []
         for first in range(len(self.methods)):
             last = first
@@ -130,17 +112,11 @@ class Ranks:
 
 
 def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) -> Ranks:
-    r"""Rank methods by their scores on several data sets, and test the differences.
+    """Rank methods by their scores on several data sets, and test the differences.
 
     On each data set the best method has rank 1. Friedman's test answers whether the average ranks
-    differ at all. Nemenyi's test compares all pairs: the average ranks of :math:`k` methods over
-    :math:`N` data sets differ significantly if their difference is at least
-
-    .. math:: q_\alpha \sqrt{\frac{k (k + 1)}{6 N}},
-
-    where :math:`q_\alpha` is the quantile of the studentised range divided by :math:`\sqrt 2`.
-    Wilcoxon's signed-rank test compares each pair without the other methods; its p-values have
-    Holm's correction.
+    differ at all. Wilcoxon's signed-rank test compares each pair without the other methods; its
+    p-values have Holm's correction.
 
     Read more in the :ref:`User Guide <guide_compare>`.
 
@@ -174,10 +150,10 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
     Notes
     -----
     Data sets on which two methods have equal scores count half for each of them in Wilcoxon's test.
-    It does not depend on which other methods are compared, as Nemenyi's does. The test is
+    It does not depend on which other methods are compared, as tests of mean ranks do. It is
     :func:`scipy.stats.wilcoxon` with ``zero_method="zsplit"``: p-values are exact for up to 50 data
-    sets without equal differences, and approximations otherwise. Scores are equal if they differ by
-    less than about 1e-12 of the largest one.
+    sets without equal differences, and approximations otherwise. Scores are equal if they have the
+    same twelve digits in units of the largest one.
 
     References
     ----------
@@ -219,54 +195,33 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
         raise ValueError(f"alpha={alpha!r} must be between 0 and 1.")
     n_datasets, k = values.shape
     # Means of the same folds in another order differ in the last digit.
-    tie = _EQUAL_SCORES * float(np.abs(values).max())
-    p_values = _wilcoxon_holm(values, tie)
-    values = np.array([_levels(row, tie) for row in values])
+    values = np.round(values / (float(np.abs(values).max()) or 1.0), _DIGITS)
+    p_values = _wilcoxon_holm(values)
     mean = rankdata(-values, axis=1).mean(axis=0)
     order = np.argsort(mean, kind="stable")
     values, mean = values[:, order], mean[order]
     equal = bool((values == values[:, :1]).all())
     tested = k > 2 and n_datasets > 1 and not equal
-    unit = np.sqrt(k * (k + 1) / (6.0 * n_datasets))  # standard error of a difference of ranks
-    quantile = studentized_range.ppf(1.0 - alpha, k, np.inf) / np.sqrt(2.0)
-    distances = np.abs(np.subtract.outer(mean, mean)) / unit
-    nemenyi = studentized_range.sf(distances * np.sqrt(2.0), k, np.inf)
-    np.fill_diagonal(nemenyi, 1.0)
     return Ranks(
         methods=tuple(str(methods[i]) for i in order),
         ranks=mean,
         n_datasets=n_datasets,
         alpha=alpha,
         p_value=float(friedmanchisquare(*values.T).pvalue) if tested else float("nan"),
-        critical_difference=float(quantile * unit),
-        nemenyi=nemenyi,
         wilcoxon=p_values[np.ix_(order, order)],
     )
 
 
-def _levels(values: np.ndarray, tie: float) -> np.ndarray:
-    """The values, where neighbours that differ by at most ``tie`` get the lowest of their run."""
-    order = np.argsort(values, kind="stable")
-    ordered, levels = values[order], np.empty_like(values)
-    new = np.r_[True, np.diff(ordered) > tie]
-    levels[order] = ordered[new][np.cumsum(new) - 1]
-    return levels
-
-
-def _wilcoxon_holm(values: np.ndarray, tie: float) -> np.ndarray:
+def _wilcoxon_holm(values: np.ndarray) -> np.ndarray:
     """Symmetric matrix of the corrected p-values of all pairs of columns."""
     first, second = np.triu_indices(values.shape[1], 1)
-    pairs = (values[:, first] - values[:, second]).T
-    # Equal differences have equal ranks in any unit, and those near zero are zero.
-    sizes = [_levels(np.append(np.abs(each), 0.0), 2.0 * tie)[:-1] for each in pairs]
+    # Equal differences have equal ranks in any unit.
+    pairs = np.round(values[:, first] - values[:, second], _DIGITS).T
     with warnings.catch_warnings():
         # Older versions of SciPy warn of few data sets, which the docstring names.
         warnings.filterwarnings("ignore", "Sample size too small", UserWarning)
         plain = np.array(
-            [
-                wilcoxon(each, zero_method="zsplit").pvalue if each.any() else 1.0
-                for each in np.sign(pairs) * sizes
-            ]
+            [wilcoxon(each, zero_method="zsplit").pvalue if each.any() else 1.0 for each in pairs]
         )
     order = np.argsort(plain, kind="stable")
     factors = np.arange(len(plain), 0, -1)
@@ -330,14 +285,10 @@ class Comparison:
         -------
         pandas.DataFrame
             One row per record.
-
-        Raises
-        ------
-        ImportError
-            Without pandas.
         """
-        frame = need_module("pandas", "Comparison.to_frame").DataFrame(self.records)
-        return frame.drop(columns=["units", "influences"])
+        import pandas
+
+        return pandas.DataFrame(self.records).drop(columns=["units", "influences"])
 
     def table(self, score: str | None = None) -> np.ndarray:
         """Mean score over the folds of each data set.
@@ -384,7 +335,8 @@ class Comparison:
         Notes
         -----
         The intervals are for the score of these fitted models on new bags. They do not contain the
-        variation between training sets.
+        variation between training sets. In simulations with 30 to 100 bags or groups (``python -m
+        benchmarks scale coverage``), 90.5 to 99 % of 200 intervals contained this score.
 
         The standard error is that of the jackknife: one bag, or one group, is left out of the
         predictions of its fold at a time. Where scores are not defined without it, or are not
@@ -428,22 +380,15 @@ class Comparison:
         return rank_methods(table[complete], self.estimators, alpha=alpha)
 
     def __repr__(self) -> str:
+        import pandas
+
         cells = np.concatenate([self.table()[..., np.newaxis], self.intervals()], axis=2)
-        rows = [["", *self.estimators]]
-        for name, found in zip(self.datasets, cells, strict=True):
-            rows.append([name, *(f"{m:.3f} [{low:.2f}, {high:.2f}]" for m, low, high in found)])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0])]
-                + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            ).rstrip()
-            for row in rows
-        ]
+        texts = [[f"{m:.3f} [{low:.2f}, {high:.2f}]" for m, low, high in row] for row in cells]
+        table = pandas.DataFrame(texts, self.datasets, self.estimators)
         units = dict.fromkeys(record["units"] for record in self.records if record["units"])
         over = " or ".join(units) or "bags"
-        lines.append(f"{self.scores[0]}: mean over folds, and its 95 % interval over {over}")
-        return "\n".join(lines)
+        note = f"{self.scores[0]}: mean over folds, and its 95 % interval over {over}"
+        return f"{table.to_string(line_width=None)}\n{note}"
 
     def _folds(self, score: str | None, influences: bool = False) -> list[list[list[Any]]]:
         """Scores by data set, estimator and fold, or influences on them."""
@@ -585,8 +530,8 @@ def compare(
                 records[tuple(record[key] for key in _KEYS)] = record
                 _report(record, f"{number}/{len(splits) * len(estimators)}", verbose)
     names = _score_names(records.values())
-    no_scores = dict.fromkeys((*names, "fit_seconds", "score_seconds"), float("nan"))
-    no_scores |= {"units": None, "influences": {}}
+    no_scores: dict[str, Any] = {"units": None, "influences": {}}
+    no_scores |= dict.fromkeys((*names, "fit_seconds", "score_seconds"), float("nan"))
     places = list(datasets), list(estimators)
     ordered = sorted(records, key=lambda key: (*map(list.index, places, key[:2]), key[2]))
     return Comparison(
@@ -651,24 +596,24 @@ def _run(
 
 def _scored(
     estimator: Any, split: Any, data: Data, of_data: str | None, scoring: Any
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Scores and times of one estimator on one fold."""
     X, y, groups = data
     given = {"scoring": scoring, "params": fit_params(estimator, groups), "error_score": "raise"}
-    found = cross_validate(clone(estimator), X, y, cv=[split], return_estimator=True, **given)
+    given |= {"cv": [split], "return_estimator": True}
+    found: Any = cross_validate(clone(estimator), X, y, **given)
     name = scoring if isinstance(scoring, str) else "score"
     scores = {
         name if key == "test_score" else key.removeprefix("test_"): float(value[0])
         for key, value in found.items()
         if key.startswith("test_")
     }
-    test, scorers = split[1], {name: scoring}
-    if isinstance(scoring, (Mapping, Sequence, set)) and not isinstance(scoring, str):
-        scorers = dict(
-            scoring if isinstance(scoring, Mapping) else zip(scoring, scoring, strict=True)
-        )
-    view = TestedBags(found["estimator"][0], getattr(X, "iloc", X)[test], np.arange(len(test)))
-    units = np.arange(len(y)) if groups is None else linked_groups(groups)
+    test, scorers = split[1], scoring if isinstance(scoring, Mapping) else {name: scoring}
+    if isinstance(scoring, (list, tuple, set)):
+        scorers = {each: each for each in scoring}
+    rows: Any = getattr(X, "iloc", X)
+    view = KnownPredictions(found["estimator"][0], rows[test], np.arange(len(test)))
+    units: Any = np.arange(len(y)) if groups is None else linked_groups(groups)
     by_unit = {
         key: influences(
             check_scoring(view, each), view, np.asarray(y)[test], units[test], scores[key]

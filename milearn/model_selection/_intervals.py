@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 _MOST_UNITS = 200
 
 
-class TestedBags(BaseEstimator):
+class KnownPredictions(BaseEstimator):
     """A fitted estimator for scorers: its predictions for some of the bags, computed once."""
 
     def __init__(self, estimator: Any, X: Any, test: np.ndarray) -> None:
@@ -26,7 +26,7 @@ class TestedBags(BaseEstimator):
         self.test = test
         self.known: dict[str, np.ndarray] = {}
 
-    def fit(self, X: Any, y: Any) -> TestedBags:
+    def fit(self, X: Any, y: Any) -> KnownPredictions:
         """Not called; scorers require an estimator with ``fit``."""
         return self
 
@@ -56,27 +56,27 @@ class TestedBags(BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         return self._response("predict_proba")
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, **params: Any) -> float:
         """The score of the innermost model, whose predictions are those of this estimator."""
         model = self.estimator
         while hasattr(model, "steps") or hasattr(model, "best_estimator_"):
             if hasattr(getattr(model, "scorer_", None), "_score_func"):
-                return float(model.scorer_(self, X, y))
+                return float(model.scorer_(self, X, y, **params))
             model = model[-1] if hasattr(model, "steps") else model.best_estimator_
         model = copy(model)
         model.predict = self.predict
-        return float(model.score(X, y))
+        return float(model.score(X, y, **params))
 
 
 def influences(
-    scorer: Callable[..., float], view: TestedBags, y: Any, units: np.ndarray, score: float
+    scorer: Callable[..., float], view: KnownPredictions, y: Any, units: np.ndarray, score: float
 ) -> dict[int, float] | None:
     """Deviation of a score by each unit: the jackknife, whose squares sum to the variance.
 
     Parameters
     ----------
     scorer : callable ``scorer(view, X, y)``
-    view : TestedBags
+    view : KnownPredictions
     y : ndarray of shape (n_tested,)
     units : ndarray of int of shape (n_tested,)
         Bags of one unit are left out together.
@@ -89,15 +89,14 @@ def influences(
         By unit, where units beyond ``_MOST_UNITS`` are left out together with others. None if the
         score is not one of the predictions, or is not defined without one of the units.
     """
-    blocks, test = units % _MOST_UNITS, view.test
+    blocks, test, without = units % _MOST_UNITS, view.test, []
     present = np.unique(blocks)
     kept = [np.flatnonzero(blocks != block) for block in present]
-    classes = y if is_classifier(view) else np.zeros(len(y))
-    n_classes = [len(np.unique(classes[each])) for each in (blocks >= 0, *kept)]
-    if len(present) < 3 or min(n_classes) < n_classes[0]:
-        return None
-    without = []
     try:
+        classes = y if is_classifier(view) else np.zeros(len(y))
+        n_classes = [len(np.unique(classes[each])) for each in (blocks >= 0, *kept)]
+        if len(present) < 3 or min(n_classes) < n_classes[0]:
+            return None
         for each in (np.arange(len(test)), *kept):
             view.test = test[each]
             without.append(float(scorer(view, view.test, y[each])))
@@ -107,7 +106,7 @@ def influences(
         return None
     finally:
         view.test = test
-    deviations = np.mean(without[1:]) - without[1:]
+    deviations = np.mean(without[1:]) - np.array(without[1:])
     if not np.isfinite(deviations).all():
         return None
     found = np.sqrt(1 - 1 / len(present)) * deviations
@@ -116,7 +115,8 @@ def influences(
 
 def interval(scores: Any, found: Sequence[dict[int, float] | None]) -> tuple[float, float]:
     """The 95 % interval of the mean of the scores of folds, see :meth:`Comparison.intervals`."""
-    scores, total = np.asarray(scores, dtype=np.float64), Counter()
+    total: Counter[int] = Counter()
+    scores = np.asarray(scores, dtype=np.float64)
     mean, n = float(scores.mean()), len(scores)
     error = float(scores.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
     if all(found):

@@ -21,7 +21,7 @@ from .._fit.validation import (
     refuse_outcomes,
     single_scorer,
 )
-from ._intervals import TestedBags
+from ._intervals import KnownPredictions
 from ._splitters import StratifiedBagKFold, warn_of_shared_groups
 
 
@@ -256,7 +256,7 @@ def _score(
     seconds = time.perf_counter() - begin
     # Convert to plain values: a column that contains None has dtype object.
     truth = np.array(labels[test].tolist())
-    view = TestedBags(estimator, X, test)
+    view = KnownPredictions(estimator, X, test)
     if getattr(estimator, "transduction_", None) is not None:
         view.known["predict"] = np.asarray(estimator.transduction_)
     return float(single_scorer(view, scoring)(view, X, truth)), seconds

@@ -139,7 +139,7 @@ def test_columns_by_name():
     assert picked.feature_names.tolist() == ["c", "a"]
     np.testing.assert_array_equal(picked.instances, bags.instances[:, [2, 0]])
     assert bags[:, "b"].feature_names.tolist() == ["b"]
-    with pytest.raises(IndexError, match=r"^The bags have no feature named 'z'\.$"):
-        bags[:, ["z"]]
+    with pytest.raises(IndexError, match=r"^The bags have no feature named 'z', 'y'\.$"):
+        bags[:, ["z", "a", "y"]]
     with pytest.raises(IndexError, match=r"^The bags have no feature named 'a'\.$"):
         KINDS["dense"]()[:, ["a"]]

@@ -19,7 +19,7 @@ from benchmarks.common.folds import BINS
 from benchmarks.common.output import read_page
 from benchmarks.common.runner import memory, run, source_digest
 from benchmarks.papers import zhang2009
-from benchmarks.scales import links
+from benchmarks.scales import coverage, links
 from milearn import MIClassifier, MIRegressor
 
 MODULES = sorted((Path(__file__).resolve().parents[2] / "benchmarks").rglob("*.py"))
@@ -45,6 +45,7 @@ scale out-of-core --fast | slack
 scale boosting-sets --fast | HistGB
 scale milsd-links --fast | slope of generated
 scale cohort --fast --only load map MISVC | passes
+scale coverage --fast | 30 groups of 3 bags
 scale dask --fast | two worker processes
 scale house --fast | tests, CPU time
 """
@@ -66,6 +67,8 @@ def made_up(args, datasets, methods, cv, repeats=1):
 def small(monkeypatch):
     """Less of what ``--fast`` leaves."""
     monkeypatch.setattr(links, "PAIRS", (300, 600))
+    monkeypatch.setattr(coverage, "DESIGNS", coverage.DESIGNS[2:3])
+    monkeypatch.setattr(coverage, "SCORES", coverage.SCORES[-1:])
     monkeypatch.setattr(calibration, "CLASSES", calibration.CLASSES[:1])
     # The first model alone: tests/auto has the others.
     monkeypatch.setattr(calibration, "MIClassifier", partial(MIClassifier, time_limit=1e-9))

@@ -115,6 +115,7 @@ def test_batches_with_their_markers_in_another_order():
 
 def test_an_empty_last_column_of_a_spreadsheet():
     frame = pd.read_csv(io.StringIO("bag,x,\na,1,\na,3,\nb,2,\n"))
-    with pytest.warns(UserWarning, match="'Unnamed: 2' numbers the rows, or is empty"):
+    frame["Unnamed: 0"] = range(3)
+    with pytest.warns(UserWarning, match="'Unnamed: 2', 'Unnamed: 0' numbers the rows, or is emp"):
         X = Bags.from_frame(frame, "bag")
     assert X.instances.ravel().tolist() == [1.0, 3.0, 2.0]

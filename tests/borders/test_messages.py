@@ -78,7 +78,7 @@ def test_tables_with_another_delimiter(tmp_path, mark):
     folder_of_bags(tmp_path, "a", "b")
     for call in (load_bags, lambda table: load_bag_folder(tmp_path, table)):
         with pytest.raises(
-            BagFileError, match=r"no column 'bag' .* by pandas\.read_csv with the r"
+            BagFileError, match="separated by .*: pass the frame .*" + re.escape(f"sep={mark!r})")
         ):
             call(table)
     with pytest.raises(BagFileError, match=r"Column 'x' holds text \('1,5', '2,5'\).*decimal=','"):
@@ -257,3 +257,11 @@ def test_bag_data_are_appended_as_they_are():
     for nothing in (None, "passthrough"):
         bags = AppendBagData(transformer=nothing).fit_transform(X)
         assert bags.instances.tolist() == [[0.0, 71.0], [4.0, 64.0]]
+
+
+@pytest.mark.parametrize("method", ["from_anndata", "from_list", "from_frame", "from_ids"])
+def test_python_names_the_class_of_the_user(method):
+    with pytest.raises(TypeError, match=rf"^Bags\.{method}\(\) missing"):
+        getattr(Bags, method)()
+    with pytest.raises(TypeError, match=r"^Bags\.merge\(\) missing"):
+        Bags.singletons(np.eye(2)).merge()

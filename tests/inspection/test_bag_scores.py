@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import TunedThresholdClassifierCV
+from sklearn.pipeline import make_pipeline
 
 from milearn.baselines import CitationKNN
 from milearn.cluster import M3IC
 from milearn.inspection import BagScoresDisplay
+from milearn.preprocessing import BagStatistics
 from tests.toys import LeastSquaresBags, two_level_bags
 
 
@@ -77,3 +80,18 @@ def test_wrong_input_is_one_sentence(data):
         BagScoresDisplay.from_estimator(model, X, y, response_method="predict_proba")
     with pytest.raises(AttributeError, match="M3IC"):
         BagScoresDisplay.from_estimator(M3IC(random_state=0).fit(X), X, y)
+
+
+def test_values_of_a_regressor_are_drawn_against_the_true_ones(data):
+    X, y = data
+    values = y + np.linspace(0.0, 1.0, len(y))
+    model = make_pipeline(BagStatistics("mean"), Ridge()).fit(X, values)
+    display = BagScoresDisplay.from_estimator(model, list(X), values)
+    expected = np.stack([values, model.predict(X)], axis=1)
+    np.testing.assert_allclose(display.points_.get_offsets(), expected)
+    np.testing.assert_array_equal(*display.line_.get_data())
+    labels = display.ax_.get_xlabel(), display.ax_.get_ylabel()
+    assert labels == ("true value", "predicted value")
+    values[3] = np.nan
+    with pytest.raises(ValueError, match=r"y holds 1 missing value\(s\) \(NaN\), .* for bag 3"):
+        BagScoresDisplay.from_estimator(model, list(X), values)

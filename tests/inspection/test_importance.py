@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.stats import t
 from sklearn import config_context, get_config
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import make_scorer
@@ -82,10 +83,36 @@ def test_the_feature_that_counts_is_found():
     assert found.importances_mean[2] > 0.2
     assert np.abs(np.delete(found.importances_mean, 2)).max() < 0.1
     np.testing.assert_allclose(found.importances_std, found.importances.std(axis=1))
+    low, high = found.intervals.T
+    np.testing.assert_allclose((low + high) / 2, found.importances_mean, atol=1e-12)
+    assert low[2] > 0.05
+    assert (low < 0).sum() == 4
     again = permutation_importance(model, X, y, scoring="balanced_accuracy", random_state=0)
     np.testing.assert_array_equal(again.importances, found.importances)
     one = permutation_importance(model, X, y, features=[2], random_state=0, n_repeats=2)
     assert one.importances.shape == (1, 2)
+
+
+def test_the_interval_of_a_difference_of_accuracies():
+    """One repeat of 20 bags: the error is that of the mean of paired differences."""
+    rng = np.random.default_rng(2)
+    X, y = Bags.singletons(rng.normal(size=(20, 2))), np.arange(20) % 2
+    model = MISVC(kernel="linear").fit(X, y)
+    found = permutation_importance(model, X, y, features=[0], n_repeats=1, random_state=0)
+    order = np.random.RandomState(
+        np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)[0]
+    )
+    rows = X.instances.copy()
+    rows[:, 0] = rows[order.permutation(20), 0]
+    right = [model.predict(each) == y for each in (X, rows)]
+    changes = right[0].astype(float) - right[1]
+    assert found.importances[0, 0] == pytest.approx(changes.mean())
+    half = t.ppf(0.975, 19) * changes.std(ddof=1) / np.sqrt(20)
+    np.testing.assert_allclose(found.intervals[0], changes.mean() + half * np.array([-1, 1]))
+    weights = np.where(y, 1.0, 0.5)
+    for given in ({"sample_weight": weights}, {"scoring": "roc_auc", "sample_weight": weights}):
+        weighted = permutation_importance(model, X, y, random_state=0, **given)
+        assert (np.diff(weighted.intervals) > 0).all()
 
 
 def test_scorers_and_weights(bags):
@@ -94,6 +121,7 @@ def test_scorers_and_weights(bags):
     found = permutation_importance(recorder, bags, np.zeros(15), sample_weight=weights,
                                    n_repeats=1, random_state=0)  # fmt: skip
     assert found.baseline_score == recorder.score(bags, None, weights)
+    assert np.isnan(found.intervals).all()  # not a score of predictions
     model = MISVC().fit(bags, np.arange(15) % 2)
     constant = make_scorer(lambda y, p: 7.0)
     found = permutation_importance(model, bags, np.arange(15) % 2, scoring=constant, n_repeats=1)

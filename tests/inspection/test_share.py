@@ -238,6 +238,48 @@ def test_text_and_picture(data, names, beyond):
     )
 
 
+def test_selected_instances_are_compared_with_others_of_their_type(data):
+    """CD8 marks the type of which more are changed, CD3 what changes; CD19 differs by the type."""
+    rng, y = np.random.default_rng(0), data[1]
+    types = rng.permuted(np.repeat(["T", "B", "NK"], [400, 400, 400]))
+    X = Bags(
+        rng.normal(size=(1200, 4)),
+        np.arange(0, 1201, 40),
+        feature_names=["CD3", "CD4", "CD8", "CD19"],
+    )
+    ill = y[X.bag_index] * (rng.random(1200) < np.where(types == "T", 0.5, 0.02)) == 1
+    rows = X.instances + np.stack(
+        [4.0 * ill, 0.0 * ill, 9.0 * (types == "T"), 1.0 * (types == "B")], axis=1
+    )
+    X = X.with_instances(rows, feature_names=X.feature_names).with_instance_data(type=types)
+    model = ShareDiscriminant(share=0.3, n_parts=0).fit(X[:, ["CD3", "CD4"]], y)
+    model.n_features_in_, model.coef_ = 4, np.append(model.coef_, [0.0, 0.0])
+    model.feature_names_in_ = np.array(X.feature_names, dtype=object)
+    plain, report = (share_report(model, X, y, within=each) for each in (None, "type"))
+    assert plain.features["effect"]["CD8"] > 0.5
+    assert abs(report.features["effect"]["CD8"]) < 0.3 < 1.0 < report.features["effect"]["CD3"]
+    chosen = model.instance_decision_function(X) > model.cut_
+    for name, column in zip(X.feature_names, rows.T, strict=True):
+        parts = [column[types == each] for each in ("T", "B", "NK")]
+        weights = [chosen[types == each].sum() for each in ("T", "B", "NK")]
+        alike = np.average([part.mean() for part in parts], weights=weights)
+        spread = np.sqrt(np.mean([part.var() for part in parts]))
+        found = report.features.loc[name]
+        assert found["mean_all"] == pytest.approx(alike)
+        assert found["effect"] == pytest.approx((column[chosen].mean() - alike) / spread)
+    assert report.types.index[0] == "T"
+    assert report.types["n_selected"].sum() == chosen.sum()
+    assert report.types["share"]["T"] == pytest.approx(chosen[types == "T"].mean())
+    assert report.types["of_selected"].sum() == pytest.approx(1.0)
+    lines = str(report).splitlines()
+    assert lines[4].split() == ["type", "n_selected", "share"]
+    assert lines[5].split() == ["T", str(weights[0]), f"{report.types['share']['T']:.2%}"]
+    with pytest.raises(ValueError, match="instance_data has no column"):
+        share_report(model, X, y, within="cell")
+    with pytest.raises(ValueError, match="there is nothing to compare"):
+        share_report(model, X.with_instance_data(type=np.arange(1200)), y, within="type")
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_default_classifier_reports_its_model_of_shares(n_classes, monkeypatch):
     monkeypatch.setattr(MIClassifier, "_candidates", lambda *_: [CandidateName("share")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import Memory
 from scipy.stats import t
@@ -173,6 +174,13 @@ def test_intervals_are_over_bags_for_any_score_of_predictions(model, scoring):
         assert [len(record["influences"][name]) for record in found.records] == [12, 12]
         low, high = found.intervals(name)[0, 0]
         assert low < found.table(name)[0, 0] < high
+
+
+def test_the_rows_of_a_frame_have_intervals():
+    y = np.arange(12) % 2
+    data = {"b": (pd.DataFrame({"x": y + 0.5}), y)}
+    found = compare({"a": LogisticRegression()}, data, cv=2, scoring="roc_auc")
+    assert [len(record["influences"]["roc_auc"]) for record in found.records] == [6, 6]
 
 
 def test_other_intervals_are_over_folds():

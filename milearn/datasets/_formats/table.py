@@ -83,6 +83,13 @@ def quoted_names(names: Sequence[Any]) -> str:
 
 def check_column(name: Any, part: str, columns: Sequence[Any]) -> None:
     """Raise an error for a column that a table lacks or has twice, of which pandas renames one."""
+    marks = [mark for mark in ";\t|" if len(columns) == 1 and mark in str(columns[0])]
+    if marks:
+        raise ContentError(
+            f"the columns are separated by {marks[0]!r}: pass the frame of pandas.read_csv(path, "
+            f"sep={marks[0]!r}) in place of the path, or sep={marks[0]!r} to load_bags, both with "
+            "decimal=',' if the numbers have it."
+        )
     if (times := [*columns].count(name) + (f"{name}.1" in columns)) != 1:
         raise ContentError(
             f"there {'is no column' if times == 0 else 'are two columns'} {name!r} for {part}= "

@@ -76,8 +76,7 @@ CASES = {
     "cut.parquet": (parquet(bag=["a"], x=[1.0])[:-9],
                     "it cannot be read as parquet by pandas (ArrowInvalid"),
     "nobag.csv": (b"f,g\n1,2\n", "there is no column 'bag' for bag= among 'f', 'g'; name the c"),
-    "semicolon.csv": (b"bag;f\na;2\n", "there is no column 'bag' for bag= among 'bag;f'; name the "
-                      "column that holds it with bag=, or read the table by pandas.read_csv with"),
+    "semicolon.csv": (b"bag;f\na;2\n", "the columns are separated by ';': pass the frame of"),
     "onlybag.csv": (b"bag,label\na,1\n", "The frame has no feature columns: bags need at least"),
     "header.csv": (b"bag,f\n", "there is not a single instance in it; check the file."),
     "wide.csv": (b"bag,f\na,1,2\nb,1,2\n", "the rows have more columns than the header; check sep"),

@@ -272,7 +272,7 @@ def test_paths_and_numbers_name_files(tmp_path):
     ("table", "options", "error", "match"),
     [
         ({"x": ["a"]}, {}, BagFileError, "no column 'bag' for bag= among 'x'; .* with bag="),
-        ({"x;bag": ["1;a"]}, {}, BagFileError, r"or read the table by pandas.read_csv with the r"),
+        ({"x;bag": ["1;a"]}, {}, BagFileError, r"separated by ';': pass the frame of pandas"),
         ({"bag": ["z"]}, {}, BagFileError, r"value of 'bag' \('z'\) is the name of a file \('a'\)"),
         ({"bag": ["a"]}, {"label": "y"}, BagFileError, "no column 'y' for label= among 'bag'"),
         ({"bag": ["a"]}, {"bag": "y"}, BagFileError, "no column 'y' for bag= among 'bag'"),
