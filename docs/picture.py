@@ -1,7 +1,7 @@
-"""The pictures of README, landing page, "Getting started", shares, hospitals and R.
+"""The pictures of README, landing page, "Getting started", shares, hospitals, R and a second cohort.
 
-``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png, sites-new.png
-and r-survival.png in docs/_static. Names draw only those: ``python docs/picture.py witness slides``.
+``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png, sites-new.png,
+r-survival.png and second-cohort.png in docs/_static. Names draw only those: ``python docs/picture.py witness slides``.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def names_of(page: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
     text = (DOCS / page).read_text(encoding="utf-8")
     for example in doctest.DocTestParser().get_examples(text):
-        if not example.options.get(doctest.SKIP):
+        if not (example.options.get(doctest.SKIP) or example.exc_msg):
             exec(example.source, names)
     return names
 
@@ -148,6 +148,13 @@ def draw_r() -> None:
     figure.savefig(TARGET / "r-survival.png", dpi=120, metadata={"Software": None})
 
 
+def draw_second_cohort() -> None:
+    """Scores of a second cohort with a new class, as the lines of its tutorial draw them."""
+    figure = names_of("tutorials/second_cohort.rst")["display"].figure_
+    figure.set_size_inches(6.4, 3.2)
+    figure.savefig(TARGET / "second-cohort.png", dpi=120, metadata={"Software": None})
+
+
 PICTURES = {
     "witness": draw,
     "slides": draw_slides,
@@ -155,6 +162,7 @@ PICTURES = {
     "shares": draw_shares,
     "sites": draw_sites,
     "r": draw_r,
+    "second-cohort": draw_second_cohort,
 }
 
 
