@@ -1,7 +1,8 @@
-"""The pictures of README, landing page, "Getting started", shares, hospitals, R and a second cohort.
+"""The pictures of README, landing page, "Getting started", shares, hospitals and other tutorials.
 
 ``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png, sites-new.png,
-r-survival.png and second-cohort.png in docs/_static. Names draw only those: ``python docs/picture.py witness slides``.
+matters.png, r-survival.png and second-cohort.png in docs/_static. Names draw only those:
+``python docs/picture.py witness slides``.
 """
 
 from __future__ import annotations
@@ -155,12 +156,20 @@ def draw_second_cohort() -> None:
     figure.savefig(TARGET / "second-cohort.png", dpi=120, metadata={"Software": None})
 
 
+def draw_matters() -> None:
+    """Differences of means and importances of features, as the lines of their tutorial draw them."""
+    figure = names_of("tutorials/matters.rst")["figure"]
+    figure.set_size_inches(6.4, 2.6)
+    figure.savefig(TARGET / "matters.png", dpi=120, metadata={"Software": None})
+
+
 PICTURES = {
     "witness": draw,
     "slides": draw_slides,
     "start": draw_start,
     "shares": draw_shares,
     "sites": draw_sites,
+    "matters": draw_matters,
     "r": draw_r,
     "second-cohort": draw_second_cohort,
 }
