@@ -1,7 +1,8 @@
-"""The pictures of README, landing page, "Getting started", shares and hospitals.
+"""The pictures of README, landing page, "Getting started", shares, hospitals and other tutorials.
 
-``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png and
-sites-new.png in docs/_static. Names draw only those: ``python docs/picture.py witness slides``.
+``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png, sites-new.png,
+matters.png, r-survival.png and second-cohort.png in docs/_static. Names draw only those:
+``python docs/picture.py witness slides``.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def names_of(page: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
     text = (DOCS / page).read_text(encoding="utf-8")
     for example in doctest.DocTestParser().get_examples(text):
-        if not example.options.get(doctest.SKIP):
+        if not (example.options.get(doctest.SKIP) or example.exc_msg):
             exec(example.source, names)
     return names
 
@@ -141,12 +142,36 @@ def draw_sites() -> None:
     figure.savefig(TARGET / "sites-new.png", dpi=120, metadata={"Software": None})
 
 
+def draw_r() -> None:
+    """Survival of two groups of patients, as the lines of the tutorial for users of R draw it."""
+    figure = names_of("tutorials/r.rst")["figure"]
+    figure.set_size_inches(6.4, 3.2)
+    figure.savefig(TARGET / "r-survival.png", dpi=120, metadata={"Software": None})
+
+
+def draw_second_cohort() -> None:
+    """Scores of a second cohort with a new class, as the lines of its tutorial draw them."""
+    figure = names_of("tutorials/second_cohort.rst")["display"].figure_
+    figure.set_size_inches(6.4, 3.2)
+    figure.savefig(TARGET / "second-cohort.png", dpi=120, metadata={"Software": None})
+
+
+def draw_matters() -> None:
+    """Differences of means and importances of features, as the lines of their tutorial draw them."""
+    figure = names_of("tutorials/matters.rst")["figure"]
+    figure.set_size_inches(6.4, 2.6)
+    figure.savefig(TARGET / "matters.png", dpi=120, metadata={"Software": None})
+
+
 PICTURES = {
     "witness": draw,
     "slides": draw_slides,
     "start": draw_start,
     "shares": draw_shares,
     "sites": draw_sites,
+    "matters": draw_matters,
+    "r": draw_r,
+    "second-cohort": draw_second_cohort,
 }
 
 
