@@ -203,8 +203,6 @@ def judge_gaps(results: Sequence[Any], gap_tol: float) -> None:
 
 def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str = "") -> None:
     """Warn if a run stopped before convergence, or a step missed its precision."""
-    if not any(map(attrgetter("stopped"), results)):
-        return
     n_passes = max((each.n_passes for each in results if each.stopped == "max_passes"), default=0)
     for reason, where, why in (
         ("max_iter", f" at max_iter={max_iter}", f": {remedy or 'raise max_iter or tol'}"),
