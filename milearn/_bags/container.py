@@ -753,7 +753,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
             check_index(values, self.names, name)
             if values is not None:
                 check_length(name, np.asarray(values), len(self), flat=True)
-        keys = np.arange(len(self)) if ids is None else canonical_ids(ids, len(self))
+        keys: Any = np.arange(len(self)) if ids is None else canonical_ids(ids, len(self))
         if len({*keys.tolist()}) < len(keys):
             raise ValueError(
                 "Two bags have one name: pass ids= that differ, such as range(len(X))."

@@ -204,10 +204,8 @@ class MILBoost(BaselineClassifier):
         several = len(results) > 1
         learners = [each.learners for each in results]
         steps = [each.steps for each in results]
-        n_features = training.bags.shape[1]
-        importances = [
-            ensemble_importances(*each, n_features) for each in zip(learners, steps, strict=True)
-        ]
+        width = training.bags.shape[1]
+        importances = [ensemble_importances(r.learners, r.steps, width) for r in results]
         self._replace_fitted(
             {
                 **training.fitted(),

@@ -148,7 +148,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         """Learners and weights: one pair for two classes, otherwise one per class."""
         if len(self.classes_) == 2:
             return [(self.learners_, self.alpha_)]  # type: ignore[list-item]
-        return [*zip(self.learners_, self.alpha_, strict=True)]  # type: ignore[arg-type]
+        return list(zip(self.learners_, self.alpha_, strict=True))  # type: ignore[arg-type]
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         columns = [ensemble_scores(*each, bags.instances) for each in self._ensembles()]

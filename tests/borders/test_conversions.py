@@ -459,6 +459,9 @@ def test_names_of_two_cohorts_are_one_kind():
         Bags.from_list({7: [[1.0]], "7": [[2.0]]})
     with pytest.raises(ValueError, match="Two bags have one name"):
         parts[0][[0, 0]].to_frame()
+    with pytest.raises(ValueError, match="Two bags have one name"):
+        parts[0][:2].to_frame(ids=["p1", "p1 "])
+    assert parts[0][:2].to_frame(ids=[1.0, 2.0])["bag"].unique().tolist() == [1, 2]
 
 
 def test_columns_of_arrow_are_those_of_pandas():

@@ -251,6 +251,7 @@ def test_names_are_set_by_every_entry():
     ):
         assert bags.names.tolist() == ["b", "a"]
         assert bags.instances.tolist() == [[1], [3], [2]]
+    assert Bags.singletons(pd.DataFrame([[1.0], [2.0]], ["b", "a"])).names.tolist() == ["b", "a"]
 
 
 def test_names_are_kept(X, tmp_path):
