@@ -1,6 +1,6 @@
 """The pictures of README, landing page, "Getting started", shares, hospitals and other tutorials.
 
-``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-*.png, sites-new.png,
+``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-shares.png, sites-new.png,
 matters.png, r-survival.png and second-cohort.png in docs/_static. Names draw only those:
 ``python docs/picture.py witness slides``.
 """
@@ -128,11 +128,9 @@ def draw_start() -> None:
 
 def draw_shares() -> None:
     """What the lines of the guide to shares draw."""
-    names = names_of("guide/shares.rst")
-    for name in ("shares", "bags", "instances"):
-        figure = names["display" if name == "shares" else name].figure_
-        figure.set_size_inches(6.4, 3.2)
-        figure.savefig(TARGET / f"shares-{name}.png", dpi=120, metadata={"Software": None})
+    figure = names_of("guide/shares.rst")["display"].figure_
+    figure.set_size_inches(6.4, 3.2)
+    figure.savefig(TARGET / "shares-shares.png", dpi=120, metadata={"Software": None})
 
 
 def draw_sites() -> None:
