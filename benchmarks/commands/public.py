@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, jobs=1)
     names = [name.removeprefix("public/") for name in PUBLIC]
     for name, choices in (("sets", names), ("methods", NAMES)):
-        words = f"of {', '.join(choices)}; the other rows of the kept table stay (default: all)"
+        words = f"of {', '.join(choices)}; other rows of a kept table stay (default: all)"
         parser.add_argument(
             f"--{name}", nargs="+", choices=choices, default=choices, metavar="NAME", help=words
         )
@@ -89,7 +89,8 @@ def main(args: argparse.Namespace) -> None:
     rows = {tuple(row[:2]): row for row in read_page(path).tables[0].rows} if path.is_file() else {}
     for data, method in dict.fromkeys(task[:2] for task in tasks):
         results = [found[data, method, split] for split in range(args.splits)]
-        if None not in results and results[0]:
+        # A method has no scores of a task that it does not solve, and a failed one no result.
+        if all(each and each["scores"] for each in results):
             name = data.removeprefix("public/")
             cells = summary(data, results)
             rows[name, TITLES[method]] = [
@@ -122,8 +123,7 @@ def folds_of(name: str, split: int) -> np.ndarray:
             return file["fold"]
     kind = StratifiedBagKFold if outcome(bunch).dtype.kind != "f" else KFold
     cv, folds = kind(5, shuffle=True, random_state=split), np.zeros(len(bunch.data), int)
-    groups = (bunch.data, outcome(bunch), bunch.get("groups"))
-    for number, (_, test) in enumerate(cv.split(*groups)):
+    for number, (_, test) in enumerate(cv.split(bunch.data, outcome(bunch), bunch.get("groups"))):
         folds[test] = number
     return folds
 
