@@ -17,7 +17,16 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 # A command is a module with HELP, add_arguments(parser) and main(args).
 COMMANDS = (
-    *("quick", "speed", "classical", "stored-folds", "needles", "repertoires", "calibration"),
+    *(
+        "quick",
+        "speed",
+        "classical",
+        "stored-folds",
+        "public",
+        "needles",
+        "repertoires",
+        "calibration",
+    ),
     *("automatic", "ratios", "survival", "goals"),
 )
 # These two have several tables each: modules with REPORTS, a dict of (title, function of args).

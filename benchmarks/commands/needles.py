@@ -14,15 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
-
-from milearn.discriminant_analysis import ShareDiscriminant
-from milearn.embedding import FisherVector
-from milearn.preprocessing import ClippedScaler
 
 from ..common.folds import scores_of, show_ranks
 from ..common.memory import Stopwatch
-from ..common.methods import METHODS, tuned_logistic
+from ..common.methods import METHODS
 from ..common.needles import DIGITS, REVIEWS, splits_of, why_not
 from ..common.nets import NETS, has_nets, make_nets
 from ..common.output import Table, duration, say, show
@@ -38,10 +33,8 @@ NAMES = (
     *("plain-logistic", "plain-extremes", "plain-trees"),
 )
 TITLES = {
-    **{name: METHODS[name].title for name in NAMES},
+    **{name: METHODS[name].title for name in (*NAMES, SHARE, FISHER)},
     **NETS,
-    SHARE: "ShareDiscriminant",
-    FISHER: "FisherVector, LogisticRegression",
     ORACLE: "oracle",
     **ORACLES,
 }
@@ -142,10 +135,6 @@ def _oracles(dataset: str) -> tuple[str, ...]:
 
 def models_of(method: str) -> list[BaseEstimator]:
     """The model of a method, or several whose AUCs are averaged."""
-    if method == SHARE:
-        return [make_pipeline(ClippedScaler(), ShareDiscriminant())]
-    if method == FISHER:
-        return [make_pipeline(ClippedScaler(), FisherVector(random_state=0), tuned_logistic())]
     return make_nets(method) if method in NETS else [METHODS[method].make(False)]
 
 

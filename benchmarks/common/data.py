@@ -22,6 +22,14 @@ STORED = tuple(
         *("corelafrican", "corelbeach", "corelbuses"),
     )
 )
+# Raw data of public repositories, most with folds.
+PUBLIC = tuple(
+    f"public/{name}"
+    for name in (
+        *("colon", "ucsbraw", "tiles_small", "tcr_thca", "mice_genotype", "depresjon", "spot"),
+        *("android_class4", "chembl1862"),
+    )
+)
 NEWSGROUPS = ("alt_atheism", "comp_graphics", "rec_autos", "sci_med", "talk_politics_guns")
 FILES = (
     *("musk1", "musk2", "elephant", "fox", "tiger", "mutagenesis1"),
@@ -29,6 +37,7 @@ FILES = (
     *(f"trec9/tst{topic}" for topic in (1, 2, 3, 4, 7, 9, 10)),
     *(f"newsgroups/{group}" for group in NEWSGROUPS),
     *STORED,
+    *PUBLIC,
 )
 # Pages of a class, or of a university, and as many others that are drawn: "webkb:student".
 PAGES = 150

@@ -39,6 +39,7 @@ from milearn.baselines import (
     SingleInstance,
     SparseMISVC,
 )
+from milearn.discriminant_analysis import ShareDiscriminant
 from milearn.embedding import VLAD, BagDissimilarity, BagOfWords, FisherVector
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.metrics import bag_kernel
@@ -138,8 +139,14 @@ def _set_kernel(text: bool) -> BaseEstimator:
     return make_pipeline(scaler(text), rows, _tuned(SVC(kernel="precomputed")))
 
 
-def _clipped_linear(text: bool) -> BaseEstimator:
-    return make_pipeline(scaler(text) if text else ClippedScaler(), MISVC(kernel="linear"))
+def _clipped(title: str, *make: Callable[[], BaseEstimator]) -> Method:
+    """Steps behind clipped z-scores, or behind texts of unit length."""
+    return Method(
+        title,
+        lambda text: make_pipeline(
+            scaler(text) if text else ClippedScaler(), *(each() for each in make)
+        ),
+    )
 
 
 def _calibrated(text: bool) -> BaseEstimator:
@@ -158,10 +165,18 @@ PLAIN = {
     "plain-set": Method("set kernel, SVC", _set_kernel),
     "plain-linear": _rows("mean, LinearSVC", ("mean",), _linear_svc),
     "plain-logistic": _rows("mean, LogisticRegression", ("mean",), tuned_logistic),
+    "plain-statistics": _rows(
+        "mean, min, max, sd, LogisticRegression", ("mean", "min", "max", "std"), tuned_logistic
+    ),
     "plain-extremes": _rows("mean, min, max, SVC", ("mean", "min", "max"), lambda: _tuned(SVC())),
     "plain-trees": Method("mean, min, max, sd, ExtraTrees", _trees),
     "plain-single": _scaled("SingleInstance(SVC())", lambda: SingleInstance(SVC())),
-    "misvc-linear": Method("MISVC, linear, clipped z-scores", _clipped_linear),
+    "misvc-linear": _clipped("MISVC, linear, clipped z-scores", lambda: MISVC(kernel="linear")),
+    "share-default": Method("ShareDiscriminant()", lambda text: ShareDiscriminant()),
+    "share": _clipped("ShareDiscriminant", ShareDiscriminant),
+    "fisher-logistic": _clipped(
+        "FisherVector, LogisticRegression", lambda: FisherVector(random_state=0), tuned_logistic
+    ),
     "misvc-default": Method("MISVC()", lambda text: MISVC()),
     "misvc-calibrated": Method("CalibratedClassifierCV(MISVC())", _calibrated),
 }

@@ -27,6 +27,15 @@ def tiny_folder(tmp_path_factory):
         save_bags(path, bags, y)
         if name in data.STORED:
             np.savez(path, **np.load(path), folds=np.packbits(training, axis=2))
+    pairs = np.arange(24) // 2
+    for name in data.PUBLIC:
+        path = folder / f"{name}.npz"
+        if name.endswith("chembl1862"):
+            save_bags(path, bags, y + np.linspace(0.0, 0.5, 24))
+        else:
+            labels = np.tile([0, 1], bags.n_instances)[: bags.n_instances]
+            save_bags(path, bags, y, groups=pairs, instance_labels=labels)
+            np.savez(path, **np.load(path), fold=pairs % 5)
     return folder
 
 
