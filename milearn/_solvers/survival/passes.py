@@ -10,7 +10,6 @@ procedure is described in :mod:`..common.descent`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -108,7 +107,7 @@ def solve_cox_maximum(
     problem: CoxProblem,
     start: CoxStart | None,
     options: SolverOptions,
-    on_iteration: Callable[[int, float], bool] | None = None,
+    on_iteration: Any = None,
     *,
     limits: RowLimits = RISK_LIMITS,
     max_passes: int = 500,
@@ -129,7 +128,7 @@ def solve_cox_maximum(
         Maximum number of passes.
     """
     if start is None or problem.source.n_instances == problem.source.n_bags:
-        return solve_cox_mean(problem, options, on_iteration)
+        return solve_cox_mean(problem, options.watched_by(on_iteration))
     model = _Maximum(problem, limits)
     if on_iteration is not None:
         options = options.watched_by(lambda n, value: on_iteration(n, value + model.lowest))
@@ -148,15 +147,13 @@ def solve_cox_maximum(
     return _with_constant(found, model)
 
 
-def solve_cox_mean(
-    problem: CoxProblem, options: SolverOptions, on_iteration: Any = None
-) -> PassSolution:
+def solve_cox_mean(problem: CoxProblem, options: SolverOptions) -> PassSolution:
     """The minimum of J with the mean of each bag in place of its highest instance."""
     model = _Maximum(problem, RISK_LIMITS)
     start = np.zeros(problem.source.n_features), _NOTHING
     found = model.of_vectors(model.means()).solve(start, options.tol)
-    if on_iteration is not None:
-        on_iteration(1, found.objective + model.lowest)
+    if options.on_iteration is not None:
+        options.on_iteration(1, found.objective + model.lowest)
     solution = PassSolution(
         objective=found.objective,
         history=[found.objective],
@@ -221,8 +218,7 @@ class _Maximum:
         w = problem.solve((np.zeros(self.source.n_features), _NOTHING), _START_TOL).w
         if rows is None or not start.held:
             return w, None
-        events = self.used[self.likelihood.event_weights > 0]
-        return w, _Witnesses(rows[events], problem.linear)
+        return w, _Witnesses(rows[self.used[self.likelihood.event_weights > 0]], problem.linear)
 
     # -- the model -----------------------------------------------------------------------------
 
