@@ -1,8 +1,8 @@
 """The pictures of README, landing page, "Getting started", shares, hospitals and other tutorials.
 
-``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-shares.png, sites-new.png,
-matters.png, r-survival.png and second-cohort.png in docs/_static. Names draw only those:
-``python docs/picture.py witness slides``.
+``python docs/picture.py`` writes witness.png, slides.png, start-*.png, shares-shares.png,
+sites-new.png, matters.png, r-survival.png and second-cohort.png in docs/_static. Names draw only
+those: ``python docs/picture.py witness slides``.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def draw_second_cohort() -> None:
 
 
 def draw_matters() -> None:
-    """Differences of means and importances of features, as the lines of their tutorial draw them."""
+    """Differences of means and importances, as the lines of their tutorial draw them."""
     figure = names_of("tutorials/matters.rst")["figure"]
     figure.set_size_inches(6.4, 2.6)
     figure.savefig(TARGET / "matters.png", dpi=120, metadata={"Software": None})
