@@ -21,9 +21,18 @@ from .._fit.validation import (
 from ..base import BagClassifier
 from ..model_selection._inner import class_folds, merged_classes, parts_of
 from ._candidates import CandidateName, in_parts
-from ._judgement import members, probabilities
+from ._judgement import probabilities
 from ._plan import prepared
-from ._run import INSTANCE, LINEAR, LOGISTIC, SHARE, TREES, Automatic, Search
+from ._run import (
+    INSTANCE,
+    LINEAR,
+    LOGISTIC,
+    LOGISTIC_STATISTICS,
+    SHARE,
+    TREES,
+    Automatic,
+    Search,
+)
 
 
 class MIClassifier(Automatic, BagClassifier):
@@ -218,8 +227,8 @@ class MIClassifier(Automatic, BagClassifier):
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)
         run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)
-        judged = run.judged(self._candidates(run, given))
-        named = [each for each in members(judged) if each.candidate.name in (LINEAR, INSTANCE)]
+        attributes, parts = run.fitted(run.judged(self._candidates(run, given)))
+        named = [each for each in parts if each.candidate.name in (LINEAR, INSTANCE)]
         assumed = max(named, key=lambda each: each.key).candidate if named else given
         deciding, negative = assumed.positive, assumed.without
         if deciding is not None:
@@ -228,7 +237,7 @@ class MIClassifier(Automatic, BagClassifier):
         self._replace_fitted(
             {
                 **noted,
-                **run.fitted(judged),
+                **attributes,
                 "classes_": classes,
                 "deciding_class_": None if deciding is None else classes[deciding],
                 "neg_label_": None if negative is None else classes[negative],
@@ -270,9 +279,13 @@ class MIClassifier(Automatic, BagClassifier):
         if not run.folds:
             return (kernels or instance or linear)[:1]
         trees = [CandidateName(TREES)]
+        logistic = [CandidateName(LOGISTIC)]
         if size.text:
-            return [CandidateName(LOGISTIC)] + kernels + trees + instance
-        return linear + trees + [CandidateName(SHARE)] + kernels + instance
+            return logistic + kernels + trees + instance
+        statistics = [CandidateName(LOGISTIC_STATISTICS)]
+        # The kernel follows the linear model, which tells its orientation.
+        share = [CandidateName(SHARE)]
+        return logistic + statistics + trees + kernels + linear + share + instance
 
     # -- prediction ---------------------------------------------------------------------------
 
@@ -293,8 +306,8 @@ class MIClassifier(Automatic, BagClassifier):
 
     def _probabilities(self, bags: Bags) -> np.ndarray:
         scores = in_parts(self._function.bag_scores, bags)
-        return probabilities(self._calibration.calibrated(scores))
+        return probabilities(scores)
 
     def _stated(self, scores: np.ndarray) -> np.ndarray:
-        decisions = self._calibration.decisions(scores)
+        decisions = scores - self._shift
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions

@@ -18,7 +18,7 @@ from ..base import BagRegressor
 from ..model_selection._inner import checked_groups, parts_of, value_folds
 from ._candidates import CandidateName
 from ._plan import AVERAGE, prepared
-from ._run import INSTANCE, LINEAR, RIDGE, SHARE, TREES, Automatic, Search
+from ._run import INSTANCE, LINEAR, RIDGE, RIDGE_STATISTICS, SHARE, TREES, Automatic, Search
 
 
 class MIRegressor(Automatic, BagRegressor):
@@ -181,10 +181,11 @@ class MIRegressor(Automatic, BagRegressor):
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)
         run = Search(self, task, merged, scaled, 1, seed, folds, parts, start)
         judged = run.judged(self._candidates(run))
+        attributes, _ = run.fitted(judged, unit=float(unit.scale_[0] ** 2))
         self._replace_fitted(
             {
                 **noted,
-                **run.fitted(judged, unit=float(unit.scale_[0] ** 2)),
+                **attributes,
                 "_unit": unit,
             }
         )
@@ -193,8 +194,9 @@ class MIRegressor(Automatic, BagRegressor):
 
     def _candidates(self, run: Search) -> list[CandidateName]:
         """The candidates, cheap ones first; one without inner folds."""
-        names = [] if run.size.text else [LINEAR, RIDGE, TREES, SHARE]
+        names = [] if run.size.text else [RIDGE, RIDGE_STATISTICS, TREES]
         names += [AVERAGE] if run.size.kernels else []
+        names += [] if run.size.text else [LINEAR, SHARE]
         names += [INSTANCE] if run.size.instance_kernel else []
         if not run.folds:
             names = [next(name for name in (AVERAGE, INSTANCE, RIDGE) if name in names)]
@@ -203,4 +205,4 @@ class MIRegressor(Automatic, BagRegressor):
         return found if run.folds else found[:1]
 
     def _stated(self, scores: np.ndarray) -> np.ndarray:
-        return self._unit.inverse_transform(self._calibration.calibrated(scores))[:, 0]
+        return self._unit.inverse_transform(scores)[:, 0]
