@@ -129,19 +129,6 @@ def _scores(models: list[Any], X: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class LinearModel:
-    """A linear function of rows, such as kernel values with the training bags."""
-
-    # Of shapes (n_columns, n_values) and (n_columns,).
-    coef: np.ndarray
-    intercept: np.ndarray
-
-    def decision_function(self, rows: Any) -> np.ndarray:
-        """Scores of shape (n, n_columns)."""
-        return np.asarray(rows @ self.coef.T) + self.intercept
-
-
-@dataclass(frozen=True)
 class FoldModels:
     """A candidate that was fitted on inner folds: weighted means of the scores of their models."""
 
@@ -195,26 +182,15 @@ class RowCandidate:
     one_vs_rest: bool = False
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-        """Fit on the bags ``train``: scores of the bags ``test``, (n_test, n_columns), and models.
-
-        Linear models are one.
-        """
+        """Fit on bags: scores of the bags ``test``, shape (n_test, n_columns), and models."""
+        new = self.matrix[np.ix_(test, train)] if self.is_kernel else self.matrix[test]
         rows = self.matrix[np.ix_(train, train)] if self.is_kernel else self.matrix[train]
         targets = [self.data.targets[train]]
         if self.one_vs_rest and self.data.n_columns > 1:
             targets = [targets[0] == code for code in range(self.data.n_columns)]
         weights = self.data.weights[train]
         models = [clone(self.model).fit(rows, each, sample_weight=weights) for each in targets]
-        if self.is_kernel:
-            coef = np.zeros((len(models), self.matrix.shape[1]))
-            for row, model in zip(coef, models, strict=True):
-                row[train[model.support_]] = model.dual_coef_[0]
-        elif hasattr(models[0], "coef_"):
-            coef = np.vstack([model.coef_ for model in models])
-        else:
-            return _scores(models, self.matrix[test]), models
-        linear = LinearModel(coef, np.hstack([model.intercept_ for model in models]))
-        return linear.decision_function(self.matrix[test]), [linear]
+        return _scores(models, new), models
 
     def function(self, _: list[list[Any]], weights: np.ndarray) -> FoldModels:
         """A fit on all bags: a convex problem has one solution, which more bags improve."""

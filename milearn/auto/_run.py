@@ -408,14 +408,18 @@ class Search:
         stop, further candidates are skipped, but never all.
         """
         sizes = np.cumsum([len(test) for _, test in self.folds])
-        n_first = 1 + int(np.searchsorted(sizes, FEWEST_TEST_BAGS))
+        first = 1 + int(np.searchsorted(sizes, FEWEST_TEST_BAGS))
+        rounds = [
+            range(len(sizes))[part]
+            for part in (slice(first), slice(first, 3), slice(max(first, 3), 5))
+        ]
         missing: list[str] = []
         for _, group in groupby(names if self.folds else [], key=lambda each: each.name):
             wanted = [name for name in group if self._is_wanted(name)]
             if self.scored and self._is_over():
                 missing += map(str, wanted)
                 continue
-            for numbers in (range(len(self.folds))[:n_first], range(len(self.folds))[n_first:]):
+            for numbers in rounds:
                 self._score([name for name in wanted if name not in self.dropped], numbers)
                 self.dropped |= clearly_worse(self.scored, self.folds, self.judge, self.dropped)
         if missing:

@@ -97,7 +97,7 @@ def test_the_classifiers_are_those_that_are_documented():
 
         model = Only(name).fit(bags, y)
         slope, constant = model._function.slopes[0, 0], model._function.constant[0]
-        # Kernel machines are fitted on all bags, and folds only calibrate them.
+        # Models of kernels between bags are fitted on all, and folds only calibrate them.
         scores = mean_of_folds(bags, y, fit) if name == "instance" else fit(np.arange(len(y)))
         expected = slope * scores + constant
         np.testing.assert_allclose(model.decision_function(bags), expected, rtol=1e-3, atol=1e-3)

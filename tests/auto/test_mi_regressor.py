@@ -106,6 +106,7 @@ def test_the_combination_is_a_sum_of_values_with_coefficients_that_are_not_negat
     assert model.paradigm_ == "combined"
     function = model._function
     assert (function.weights > 0).all()
+    pairs = zip(function.slopes, function.functions, strict=True)
     values = [slope * each.bag_scores(X) for slope, each in pairs]
     expected = np.sum(values, axis=0) + function.constant
     np.testing.assert_allclose(model.predict(X), expected[:, 0] * y.std() + y.mean())
