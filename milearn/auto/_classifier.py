@@ -239,8 +239,8 @@ class MIClassifier(Automatic, BagClassifier):
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)
         run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)
-        attributes, parts = run.fitted(run.judged(self._candidates(run, given)))
-        named = [each for each in parts if each.candidate.name in (LINEAR, INSTANCE)]
+        attributes, used = run.fitted(run.judged(self._candidates(run, given)))
+        named = [each for each in used if each.candidate.name in (LINEAR, INSTANCE)]
         assumed = max(named, key=lambda each: each.key).candidate if named else given
         deciding, negative = assumed.positive, assumed.without
         if deciding is not None:
