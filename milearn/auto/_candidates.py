@@ -48,6 +48,8 @@ __getattr__ = refuse_old(__name__, "_StatisticsFunction", "FittedModels")
 _MOST_INSTANCES = 2**16
 # With the default 1e-3, the third digit of scores depends on the order of the bags.
 _TOL = 1e-5
+# Costs of the logistic regression of standardised statistics.
+_COSTS = (1e-4, 1e-3, 1e-2, 0.1, 1.0)
 
 
 @dataclass(frozen=True)
@@ -127,19 +129,6 @@ def _scores(models: list[Any], X: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class LinearModel:
-    """A linear function of rows, such as kernel values with the training bags."""
-
-    # Of shapes (n_columns, n_values) and (n_columns,).
-    coef: np.ndarray
-    intercept: np.ndarray
-
-    def decision_function(self, rows: Any) -> np.ndarray:
-        """Scores of shape (n, n_columns)."""
-        return np.asarray(rows @ self.coef.T) + self.intercept
-
-
-@dataclass(frozen=True)
 class FoldModels:
     """A candidate that was fitted on inner folds: weighted means of the scores of their models."""
 
@@ -193,34 +182,61 @@ class RowCandidate:
     one_vs_rest: bool = False
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-        """Fit on the bags ``train``: scores of the bags ``test``, (n_test, n_columns), and models.
-
-        Linear models are one.
-        """
+        """Fit on bags: scores of the bags ``test``, shape (n_test, n_columns), and models."""
+        new = self.matrix[np.ix_(test, train)] if self.is_kernel else self.matrix[test]
         rows = self.matrix[np.ix_(train, train)] if self.is_kernel else self.matrix[train]
         targets = [self.data.targets[train]]
         if self.one_vs_rest and self.data.n_columns > 1:
             targets = [targets[0] == code for code in range(self.data.n_columns)]
         weights = self.data.weights[train]
         models = [clone(self.model).fit(rows, each, sample_weight=weights) for each in targets]
-        if self.is_kernel:
-            coef = np.zeros((len(models), self.matrix.shape[1]))
-            for row, model in zip(coef, models, strict=True):
-                row[train[model.support_]] = model.dual_coef_[0]
-        elif hasattr(models[0], "coef_"):
-            coef = np.vstack([model.coef_ for model in models])
-        else:
-            return _scores(models, self.matrix[test]), models
-        linear = LinearModel(coef, np.hstack([model.intercept_ for model in models]))
-        return linear.decision_function(self.matrix[test]), [linear]
+        return _scores(models, new), models
 
-    def function(self, models: list[list[Any]], weights: np.ndarray) -> FoldModels:
-        """The mean of the models of folds; that of linear ones is one."""
-        if isinstance(models[0][0], LinearModel):
-            coef = np.einsum("fc,fcn->cn", weights, [each.coef for (each,) in models])
-            intercept = np.einsum("fc,fc->c", weights, [each.intercept for (each,) in models])
-            models, weights = [[LinearModel(coef, intercept)]], np.ones((1, len(coef)))
-        return FoldModels(self.rows, models, weights)
+    def function(self, _: list[list[Any]], weights: np.ndarray) -> FoldModels:
+        """A fit on all bags: a convex problem has one solution, which more bags improve."""
+        return FoldModels(self.rows, [self._last()], np.ones((1, self.data.n_columns)))
+
+    def _last(self) -> list[Any]:
+        everything = np.arange(len(self.data.targets))
+        return self.fold(everything, everything)[1]
+
+
+@dataclass(frozen=True)
+class LogisticCandidate(RowCandidate):
+    """Logistic regression of rows, with the C that is best for the test bags of other folds."""
+
+    folds: Folds = field(default_factory=list)
+
+    @cached_property
+    def _compared(self) -> tuple[dict[bytes, list[Any]], np.ndarray]:
+        """Models of each C for each fold, and losses of shape (n_costs, n_bags), or zeros."""
+        models, losses = {}, np.zeros((len(_COSTS), len(self.data.targets)))
+        for train, test in self.folds:
+            own = [self._fitted(train, C) for C in _COSTS]
+            for row, model in zip(losses, own, strict=True):
+                stated = model.predict_log_proba(self.matrix[test])
+                row[test] = -stated[np.arange(len(test)), self.data.targets[test]]
+            models[test.tobytes()] = own
+        return models, losses
+
+    def _fitted(self, train: np.ndarray, C: float) -> Any:
+        rows, targets = self.matrix[train], self.data.targets[train]
+        return clone(self.model).set_params(C=C).fit(rows, targets, self.data.weights[train])
+
+    def _best(self, bags: np.ndarray) -> int:
+        """The place of the C with the smallest loss; of equal ones, that of the smallest."""
+        means = self._compared[1][:, bags] @ self.data.weights[bags]
+        return int(np.argmin(np.round(means / self.data.weights[bags].sum(), 9)))
+
+    def fold(self, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+        """Scores of the bags ``test``, shape (n_test, n_columns), by a C chosen without them."""
+        others = [each for _, each in self.folds if not np.array_equal(each, test)] or [test]
+        model = self._compared[0][test.tobytes()][self._best(np.concatenate(others))]
+        return _scores([model], self.matrix[test]), [model]
+
+    def _last(self) -> list[Any]:
+        best = self._best(np.concatenate([test for _, test in self.folds]))
+        return [self._fitted(np.arange(len(self.data.targets)), _COSTS[best])]
 
 
 def bag_model(data: FitData, *, is_kernel: bool) -> Any:
@@ -277,6 +293,8 @@ class ScaledStatistics:
 
     scale: Scaling
     names: tuple[str, ...]
+    # A fitted transformer of statistics.
+    standardise: Any = None
 
     def __call__(self, bags: Bags) -> Any:
         return self.of_scaled(as_kind(bags, True) if self.scale.text else self.scale(bags))
@@ -284,7 +302,8 @@ class ScaledStatistics:
     def of_scaled(self, bags: Bags) -> Any:
         """Statistics of scaled bags, or of texts, which are CSR."""
         rows = BagStatistics(self.names, sparse_output=self.scale.text).fit_transform(bags)
-        return Normalizer().transform(rows) if self.scale.text else rows
+        rows = Normalizer().transform(rows) if self.scale.text else rows
+        return rows if self.standardise is None else self.standardise.transform(rows)
 
 
 @dataclass(frozen=True)
@@ -357,7 +376,10 @@ class InstanceCandidate:
         return np.hstack(scores), list(models)
 
     def function(self, models: list[list[Any]], weights: np.ndarray) -> FoldModels:
-        """The mean of the models of folds."""
+        """The mean of the models of folds: a fit on all bags may end in another minimum."""
+        if not models:
+            everything = np.arange(len(self.data.targets))
+            models = [self.fold(everything, everything)[1]]
         return FoldModels(self.scale, models, self.sign * weights)
 
     def _fitted(self, column: int, train: np.ndarray) -> Any:
@@ -419,31 +441,18 @@ class FittedShares:
 class ShareCandidate:
     """Means of the highest scores of a share of the instances, one-vs-rest.
 
-    All inner folds, and the parts for which ``in_time`` has time, are fitted at once, for every
-    share, pooling and orientation.
+    All inner folds, and the parts, are fitted at once, for every share, pooling and orientation.
     """
 
     def __init__(
-        self,
-        scale: Scaling,
-        bags: Bags,
-        data: FitData,
-        folds: Folds,
-        parts: Folds,
-        in_time: Callable[[Folds], Iterable[tuple[np.ndarray, np.ndarray]]] = iter,
+        self, scale: Scaling, bags: Bags, data: FitData, folds: Folds, parts: Folds
     ) -> None:
-        self.scale, self.data, self.folds, self.parts = scale, data, folds, parts
-        self.in_time = in_time
+        self.scale, self.data, self.folds = scale, data, folds
         targets = np.array([data.column(number) for number in range(data.n_columns)])
         self.search = ShareSearch(bags.source(), targets, data.weights)
-
-    @cached_property
-    def _validated(self) -> list[tuple[ShareSolution, np.ndarray, np.ndarray]]:
-        """For each column, the solution, and out-of-fold scores: its own, and of each share."""
-        columns = range(self.data.n_columns)
-        return [
-            self.search.validated(number, self.folds, self.in_time(self.parts))
-            for number in columns
+        # For each column, the solution, and out-of-fold scores: its own, and of each share.
+        self._validated = [
+            self.search.validated(number, folds, parts) for number in range(data.n_columns)
         ]
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, list[Any]]:

@@ -21,27 +21,40 @@ from .._fit.validation import (
 from ..base import BagClassifier
 from ..model_selection._inner import class_folds, merged_classes, parts_of
 from ._candidates import CandidateName, in_parts
-from ._judgement import members, probabilities
+from ._judgement import probabilities
 from ._plan import prepared
-from ._run import INSTANCE, LINEAR, LOGISTIC, SHARE, TREES, Automatic, Search
+from ._run import (
+    INSTANCE,
+    LINEAR,
+    LOGISTIC,
+    LOGISTIC_STATISTICS,
+    SHARE,
+    TREES,
+    Automatic,
+    Search,
+)
 
 
 class MIClassifier(Automatic, BagClassifier):
     r"""Bag classifier that works without tuning.
 
-    These models are compared by cross-validation on the training bags:
+    1. These candidates are prepared, on scaled instances:
 
-    * "average": a support vector machine on an average of kernels between bags
-      (:class:`~milearn.svm.BagSVC`); for text, "mean" and "minmax_laplacian" have one kernel each;
-    * "instance": :class:`~milearn.svm.MISVC` with an RBF kernel, or linear for text;
-    * "linear": :class:`~milearn.svm.MISVC` with a linear kernel; not for text;
-    * "share": :class:`~milearn.discriminant_analysis.ShareDiscriminant`; not for text;
-    * "trees": extremely randomised trees on statistics of each bag;
-    * "logistic": logistic regression on the means of bags, for text only.
+       * "logistic": logistic regression on the means of bags;
+       * "logistic_statistics": the same on the mean, minimum, maximum and standard deviation of
+         each feature; not for text;
+       * "trees": extremely randomised trees on these statistics;
+       * "average": a support vector machine on an average of kernels between bags
+         (:class:`~milearn.svm.BagSVC`); for text, "mean" and "minmax_laplacian" have one each;
+       * "linear": :class:`~milearn.svm.MISVC` with a linear kernel; not for text;
+       * "share": :class:`~milearn.discriminant_analysis.ShareDiscriminant`; not for text;
+       * "instance": :class:`~milearn.svm.MISVC` with an RBF kernel, or linear for text.
 
-    The best model and those that are worse by at most two standard errors are combined by a
-    weighted mean of their log odds. Each model is the weighted mean of its fits on the folds.
-    Out-of-fold scores calibrate the probabilities and set the threshold. Instances are scaled.
+    2. Inner folds judge and calibrate them by scores of bags that their fits have not seen.
+    3. Convex candidates are fitted on all bags. "linear" and "instance" are the weighted mean of
+       their fits on the folds, and "share" of its fits on parts of the bags.
+    4. A logistic regression on the calibrated scores of the folds combines them. Its coefficients
+       are not negative, and drawn to equal ones.
 
     Read more in the :ref:`User Guide <guide_choose>`.
 
@@ -54,8 +67,8 @@ class MIClassifier(Automatic, BagClassifier):
         "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
         predicted.
     time_limit : float, default=None
-        Time in seconds that the fit should take. Steps that would take longer are skipped and
-        listed in ``skipped_``; the first model is always fitted.
+        Time in seconds after which no further candidate is started. Those left out are listed in
+        ``skipped_``; the first one is always fitted.
     pos_label : label, default=None
         The class of which one instance decides in "instance" and "linear", and that of ``witness``.
         By default, both of two are tried, and ``witness`` is of ``classes_[1]``.
@@ -75,15 +88,15 @@ class MIClassifier(Automatic, BagClassifier):
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
     paradigm_ : str
-        Name of the selected model, or "combined".
+        "combined", or the name of the only model whose coefficient is not zero.
     deciding_class_ : label or None
         The class of which one instance decides: ``pos_label``, or the better one of two. None if
         neither "linear" nor "instance" predicts.
     neg_label_ : label or None
         The class without deciding instances, or None.
     scores_ : dict of dict
-        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model; optimistic for the
-        selected one.
+        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model, and of the
+        combination, which is optimistic.
     skipped_ : list of str
         Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
     n_bags_ : int
@@ -114,15 +127,21 @@ class MIClassifier(Automatic, BagClassifier):
 
     Notes
     -----
-    There are five inner folds, or three for fewer than 40 bags. The fit of a fold has the weight
+    There are five inner folds, or three for fewer than 40 bags. A candidate that is worse than the
+    best one by two standard errors on the first folds has no further ones, and the coefficient
+    zero. In a mean of folds, a fit has the weight
     :math:`1 - \exp(-(n - 1) r^2 / 2)` by the rank correlation r of labels and scores of its n
     unseen bags. Of 2,000 bags or more, one fold is scored. Folds depend on the units and the order
     of the features.
 
     Equal bags with equal labels are merged first, so a weight of 2 is equivalent to duplicating the
-    bag. In texts at most one entry in twenty is not zero. ``decision_function`` is log odds minus
-    those of the threshold. Without a signal, probabilities are too far from the
-    proportions of the classes.
+    bag. The regression of m candidates minimises the logistic loss plus :math:`2 |v - 1/m|^2` over
+    :math:`v \ge 0`; each of several classes has one. C of "logistic" is that of the highest
+    likelihood of the other folds, or 10 for text.
+
+    In texts at most one entry in twenty is not zero. ``decision_function`` is log odds minus those
+    of the threshold. Without a signal, probabilities are too far from the proportions of the
+    classes.
 
     Large data have cheaper steps, listed in ``skipped_``: 500 landmarks of kernels above 3,000
     bags, and 150 of "instance" above 2,500 instances. It is left out above 220,000, except for
@@ -140,8 +159,10 @@ class MIClassifier(Automatic, BagClassifier):
     >>> from milearn.datasets import make_bags
     >>> bags, y = make_bags(n_bags=50, n_features=4, bag_size=4, random_state=0)
     >>> model = MIClassifier(random_state=0).fit(bags[:30], y[:30])
-    >>> sorted(model.scores_)
-    ['average', 'combined', 'instance', 'linear', 'share', 'trees']
+    >>> list(model.scores_)[:4]
+    ['logistic', 'logistic_statistics', 'trees', 'average']
+    >>> list(model.scores_)[4:]
+    ['linear', 'share', 'instance', 'combined']
     >>> model.predict_proba(bags[30:]).shape
     (20, 2)
     """
@@ -218,8 +239,8 @@ class MIClassifier(Automatic, BagClassifier):
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)
         run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)
-        judged = run.judged(self._candidates(run, given))
-        named = [each for each in members(judged) if each.candidate.name in (LINEAR, INSTANCE)]
+        attributes, used = run.fitted(run.judged(self._candidates(run, given)))
+        named = [each for each in used if each.candidate.name in (LINEAR, INSTANCE)]
         assumed = max(named, key=lambda each: each.key).candidate if named else given
         deciding, negative = assumed.positive, assumed.without
         if deciding is not None:
@@ -228,7 +249,7 @@ class MIClassifier(Automatic, BagClassifier):
         self._replace_fitted(
             {
                 **noted,
-                **run.fitted(judged),
+                **attributes,
                 "classes_": classes,
                 "deciding_class_": None if deciding is None else classes[deciding],
                 "neg_label_": None if negative is None else classes[negative],
@@ -270,9 +291,13 @@ class MIClassifier(Automatic, BagClassifier):
         if not run.folds:
             return (kernels or instance or linear)[:1]
         trees = [CandidateName(TREES)]
+        logistic = [CandidateName(LOGISTIC)]
         if size.text:
-            return [CandidateName(LOGISTIC)] + kernels + trees + instance
-        return linear + trees + [CandidateName(SHARE)] + kernels + instance
+            return logistic + kernels + trees + instance
+        statistics = [CandidateName(LOGISTIC_STATISTICS)]
+        # The kernel follows the linear model, which tells its orientation.
+        share = [CandidateName(SHARE)]
+        return logistic + statistics + trees + kernels + linear + share + instance
 
     # -- prediction ---------------------------------------------------------------------------
 
@@ -293,8 +318,8 @@ class MIClassifier(Automatic, BagClassifier):
 
     def _probabilities(self, bags: Bags) -> np.ndarray:
         scores = in_parts(self._function.bag_scores, bags)
-        return probabilities(self._calibration.calibrated(scores))
+        return probabilities(scores)
 
     def _stated(self, scores: np.ndarray) -> np.ndarray:
-        decisions = self._calibration.decisions(scores)
+        decisions = scores - self._shift
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions

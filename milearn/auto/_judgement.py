@@ -1,13 +1,13 @@
-"""Calibration and evaluation of models on inner folds, and the combination of the better ones."""
+"""Calibration and evaluation of models on inner folds, and the regression that combines them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
@@ -18,16 +18,17 @@ from ..base import highest_class
 from ..model_selection._inner import Folds
 from ._candidates import CandidateName, FitData, FittedShares, FoldModels
 
-COMBINED = "combined"
-# Models are combined if they are worse than the best one by at most this number of standard errors.
-_WITHIN = 2.0
+# Models that are worse than the best one by more standard errors have no further folds.
+_WORSE_BY = 2.0
 # Fewer test bags do not drop a model.
-_FEWEST_TEST_BAGS = 20
+FEWEST_TEST_BAGS = 20
 # Out-of-fold scores with a smaller slope are considered uninformative.
 _SMALLEST_SLOPE = 1e-6
 _LARGEST_C = 1e6
 # Scores whose range is a smaller part of their size are equal up to rounding.
 _SAME = 1e-12
+# Of the distance between coefficients and equal ones in the regression that combines models.
+_PENALTY = 2.0
 
 
 # -- calibration -----------------------------------------------------------------------------------
@@ -95,13 +96,17 @@ def calibrate(
     n_columns = scores.shape[1]
     slope, constant, shift = np.zeros((3, n_columns))
     for column in range(n_columns):
-        is_class = codes == (1 if n_columns == 1 else column)
-        n_positive, n_negative = weights[is_class].sum(), weights[~is_class].sum()
-        target = np.where(is_class, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+        target = platt_targets(codes == (1 if n_columns == 1 else column), weights)
         slope[column], constant[column] = _platt(scores[:, column], target, weights)
         if balanced:
             shift[column] = float(logit(np.average(target, weights=weights)))
     return Calibration(slope, constant, shift)
+
+
+def platt_targets(is_class: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Probabilities that are fitted: (n_1 + 1) / (n_1 + 2) of the class, else 1 / (n_0 + 2)."""
+    n_positive, n_negative = weights[is_class].sum(), weights[~is_class].sum()
+    return np.where(is_class, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
 
 
 def _platt(scores: np.ndarray, target: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
@@ -178,59 +183,31 @@ class Judged:
         return not self.dropped, self.criterion, self.likelihood
 
 
-@dataclass(frozen=True)
-class CombinedFunction:
-    """The weighted mean of the log odds, or of the calibrated values, of several models.
-
-    An uninformative model predicts the same log odds for all bags and has little effect, unlike in
-    a mean of scores or of kernels.
-    """
-
-    functions: list[FoldModels | FittedShares]
-    calibrations: list[Calibration]
-    # Of shape (n_functions,).
-    weights: np.ndarray
-
-    def bag_scores(self, bags: Bags) -> np.ndarray:
-        """Scores of shape (n_bags, n_columns)."""
-        scores = [function.bag_scores(bags) for function in self.functions]
-        return mean_calibrated(scores, self.calibrations, self.weights)
-
-    def instance_scores(self, bags: Bags) -> np.ndarray:
-        """Scores of shape (n_instances, n_columns)."""
-        scores = [function.instance_scores(bags) for function in self.functions]
-        return mean_calibrated(scores, self.calibrations, self.weights)
-
-
-def mean_calibrated(
-    scores: list[np.ndarray], calibrations: list[Calibration], weights: np.ndarray
-) -> np.ndarray:
-    """Weighted mean of the log odds or values of the models, shape (n, n_columns)."""
-    stated = [each.calibrated(values) for each, values in zip(calibrations, scores, strict=True)]
-    return np.average(stated, axis=0, weights=weights)
-
-
 Scored = dict[CandidateName, list[np.ndarray]]
-# ``judge(name, scores, bags, n)`` calibrates by all bags and measures on the first ``n`` of them.
-Judge = Callable[[CandidateName, np.ndarray, np.ndarray, int], Judged]
+# ``judge(name, scores, bags, calibration)``; without a calibration, scores are calibrated.
+Judge = Callable[..., Judged]
 
 
 def class_judge(data: FitData, scoring: str) -> Judge:
     """The judge of classifiers, by the sum of ``scoring`` and the AUC."""
 
-    def judge(candidate: CandidateName, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
+    def judge(
+        candidate: CandidateName,
+        values: np.ndarray,
+        rows: np.ndarray,
+        calibration: Calibration | None = None,
+    ) -> Judged:
         codes, weights = data.targets[rows], data.weights[rows]
-        calibration = calibrate(values, codes, weights, scoring == "balanced_accuracy")
-        decisions = calibration.decisions(values[:n])
-        measures = class_measures(decisions, codes[:n], weights[:n])
-        n_equal = np.sum(weights[:n]) ** 2 / np.sum(weights[:n] ** 2)
+        given = calibration or calibrate(values, codes, weights, scoring == "balanced_accuracy")
+        measures = class_measures(given.decisions(values), codes, weights)
+        n_equal = np.sum(weights) ** 2 / np.sum(weights**2)
         # One success and one failure are added, so that the error of few bags is not zero.
         share = (measures["accuracy"] * n_equal + 1) / (n_equal + 2)
         error = 2 * float(np.sqrt(share * (1 - share) / n_equal))
         criterion = measures[scoring] + measures["roc_auc"]
-        stated = probabilities(calibration.calibrated(values[:n]))[np.arange(n), codes[:n]]
-        likelihood = np.average(np.log(np.maximum(stated, 1e-300)), weights=weights[:n])
-        return Judged(criterion, error, measures, calibration, float(likelihood), candidate)
+        stated = probabilities(given.calibrated(values))[np.arange(len(rows)), codes]
+        likelihood = float(np.average(np.log(np.maximum(stated, 1e-300)), weights=weights))
+        return Judged(criterion, error, measures, given, likelihood, candidate)
 
     return judge
 
@@ -238,104 +215,140 @@ def class_judge(data: FitData, scoring: str) -> Judge:
 def value_judge(data: FitData) -> Judge:
     """The judge of regressors, by the mean squared error of calibrated values."""
 
-    def judge(candidate: CandidateName, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
+    def judge(
+        candidate: CandidateName,
+        values: np.ndarray,
+        rows: np.ndarray,
+        calibration: Calibration | None = None,
+    ) -> Judged:
         targets, weights = data.targets[rows], data.weights[rows]
-        calibration = calibrate_values(values, targets, weights)
-        squares = (calibration.calibrated(values[:n])[:, 0] - targets[:n]) ** 2
-        weights = weights[:n] / weights[:n].sum()
+        given = calibration or calibrate_values(values, targets, weights)
+        squares = (given.calibrated(values)[:, 0] - targets) ** 2
+        weights = weights / weights.sum()
         mean = float(weights @ squares)
         error = float(np.sqrt(weights**2 @ (squares - mean) ** 2))
-        return Judged(-mean, error, {"mean_squared_error": mean}, calibration, 0.0, candidate)
+        return Judged(-mean, error, {"mean_squared_error": mean}, given, 0.0, candidate)
 
     return judge
+
+
+def bags_tested(folds: Folds, n_folds: int | None = None) -> np.ndarray:
+    """The test bags of the first folds."""
+    return np.concatenate([np.arange(0), *(test for _, test in folds[:n_folds])])
 
 
 def judge_candidates(
     scored: Scored, folds: Folds, judge: Judge, dropped: AbstractSet[CandidateName] = frozenset()
 ) -> dict[str, Judged]:
-    """Evaluate each model in its better orientation, and the combination as the last one.
-
-    Parameters
-    ----------
-    scored : dict of list of ndarray
-        Scores of the test bags of each fold; models can have different numbers of folds.
-    folds : list of (train, test)
-    judge : callable
-    dropped : set of CandidateName
-        Models that are not combined. They are measured on all of their folds.
-
-    Returns
-    -------
-    dict of Judged
-        Measures use the folds that all other models have; calibrations use all folds of a model.
-    """
-    n_common = _n_common(scored, dropped)
-    n = sum(len(test) for _, test in folds[:n_common])
-    rows = np.concatenate([test for _, test in folds])
+    """Evaluate each model in its better orientation; one that is ``dropped`` on its first folds."""
     judged: dict[str, Judged] = {}
     for candidate, scores in scored.items():
-        values = np.concatenate(scores)
-        n_measured = len(values) if candidate in dropped else n
-        found = judge(candidate, values, rows[: len(values)], n_measured)
+        found = judge(candidate, np.concatenate(scores), bags_tested(folds, len(scores)))
         found = replace(found, dropped=candidate in dropped)
         if candidate.name not in judged or found.key > judged[candidate.name].key:
             judged[candidate.name] = found
-    candidates = members(judged)
-    if len(candidates) > 1:
-        common = [np.concatenate(scored[each.candidate][:n_common]) for each in candidates]
-        calibrations = [each.calibration for each in candidates]
-        together = mean_calibrated(common, calibrations, weights_of(candidates))
-        judged[COMBINED] = judge(CandidateName(COMBINED), together, rows[:n], n)
     return judged
 
 
 def clearly_worse(
     scored: Scored, folds: Folds, judge: Judge, dropped: AbstractSet[CandidateName] = frozenset()
 ) -> set[CandidateName]:
-    """Models, or orientations, that are clearly worse than the best one on their first folds.
-
-    They would not be combined. Others are scored on the remaining folds.
-    """
-    n_common = _n_common(scored, dropped)
-    rows = np.concatenate([np.arange(0), *(test for _, test in folds[:n_common])])
-    if n_common in (0, len(folds)) or len(rows) < _FEWEST_TEST_BAGS:
+    """Models, or orientations, that are clearly worse than the best one on their first folds."""
+    left = {candidate: len(scores) for candidate, scores in scored.items()}
+    left = {candidate: n for candidate, n in left.items() if candidate not in dropped}
+    n_common = min(left.values(), default=0)
+    rows = bags_tested(folds, n_common)
+    if n_common == len(folds) or len(rows) < FEWEST_TEST_BAGS:
         return set()
-    judged = {
-        candidate: judge(candidate, np.concatenate(scores[:n_common]), rows, len(rows))
-        for candidate, scores in scored.items()
-        if candidate not in dropped
-    }
-    worse = judged.keys() - {each.candidate for each in members(judged)}
-    return {candidate for candidate in worse if len(scored[candidate]) == n_common}
-
-
-def _n_common(scored: Scored, dropped: AbstractSet[CandidateName]) -> int:
-    return min(
-        (len(scores) for candidate, scores in scored.items() if candidate not in dropped), default=0
-    )
-
-
-def members(judged: Mapping[Any, Judged]) -> list[Judged]:
-    """The models that are combined: the best one, and those that may be as good.
-
-    With a hundred bags, the best of a few models is often best by chance, and a mean of several
-    models has a smaller variance. A model that is clearly worse only adds noise.
-    """
-    alone = [each for name, each in judged.items() if name != COMBINED and not each.dropped]
-    best = max(alone, key=lambda each: each.criterion, default=None)
-    if best is None:
-        return []
-    lowest = best.criterion - _WITHIN * best.error
-    return [each for each in alone if each.criterion >= lowest]
-
-
-def weights_of(judged: list[Judged]) -> np.ndarray:
-    """Weights in the combination: exp(-d) for a model that is worse by d standard errors."""
+    judged = [judge(each, np.concatenate(scored[each][:n_common]), rows) for each in left]
     best = max(judged, key=lambda each: each.criterion)
-    below = np.array([best.criterion - each.criterion for each in judged])
-    if best.error <= 0.0:
-        return (below <= 0.0).astype(np.float64)
-    return np.exp(-below / best.error)
+    lowest = best.criterion - _WORSE_BY * best.error
+    worse = {each.candidate for each in judged if each.criterion < lowest}
+    return {candidate for candidate in worse if left[candidate] == n_common}
+
+
+# -- combination -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CombinedFunction:
+    """Log odds of the classes, or values: a weighted sum of the scores of models.
+
+    A model that is uninformative has the same log odds for all bags and little effect.
+    """
+
+    functions: list[FoldModels | FittedShares]
+    # Of shape (n_functions, n_columns): products of the slopes of calibrations with ``weights``.
+    slopes: np.ndarray
+    # Of shape (n_columns,).
+    constant: np.ndarray
+    # Coefficients of the calibrated scores, shape (n_functions, n_columns).
+    weights: np.ndarray
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        """Log odds or values of shape (n_bags, n_columns)."""
+        return self.of_scores([function.bag_scores(bags) for function in self.functions])
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        """Log odds or values of shape (n_instances, n_columns)."""
+        return self.of_scores([function.instance_scores(bags) for function in self.functions])
+
+    def of_scores(self, scores: list[np.ndarray]) -> np.ndarray:
+        """The weighted sum of the scores of each model."""
+        return np.asarray(np.einsum("mc,mnc->nc", self.slopes, scores) + self.constant)
+
+
+def regression_of_models(
+    parts: list[Judged], scored: Scored, folds: Folds, data: FitData
+) -> tuple[np.ndarray, np.ndarray]:
+    """Regress the targets on the calibrated out-of-fold scores of models, for each column.
+
+    Returns
+    -------
+    coef : ndarray of shape (n_parts, n_columns), not negative
+    constant : ndarray of shape (n_columns,)
+    """
+    rows, found = bags_tested(folds), []
+    stated = np.array(
+        [each.calibration.calibrated(np.concatenate(scored[each.candidate])) for each in parts]
+    )
+    for number in range(data.n_columns):
+        targets, weights = data.column(number)[rows], data.weights[rows]
+        if not data.regression:
+            targets = platt_targets(targets > 0, weights)
+        found.append(stacked(stated[:, :, number].T, targets, weights, not data.regression))
+    return np.array([coef for coef, _ in found]).T, np.array([constant for _, constant in found])
+
+
+def stacked(
+    columns: np.ndarray, targets: np.ndarray, weights: np.ndarray, logistic: bool
+) -> tuple[np.ndarray, float]:
+    """Coefficients v >= 0 of m columns, and the constant b, of a penalised regression.
+
+    They minimise sum_i w_i loss(b + v'z_i, t_i) + 2 |v - 1/m|^2, by the logistic loss, or by half
+    the squared error. With few bags the combination is near the mean of the models.
+    """
+    equal = 1.0 / columns.shape[1]
+
+    def objective(given: np.ndarray) -> tuple[float, np.ndarray]:
+        away, values = given[:-1] - equal, columns @ given[:-1] + given[-1]
+        if logistic:
+            losses, slopes = np.logaddexp(0.0, values) - targets * values, expit(values) - targets
+        else:
+            losses, slopes = 0.5 * (values - targets) ** 2, values - targets
+        pull = weights * slopes
+        return (
+            float(weights @ losses + _PENALTY * away @ away),
+            np.append(pull @ columns + 2.0 * _PENALTY * away, pull.sum()),
+        )
+
+    start = np.append(np.full(columns.shape[1], equal), 0.0)
+    bounds = [(0.0, None)] * columns.shape[1] + [(None, None)]
+    options = {"ftol": 0.0, "gtol": 1e-10 * float(weights.sum()), "maxiter": 1000}
+    found = minimize(
+        objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    ).x
+    return found[:-1], float(found[-1])
 
 
 def weights_of_folds(scores: list[np.ndarray], folds: Folds, data: FitData) -> np.ndarray:

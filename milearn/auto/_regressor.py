@@ -18,33 +18,29 @@ from ..base import BagRegressor
 from ..model_selection._inner import checked_groups, parts_of, value_folds
 from ._candidates import CandidateName
 from ._plan import AVERAGE, prepared
-from ._run import INSTANCE, LINEAR, RIDGE, SHARE, TREES, Automatic, Search
+from ._run import INSTANCE, LINEAR, RIDGE, RIDGE_STATISTICS, SHARE, TREES, Automatic, Search
 
 
 class MIRegressor(Automatic, BagRegressor):
     """Bag regressor that works without tuning.
 
-    These models are compared by the mean squared error on inner folds:
+    It has the four steps of :class:`MIClassifier`, with these candidates:
 
+    * "ridge": ridge regression on the means of bags; not for text;
+    * "ridge_statistics": the same on the mean, minimum, maximum and standard deviation of each
+      feature; not for text;
+    * "trees": extremely randomised trees on these statistics; not for text;
     * "average": nu-support vector regression on an average of kernels between whole bags
       (:class:`~milearn.svm.BagSVR`);
-    * "instance": :class:`~milearn.svm.CoupledMISVR`, which couples the value of a bag to that of
-      its highest, or lowest, instance;
     * "linear": :class:`~milearn.svm.MISVR` with a linear kernel, whose value of a bag is that of
       its highest, or lowest, instance; not for text;
-    * "ridge": ridge regression on the means of bags; not for text;
     * "share": a linear value of instances whose mean over the highest values of a bag predicts
       (:class:`~milearn.discriminant_analysis.ShareRegressor`); not for text;
-    * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
-      each feature; not for text.
+    * "instance": :class:`~milearn.svm.CoupledMISVR`, which couples the value of a bag to that of
+      its highest, or lowest, instance.
 
-    Each model is the weighted mean of its fits on the inner folds, as in :class:`MIClassifier`. The
-    out-of-fold predictions of each model are calibrated by linear regression, which shrinks
-    those of a model that overfits. The best model and those that are worse by at most two standard
-    errors are "combined" by a weighted mean of their calibrated predictions; the weight of a model
-    that is worse by d standard errors is exp(-d).
-
-    Instances and values are scaled internally, based on the training bags only.
+    The out-of-fold predictions of each are calibrated by linear regression, and combined by least
+    squares with coefficients that are not negative and are drawn to equal ones.
 
     Read more in the :ref:`User Guide <guide_choose>`.
 
@@ -64,12 +60,11 @@ class MIRegressor(Automatic, BagRegressor):
 
     Attributes
     ----------
-    paradigm_ : {"average", "instance", "linear", "ridge", "share", "trees", "combined"}
-        The selected model, or "combined" for more than one.
+    paradigm_ : str
+        "combined", or the name of the only model whose coefficient is not zero.
     scores_ : dict of dict
         Out-of-fold "mean_squared_error" of each model after calibration, in squared units of y, and
-        of the combination if there is more than one model in it; empty for too few bags. That of
-        the selected model is optimistic, because it was selected by it.
+        of the combination, which is optimistic; empty for too few bags.
     skipped_ : list of str
         Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
     n_bags_ : int
@@ -181,10 +176,11 @@ class MIRegressor(Automatic, BagRegressor):
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)
         run = Search(self, task, merged, scaled, 1, seed, folds, parts, start)
         judged = run.judged(self._candidates(run))
+        attributes, _ = run.fitted(judged, unit=float(unit.scale_[0] ** 2))
         self._replace_fitted(
             {
                 **noted,
-                **run.fitted(judged, unit=float(unit.scale_[0] ** 2)),
+                **attributes,
                 "_unit": unit,
             }
         )
@@ -193,8 +189,9 @@ class MIRegressor(Automatic, BagRegressor):
 
     def _candidates(self, run: Search) -> list[CandidateName]:
         """The candidates, cheap ones first; one without inner folds."""
-        names = [] if run.size.text else [LINEAR, RIDGE, TREES, SHARE]
+        names = [] if run.size.text else [RIDGE, RIDGE_STATISTICS, TREES]
         names += [AVERAGE] if run.size.kernels else []
+        names += [] if run.size.text else [LINEAR, SHARE]
         names += [INSTANCE] if run.size.instance_kernel else []
         if not run.folds:
             names = [next(name for name in (AVERAGE, INSTANCE, RIDGE) if name in names)]
@@ -203,4 +200,4 @@ class MIRegressor(Automatic, BagRegressor):
         return found if run.folds else found[:1]
 
     def _stated(self, scores: np.ndarray) -> np.ndarray:
-        return self._unit.inverse_transform(self._calibration.calibrated(scores))[:, 0]
+        return self._unit.inverse_transform(scores)[:, 0]

@@ -6,17 +6,17 @@ Inner folds depend on the bags, but not on their order.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from copy import copy
-from dataclasses import replace
+from collections.abc import Callable
 from functools import cached_property
+from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import delayed, effective_n_jobs
+from joblib import delayed
 from sklearn.base import clone, is_regressor
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
@@ -33,13 +33,10 @@ from ..model_selection._inner import Folds
 from ..svm import MISVC, MISVR, CoupledMISVR
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
 from ..svm._kernel_average import (
-    KernelAverage,
     as_kind,
     check_range,
-    combined,
     default_scalings,
     learn_average,
-    learn_scaled,
 )
 from ._candidates import (
     Candidate,
@@ -49,6 +46,7 @@ from ._candidates import (
     FoldModels,
     InstanceCandidate,
     LandmarkFeatures,
+    LogisticCandidate,
     RowCandidate,
     ScaledStatistics,
     Scaling,
@@ -57,23 +55,25 @@ from ._candidates import (
     in_parts,
 )
 from ._judgement import (
-    COMBINED,
+    FEWEST_TEST_BAGS,
     Calibration,
     CombinedFunction,
     Judged,
     Scored,
+    bags_tested,
     class_judge,
     clearly_worse,
     judge_candidates,
-    members,
+    regression_of_models,
     value_judge,
-    weights_of,
     weights_of_folds,
 )
-from ._plan import AVERAGE, SizeLimits, SizePlan, size_plan
+from ._plan import AVERAGE, SizeLimits, size_plan
 
-INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
-LOGISTIC, SHARE = "logistic", "share"
+INSTANCE, LINEAR, TREES, SHARE, COMBINED = "instance", "linear", "trees", "share", "combined"
+LOGISTIC, RIDGE = "logistic", "ridge"
+LOGISTIC_STATISTICS, RIDGE_STATISTICS = "logistic_statistics", "ridge_statistics"
+OF_STATISTICS = (LOGISTIC, RIDGE, LOGISTIC_STATISTICS, RIDGE_STATISTICS)
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
 _LINEAR_COST = 10.0
 _LOGISTIC = LogisticRegression(C=10.0, tol=1e-6, max_iter=1000)
@@ -81,11 +81,8 @@ _STATISTICS = ("mean", "min", "max", "std")
 _SMALLEST_LEAF = 2
 _PENALTIES = tuple(10.0**power for power in range(-2, 6))
 # Statistics of each feature of each bag that are in memory: seven of each of four scalings for bag
-# kernels, and four for trees with a copy in folds.
-_PER_FEATURE = 36
-
-# Samples of the bags on which the time of a model is measured, as inverse shares, and fewest bags.
-_SAMPLES, _FEWEST_BAGS = (64, 16, 4), 64
+# kernels, four for trees and five for linear models, with copies in folds.
+_PER_FEATURE = 46
 
 
 class Automatic(CallbackSupport):
@@ -96,8 +93,9 @@ class Automatic(CallbackSupport):
     _size_limits: ClassVar[SizeLimits] = SizeLimits()
     # It is a mean of scores of several models.
     _bag_score_is_max = False
-    _function: FoldModels | FittedShares | CombinedFunction
-    _calibration: Calibration
+    _function: CombinedFunction
+    # Log odds of the classes of equal weight, which are subtracted for decisions; or zero.
+    _shift: np.ndarray
     paradigm_: str
     classes_: np.ndarray
     n_features_in_: int
@@ -115,9 +113,8 @@ class Automatic(CallbackSupport):
     def _share_step(self, bags: Bags) -> tuple[Any, Bags]:
         """The model "share" as an estimator, and the bags that it sees, if it is the best one."""
         check_is_fitted(self)
-        best = self._function
-        if isinstance(best, CombinedFunction):
-            best = best.functions[int(np.argmax(best.weights))]
+        weights = self._function.weights.sum(axis=1)
+        best = self._function.functions[int(np.argmax(weights))]
         kind = ShareRegressor if is_regressor(self) else ShareDiscriminant
         if not isinstance(best, FittedShares):
             raise TypeError(
@@ -133,7 +130,7 @@ class Automatic(CallbackSupport):
 
 
 class Search:
-    """A fit on merged bags: candidates, time, messages of ``verbose`` and skipped steps.
+    """A fit on merged bags: candidates, messages of ``verbose`` and skipped steps.
 
     Parameters
     ----------
@@ -150,8 +147,6 @@ class Search:
         The model "share" also finds directions on parts.
     start : float
         When the fit began, by ``time.perf_counter``.
-    size : SizePlan, default=None
-        By default, that of the bags.
 
     Attributes
     ----------
@@ -177,27 +172,22 @@ class Search:
         folds: Folds,
         parts: Folds,
         start: float,
-        size: SizePlan | None = None,
     ) -> None:
         self.estimator, self.name, self.task = estimator, type(estimator).__name__, task
-        self.time_limit, self.n_jobs = estimator.time_limit, estimator.n_jobs
-        self.verbose = bool(estimator.verbose)
+        self.n_jobs = estimator.n_jobs
         self.merged, self.seed = merged, seed
         self.limits = estimator._size_limits
-        self.size = size or size_plan(merged.bags, self.limits)
+        self.size = size_plan(merged.bags, self.limits)
         self.folds, self.parts = folds[: self.size.n_scored_folds], parts
         regression, scoring = is_regressor(estimator), getattr(estimator, "scoring", "")
         self.data = FitData(targets, n_columns, regression, merged.weights, self.size.cost)
         self.judge = value_judge(self.data) if regression else class_judge(self.data, scoring)
-        if size is None:
-            self._check_memory()
+        self._check_memory()
         self.skipped = list(self.size.notes)
         self.start, self.stopped = start, False
         self._prepared: dict[CandidateName, Candidate] = {}
         self.scored: Scored = {}
         self.dropped: set[CandidateName] = set()
-        # Seconds of the last fold of each candidate.
-        self._took: dict[CandidateName, float] = {}
         # Models of each candidate on its folds.
         self._models: dict[CandidateName, list[Any]] = {}
         # Scores of classes by kernel, see InstanceCandidate.
@@ -219,48 +209,56 @@ class Search:
                 UserWarning,
             )
 
-    def fitted(self, judged: dict[str, Judged], unit: float = 1.0) -> dict[str, Any]:
-        """The fitted attributes of both estimators, by the models of the folds.
+    def fitted(
+        self, judged: dict[str, Judged], unit: float = 1.0
+    ) -> tuple[dict[str, Any], list[Judged]]:
+        """The fitted attributes of both estimators, and the models that predict.
 
         Measures are multiplied by ``unit``.
         """
-        parts = members(judged)
+        parts = [each for each in judged.values() if not each.dropped]
+        shape = len(parts), self.data.n_columns
+        coef, constant = np.ones(shape), np.zeros(shape[1])
+        if self.scored:
+            coef, constant = regression_of_models(parts, self.scored, self.folds, self.data)
+            used = np.flatnonzero(coef.any(axis=1))
+            # No model tells anything: the first one has the coefficient zero.
+            used = used if len(used) else np.arange(1)
+            parts, coef = [parts[place] for place in used], coef[used]
+        calibrations = [each.calibration for each in parts]
+        slopes = coef * [each.slope for each in calibrations]
+        constant = constant + (coef * [each.constant for each in calibrations]).sum(axis=0)
         functions = [self._function(each.candidate) for each in parts]
-        chosen = parts[0].candidate.name
-        function: FoldModels | FittedShares | CombinedFunction = functions[0]
+        function = CombinedFunction(functions, slopes, constant, coef)
+        shift = calibrations[0].shift
+        chosen, every = parts[0].candidate.name, dict(judged)
         if len(parts) > 1:
             chosen = COMBINED
-            calibrations = [each.calibration for each in parts]
-            function = CombinedFunction(functions, calibrations, weights_of(parts))
+            scores = [np.concatenate(self.scored[each.candidate]) for each in parts]
+            same = Calibration(np.ones(shape[1]), np.zeros(shape[1]), shift)
+            given = CandidateName(COMBINED), function.of_scores(scores), bags_tested(self.folds)
+            every[COMBINED] = self.judge(*given, same)
         self._step(f"{chosen!r} predicts")
-        return {
+        attributes = {
             "paradigm_": chosen,
             "scores_": {
                 name: {measure: unit * value for measure, value in each.measures.items()}
-                for name, each in judged.items()
+                for name, each in every.items()
                 if each.measures
             },
-            "_calibration": judged[chosen].calibration,
             "skipped_": self.skipped,
             "n_bags_": len(self.merged.bags),
             "_function": function,
+            "_shift": shift,
         }
+        return attributes, parts
 
     def _function(self, name: CandidateName) -> FoldModels | FittedShares:
-        """The function of a candidate; without folds it is fitted on all bags."""
-        candidate = self.candidate(name)
-        if name in self.scored:
-            weights = weights_of_folds(self.scored[name], self.folds, self.data)
-            return candidate.function(self._models[name], weights)
-        everything = np.arange(len(self.data.targets))
-        models = candidate.fold(everything, everything)[1]
-        return candidate.function([models], np.ones((1, self.data.n_columns)))
-
-    # -- time ------------------------------------------------------------------------------
-
-    @property
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self.start
+        """The function of a candidate; one that is not convex has the models of its folds."""
+        if name not in self.scored:
+            return self.candidate(name).function([], np.ones((1, self.data.n_columns)))
+        weights = weights_of_folds(self.scored[name], self.folds, self.data)
+        return self.candidate(name).function(self._models[name], weights)
 
     def _step(self, what: str) -> None:
         """Report a completed step."""
@@ -268,20 +266,9 @@ class Search:
         self.stopped = self.task.step() or self.stopped
 
     def _say(self, what: str) -> None:
-        if self.verbose:
-            print(f"[{self.name}] {self._elapsed:.1f} s: {what}", flush=True)
-
-    def _allows(self, seconds: float) -> bool:
-        """Whether at least ``seconds`` remain, and no callback requested to stop."""
-        limit = np.inf if self.time_limit is None else self.time_limit
-        return not self.stopped and self._elapsed + seconds <= limit
-
-    def _skip(self, what: str) -> None:
-        """Record a skipped step."""
-        reason = "a callback asked to stop" if self.stopped else f"time_limit={self.time_limit} s"
-        self.skipped.append(f"{what} ({reason})")
-        if self.verbose:
-            print(f"[{self.name}] left out: {self.skipped[-1]}", flush=True)
+        if self.estimator.verbose:
+            elapsed = time.perf_counter() - self.start
+            print(f"[{self.name}] {elapsed:.1f} s: {what}", flush=True)
 
     # -- candidates ------------------------------------------------------------------------
 
@@ -294,30 +281,12 @@ class Search:
         if size.n_components is not None and size.n_components < len(merged.distinct_positions):
             distinct = merged.bags[random_landmarks(merged, size.n_components, self.seed)]
         distinct = as_kind(distinct, size.text)
-        if self._one_by_one:
-            average, matrix = self._average_in_time(plan, distinct)
-        else:
-            average, matrix = learn_average(plan, distinct, self.n_jobs, self.seed)
-            self._step("bag kernels learnt")
+        average, matrix = learn_average(plan, distinct, self.n_jobs, self.seed)
+        self._step("bag kernels learnt")
         rows, values = bag_rows(average, matrix, merged)
         is_kernel = rows.projection is None
         model = bag_model(self.data, is_kernel=is_kernel)
         return RowCandidate(model, rows, values, self.data, is_kernel, not self.data.regression)
-
-    def _average_in_time(self, plan: Any, distinct: Bags) -> tuple[KernelAverage, np.ndarray]:
-        """The average over as many scalings as there is time for."""
-        found: list[Any] = []
-        took, n_scalings = 0.0, len(plan.scalings)
-        for number, scaling in enumerate(plan.scalings):
-            # Use half of the time: folds follow.
-            if found and not self._allows(took + self._elapsed):
-                self._skip(f"scaling {number + 1} of {n_scalings}")
-                continue
-            begun = self._elapsed
-            found.append(learn_scaled(plan, scaling, distinct, self.n_jobs, self.seed))
-            took = self._elapsed - begun
-            self._step(f"bag kernels learnt over scaling {number + 1} of {n_scalings}")
-        return combined(plan, found)
 
     @cached_property
     def _scaled(self) -> tuple[Scaling, Bags]:
@@ -386,37 +355,37 @@ class Search:
                 )
             settings["max_features"] = min(n_allowed, n_columns)
         kind = ExtraTreesRegressor if self.data.regression else ExtraTreesClassifier
-        return self._statistics(kind(**settings), _STATISTICS)
+        statistics = ScaledStatistics(self._scaled[0], _STATISTICS)
+        return RowCandidate(kind(**settings), statistics, self._statistics, self.data)
 
-    def share_candidate(self, _: CandidateName) -> ShareCandidate:
-        """The model of a share, of as many parts as half of the time is sufficient for."""
-        in_time = self._in_time if self._one_by_one else iter
-        return ShareCandidate(*self._scaled, self.data, self.folds, self.parts, in_time)
+    @cached_property
+    def _statistics(self) -> Any:
+        """The statistics of the scaled training bags, the means first."""
+        scale, bags = self._scaled
+        bags = as_kind(self.merged.bags, True) if self.size.text else bags
+        return ScaledStatistics(scale, _STATISTICS).of_scaled(bags)
 
-    def _in_time(self, parts: Folds) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The parts until half of the time is over."""
-        took = 0.0
-        for number, part in enumerate(parts):
-            if not self._allows(took + self._elapsed):
-                self._skip(f"parts {number + 1} to {len(parts)} of {SHARE!r}")
-                return
-            begun = self._elapsed
-            yield part
-            took = self._elapsed - begun
-
-    def _statistics(self, model: Any, names: tuple[str, ...]) -> RowCandidate:
+    def _of_statistics(self, kind: Any, model: Any, *, means: bool, **given: Any) -> RowCandidate:
+        """A linear model of standardised statistics, or of means only; texts have unit length."""
+        names = _STATISTICS[:1] if means else _STATISTICS
         scale, bags = self._scaled
         if self.size.text:
-            bags = as_kind(self.merged.bags, True)
-        statistics = ScaledStatistics(scale, names)
-        return RowCandidate(model, statistics, statistics.of_scaled(bags), self.data)
+            statistics = ScaledStatistics(scale, names)
+            rows = statistics.of_scaled(as_kind(self.merged.bags, True))
+            return RowCandidate(model, statistics, rows, self.data)
+        rows = self._statistics[:, : bags.shape[1]] if means else self._statistics
+        unit = StandardScaler().fit(rows, sample_weight=self.merged.weights)
+        statistics = ScaledStatistics(scale, names, unit)
+        return kind(model, statistics, unit.transform(rows), self.data, **given)
+
+    def linear_of_statistics(self, name: CandidateName) -> RowCandidate:
+        """Logistic or ridge regression on statistics of the bags, or on their means."""
+        means = name.name in (LOGISTIC, RIDGE)
+        if self.data.regression:
+            return self._of_statistics(RowCandidate, RidgeCV(_PENALTIES), means=means)
+        return self._of_statistics(LogisticCandidate, _LOGISTIC, means=means, folds=self.folds)
 
     # -- scores ----------------------------------------------------------------------------
-
-    @property
-    def _one_by_one(self) -> bool:
-        """Whether steps are in turn, so that the time and callbacks are asked between them."""
-        return self.time_limit is not None or effective_n_jobs(self.n_jobs) == 1
 
     def candidate(self, name: CandidateName) -> Candidate:
         """A candidate, which is prepared when it is first asked for."""
@@ -425,9 +394,8 @@ class Search:
                 INSTANCE: self.instance_candidate,
                 LINEAR: self.linear_candidate,
                 TREES: self.trees_candidate,
-                RIDGE: lambda _: self._statistics(RidgeCV(_PENALTIES), ("mean",)),
-                LOGISTIC: lambda _: self._statistics(_LOGISTIC, ("mean",)),
-                SHARE: self.share_candidate,
+                SHARE: lambda _: ShareCandidate(*self._scaled, self.data, self.folds, self.parts),
+                **dict.fromkeys(OF_STATISTICS, self.linear_of_statistics),
             }
             self._prepared[name] = makers.get(name.name, self.bag_candidate)(name)
         return self._prepared[name]
@@ -435,23 +403,27 @@ class Search:
     def judged(self, names: list[CandidateName]) -> dict[str, Judged]:
         """Evaluate candidates by their scores of the test bags of each fold.
 
-        A candidate that is clearly worse than another on its first folds is ``dropped``. If the
-        time is not sufficient, candidates are skipped or have fewer folds. The first candidate has
-        at least one fold, if there are folds.
+        The orientations of a candidate follow each other. One that is clearly worse than another
+        candidate on its first folds is ``dropped``. After ``time_limit``, or if a callback asks to
+        stop, further candidates are skipped, but never all.
         """
-        # The kernel follows the linear model.
-        last = [name for name in names if name.name == INSTANCE]
-        parts = [[name for name in names if name not in last], last]
-        rounds = [(number, part) for part in parts for number in range(len(self.folds))]
-        if self.time_limit is not None:
-            # Each candidate has a fold before any has a second one.
-            rounds.sort(key=lambda each: each[0])
-        for number, part in rounds:
-            if number == 0:
-                part[:] = [name for name in part if self._is_wanted(name)]
-            for together in [[name] for name in part] if self._one_by_one else [part]:
-                self._score(together, number)
-            self.dropped |= clearly_worse(self.scored, self.folds, self.judge, self.dropped)
+        sizes = np.cumsum([len(test) for _, test in self.folds])
+        first = 1 + int(np.searchsorted(sizes, FEWEST_TEST_BAGS))
+        rounds = [
+            range(len(sizes))[part]
+            for part in (slice(first), slice(first, 3), slice(max(first, 3), 5))
+        ]
+        missing: list[str] = []
+        for _, group in groupby(names if self.folds else [], key=lambda each: each.name):
+            wanted = [name for name in group if self._is_wanted(name)]
+            if self.scored and self._is_over():
+                missing += map(str, wanted)
+                continue
+            for numbers in rounds:
+                self._score([name for name in wanted if name not in self.dropped], numbers)
+                self.dropped |= clearly_worse(self.scored, self.folds, self.judge, self.dropped)
+        if missing:
+            self._report(missing)
         constant = {
             name
             for name, scores in self.scored.items()
@@ -459,87 +431,25 @@ class Search:
         }
         if constant | self.dropped != self.scored.keys():
             self.dropped |= constant
-        self._report([name for part in parts for name in part])
         if self.scored:
             return judge_candidates(self.scored, self.folds, self.judge, self.dropped)
         zeros = np.zeros(self.data.n_columns)
         calibration = Calibration(zeros + 1.0, zeros, zeros)
         return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in names}
 
-    def _fits(self, name: CandidateName) -> bool:
-        """Whether there is time for the first fold of a candidate.
+    def _is_over(self) -> bool:
+        limit = self.estimator.time_limit
+        return self.stopped or (limit and time.perf_counter() - self.start > limit)
 
-        A new model is measured on larger and larger samples of many bags, until a larger sample
-        would take too long. Its time grows by a power of the number of bags, as samples show.
-        """
-        like = [each for each in self.scored if each.name == name.name]
-        if self.time_limit is None or not self.scored or like:
-            return self._allows(sum(self._took[each] for each in like[:1]))
-        n_bags = len(self.merged.bags)
-        # Each class, or part of the values, has the same share of a sample as of all bags.
-        ordered = np.argsort(self.data.targets, kind="stable")
-        before: tuple[int, float] | None = None
-        for part in _SAMPLES:
-            if n_bags < part * _FEWEST_BAGS or not self._allows(0.0):
-                continue
-            places = np.linspace(0, n_bags - 1, n_bags // part).round().astype(np.intp)
-            sample = self._on_sample(np.sort(ordered[places]))
-            if not sample.can_be_fitted:
-                continue
-            seconds, power = sample.seconds_of(name), 1.0
-            self._say(f"{name} takes {seconds:.1f} s for one bag of {part}")
-            if before is not None:
-                power = max(power, np.log(seconds / before[1]) / np.log(before[0] / part))
-            # A small sample hides how the time grows: it is enough where even the square fits.
-            if self._allows(seconds * part**2.0):
-                return True
-            if not self._allows(seconds * 4.0**power):
-                return False
-            before = part, seconds
-        return self._allows(0.0)
-
-    @property
-    def can_be_fitted(self) -> bool:
-        """Whether folds test bags and train on every class; those of a sample may lack a class."""
-        targets = self.data.targets
-        parts = [targets[train] for train, test in self.folds if len(test)]
-        if self.data.regression or len(parts) < len(self.folds):
-            return len(parts) == len(self.folds)
-        n_classes = max(2, self.data.n_columns)
-        return all(len(np.unique(part)) == n_classes for part in parts)
-
-    def seconds_of(self, name: CandidateName) -> float:
-        """Seconds of the first fold of a candidate."""
-        begun = self._elapsed
-        self.candidate(name).fold(*self.folds[0])
-        return self._elapsed - begun
-
-    def _on_sample(self, rows: np.ndarray) -> Search:
-        """A search with this plan on a sample of the bags, which says and leaves out nothing."""
-        quiet, every = copy(self.estimator), np.arange(len(rows))
-        quiet.set_params(time_limit=None, n_jobs=1, verbose=False)
-        merged = replace(
-            self.merged,
-            bags=self.merged.bags[rows],
-            positions=self.merged.positions[rows],
-            weights=self.merged.weights[rows],
-            order=every,
-            distinct_positions=every,
-            inverse=every,
-            groups=None,
-        )
-        folds, parts = (
-            [
-                (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))
-                for train, test in given
-            ]
-            for given in (self.folds, self.parts)
-        )
-        targets, n_columns = self.data.targets[rows], self.data.n_columns
-        task = FitTask(None, None, {})
-        return Search(
-            quiet, task, merged, targets, n_columns, self.seed, folds, parts, self.start, self.size
-        )
+    def _report(self, missing: list[str]) -> None:
+        """Record what the time, or a callback, left out."""
+        limit = f"time_limit={self.estimator.time_limit}"
+        reason = "a callback asked to stop" if self.stopped else f"{limit} s"
+        self.skipped += [f"{each} ({reason})" for each in missing]
+        self._say(f"left out: {', '.join(missing)} ({reason})")
+        if not self.stopped:
+            message = f"{limit} left out {', '.join(missing)}: raise it to compare all."
+            warn_user(message, UserWarning)
 
     def _is_wanted(self, candidate: CandidateName) -> bool:
         """Whether to score a candidate: "instance" only as "linear" leaves it open."""
@@ -554,46 +464,17 @@ class Search:
         assumed = [(name.positive, name.without) for name in left]
         return not left or (candidate.positive, candidate.without) in assumed
 
-    def _score(self, names: list[CandidateName], number: int) -> None:
-        """Score candidates on a fold, as far as there is time; the very first one in any case."""
-        due = [
-            name
-            for name in names
-            if name not in self.dropped
-            and len(self.scored.get(name, [])) == number
-            and (self._allows(self._took[name]) if number else self._fits(name))
-        ]
-        due = due or ([] if self.scored else names[:1])
-        begun = self._elapsed
+    def _score(self, names: list[CandidateName], numbers: range) -> None:
+        """Score candidates on some folds."""
         # Prepared here: a candidate uses joblib itself, which would wait for this call.
-        for name in due:
-            about = f", about {self._took[name]:.1f} s" if number else ""
-            self._say(f"{name} on fold {number + 1} of {len(self.folds)} starts{about}")
-        steps = [self.candidate(name).fold for name in due]
-        fits = Parallel(n_jobs=1 if self._one_by_one else self.n_jobs)(
-            delayed(step)(*self.folds[number]) for step in steps
+        steps = [(name, number, self.candidate(name).fold) for number in numbers for name in names]
+        fits = Parallel(n_jobs=self.n_jobs)(
+            delayed(fold)(*self.folds[number]) for _, number, fold in steps
         )
-        for name, (scores, models) in zip(due, fits, strict=True):
-            self._took[name] = (self._elapsed - begun) / len(due)
+        for (name, number, _), (scores, models) in zip(steps, fits, strict=True):
             self._step(f"{name} scored on fold {number + 1} of {len(self.folds)}")
             self.scored.setdefault(name, []).append(_without_rounding(scores))
             self._models.setdefault(name, []).append(models)
-
-    def _report(self, names: list[CandidateName]) -> None:
-        """Record what the time, or a callback, left out."""
-        n_folds = len(self.folds)
-        for name, scores in self.scored.items():
-            if len(scores) < n_folds and name not in self.dropped:
-                self._skip(f"inner folds {len(scores) + 1} to {n_folds} of {name}")
-        missing = [str(name) for name in names if self.scored and name not in self.scored]
-        for each in missing:
-            self._skip(each)
-        if missing and not self.stopped:
-            warn_user(
-                f"time_limit={self.time_limit} left out {', '.join(missing)}: raise it to compare "
-                "all.",
-                UserWarning,
-            )
 
 
 def _without_rounding(scores: np.ndarray) -> np.ndarray:

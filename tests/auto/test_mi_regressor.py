@@ -11,9 +11,8 @@ from milearn import Bags, auto
 from milearn.auto._judgement import calibrate_values
 from milearn.auto._plan import SizeLimits
 from milearn.datasets import load_bags, make_affinity
-from milearn.model_selection._inner import value_folds
 from milearn.svm import BagSVR
-from tests.auto.test_ways import kernel_matrix, mean_of_folds
+from tests.auto.test_ways import kernel_matrix
 from tests.common.few_trees import MIRegressor
 
 
@@ -44,6 +43,7 @@ def test_it_learns_and_says_what_it_chose(affinity):
     errors = {name: each["mean_squared_error"] for name, each in model.scores_.items()}
     assert set(errors) - {"combined"} == {
         "ridge",
+        "ridge_statistics",
         "linear",
         "trees",
         "share",
@@ -69,14 +69,14 @@ def test_the_value_of_the_highest_instance_is_found():
     y = values.max(axis=1) + 0.4 * rng.normal(size=180)
     bags = Bags.from_list(list(X))
     model = TwoFolds(random_state=0).fit(bags[:80], y[:80])
-    assert model.paradigm_ == "linear"
+    errors = {name: each["mean_squared_error"] for name, each in model.scores_.items()}
+    assert min(errors, key=lambda name: errors[name] if name != "combined" else np.inf) == "linear"
     oracle = 1 - np.mean((y - values.max(axis=1))[80:] ** 2) / np.var(y[80:])
     assert model.score(bags[80:], y[80:]) > oracle - 0.08
     found = model.witness(bags[80:]) - bags[80:].offsets[:-1]
     assert np.mean(found == values[80:].argmax(axis=1)) > 0.7
     # The other orientation: the lowest instance decides.
     lowest = TwoFolds(random_state=0).fit(bags[:80], -y[:80])
-    assert lowest.paradigm_ == "linear"
     np.testing.assert_allclose(lowest.predict(bags[80:]), -model.predict(bags[80:]), rtol=1e-6)
 
 
@@ -100,18 +100,15 @@ def test_noise_is_not_learnt():
     assert np.mean(variances) < 0.1
 
 
-def test_the_combination_is_the_weighted_mean_of_calibrated_values():
+def test_the_combination_is_a_sum_of_values_with_coefficients_that_are_not_negative():
     X, y, _ = noisy(2, 30)
     model = MIRegressor(random_state=0).fit(X, y)
     assert model.paradigm_ == "combined"
-    parts = zip(model._function.functions, model._function.calibrations, strict=True)
-    stated = [each.slope * part.bag_scores(X) + each.constant for part, each in parts]
-    outer = model._calibration
-    weights = model._function.weights
-    errors = [each["mean_squared_error"] for name, each in model.scores_.items()]
-    assert weights.max() == 1.0
-    assert weights.argmax() == np.argmin(errors[: len(weights)])
-    expected = outer.slope * np.average(stated, axis=0, weights=weights) + outer.constant
+    function = model._function
+    assert (function.weights > 0).all()
+    pairs = zip(function.slopes, function.functions, strict=True)
+    values = [slope * each.bag_scores(X) for slope, each in pairs]
+    expected = np.sum(values, axis=0) + function.constant
     np.testing.assert_allclose(model.predict(X), expected[:, 0] * y.std() + y.mean())
 
 
@@ -152,9 +149,10 @@ def test_the_average_is_bag_svr_in_units_of_deviations():
         known.fit(matrix[np.ix_(train, train)], unit[train])
         return known.predict(matrix[:, train])
 
-    known = mean_of_folds(X, y, fit, folds_of=value_folds)
-    calibration = model._calibration
-    expected = (calibration.slope * known + calibration.constant) * y.std() + y.mean()
+    # It is fitted on all bags, and folds only calibrate it.
+    function = model._function
+    values = function.slopes[0, 0] * fit(np.arange(40)) + function.constant[0]
+    expected = values * y.std() + y.mean()
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-2, atol=1e-2 * y.std())
 
 
@@ -175,9 +173,8 @@ def test_trees_of_large_data_consider_fewer_statistics(tree_values, n_considered
     model = Limited("trees").fit(X, y)
     note = f"splits of trees on more than {n_considered} of 40 columns"
     assert model.skipped_ == ([note] if tree_values else [])
-    assert {tree.max_features_ for tree in model._function.models[0][0].estimators_} == {
-        n_considered
-    }
+    ((forest,),) = model._function.functions[0].models
+    assert {tree.max_features_ for tree in forest.estimators_} == {n_considered}
 
 
 def test_artificial_molecules(data_dir):

@@ -14,16 +14,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC
 
 from milearn import MISVC, Bags
-from milearn.auto._candidates import CandidateName, FitData
-from milearn.auto._judgement import (
-    COMBINED,
-    Judged,
-    calibrate,
-    class_judge,
-    judge_candidates,
-    members,
-    weights_of,
-)
+from milearn._bags.distinct import merge_bags
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.preprocessing import BagStatistics
 from milearn.svm import BagSVC
@@ -55,22 +46,7 @@ def combined():
     return AllFolds(random_state=0).fit(bags, y), bags, y
 
 
-def judged(criterion, error=0.04):
-    return Judged(criterion, error, {}, None, 0.0, None)
-
-
-def test_the_best_model_is_combined_with_those_that_may_be_as_good():
-    best, close, far = judged(1.80), judged(1.73), judged(1.71)
-    assert members({"mean": close, "instance": best, "trees": far}) == [close, best]
-    assert members({"instance": best, "trees": far, COMBINED: judged(1.9)}) == [best]
-    # The error that counts is that of the best one.
-    assert members({"instance": best, "trees": judged(1.71, error=0.2)}) == [best]
-    # Without an error, models are equal or do not count.
-    exact = [judged(1.8, error=0.0), judged(1.7, error=0.0), judged(1.8, error=0.0)]
-    np.testing.assert_array_equal(weights_of(exact), [1.0, 0.0, 1.0])
-
-
-def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combined):
+def test_the_combination_is_a_sum_of_fits_on_all_bags_and_means_of_folds(combined):
     model, bags, y = combined
     assert model.paradigm_ == "combined"
     names = ["logistic", "mean", "minmax_laplacian", "trees", "instance", "combined"]
@@ -105,43 +81,15 @@ def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combin
         return svc.fit(unit[train], y[train]).decision_function(unit)
 
     kernels = [partial(kernel, matrix) for matrix in matrices]
-    known = [mean_of_folds(bags, y, fit) for fit in (logistic, *kernels, trees, highest)]
-    stated = [
-        calibration.slope * scores + calibration.constant
-        for calibration, scores in zip(model._function.calibrations, known, strict=True)
-    ]
-    outer = model._calibration
-    alone = [each for name, each in model.scores_.items() if name != "combined"]
-    totals = np.array([each["accuracy"] + each["roc_auc"] for each in alone])
-    share = (alone[totals.argmax()]["accuracy"] * len(y) + 1) / (len(y) + 2)
-    error = 2 * np.sqrt(share * (1 - share) / len(y))
-    weights = np.exp((totals - totals.max()) / error)
-    assert weights.min() < 0.99
-    expected = outer.slope * np.average(stated, axis=0, weights=weights) + outer.constant
-    np.testing.assert_allclose(model.decision_function(bags), expected, rtol=1e-3, atol=1e-3)
-
-
-def test_ways_with_fewer_folds_are_compared_on_the_common_ones():
-    y = np.arange(60) % 2
-    rng = np.random.default_rng(2)
-    folds = [(np.arange(0), part) for part in np.split(np.arange(60), 3)]
-    scored = {
-        CandidateName(name): [(y[test] + rng.normal(size=20))[:, None] for _, test in folds[:n]]
-        for name, n in (("mean", 3), ("instance", 2))
-    }
-    training = FitData(y, 1, False, np.ones(60), 1.0)
-    found = judge_candidates(scored, folds, class_judge(training, "accuracy"))
-    assert list(found) == ["mean", "instance", COMBINED]
-    calibration = calibrate(np.concatenate(scored[CandidateName("mean")]), y, np.ones(60), False)
-    np.testing.assert_allclose(found["mean"].calibration.slope, calibration.slope)
-    right = (
-        calibration.decisions(np.concatenate(scored[CandidateName("mean")][:2]))[:, 0] > 0
-    ) == y[:40]
-    assert found["mean"].measures["accuracy"] == pytest.approx(right.mean())
-    share = (40 * right.mean() + 1) / 42
-    assert found["mean"].error == pytest.approx(2 * np.sqrt(share * (1 - share) / 40))
-    alone = {CandidateName("mean"): scored[CandidateName("mean")]}
-    assert list(judge_candidates(alone, folds, class_judge(training, "accuracy"))) == ["mean"]
+    convex, every = (logistic, *kernels, trees), merge_bags(bags, y, np.ones(len(y))).positions
+    known = [*(fit(every) for fit in convex), mean_of_folds(bags, y, highest)]
+    function = model._function
+    # One of them has the coefficient zero, and is left out.
+    assert function.slopes.shape == (4, 1)
+    left = [function.slopes[:, 0] @ np.delete(known, place, axis=0) for place in range(5)]
+    away = np.abs(np.array(left) + function.constant - model.decision_function(bags)).max(axis=1)
+    assert np.sum(away < 1e-3) == 1
+    assert np.sum(away > 0.1) == 4
 
 
 def test_three_classes():

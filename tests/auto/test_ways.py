@@ -14,13 +14,13 @@ from sklearn.metrics import roc_auc_score
 from milearn import MISVC, Bags, auto
 from milearn._bags.distinct import merge_bags
 from milearn._bags.segments import segment_argmax, segment_max, segment_min
-from milearn._solvers.discriminant.search import ShareSearch
 from milearn.auto._candidates import CandidateName, FitData
 from milearn.auto._judgement import (
-    COMBINED,
     class_judge,
     clearly_worse,
     judge_candidates,
+    regression_of_models,
+    stacked,
     weights_of_folds,
 )
 from milearn.auto._plan import SizeLimits
@@ -130,16 +130,16 @@ def test_the_linear_way_is_misvc_with_a_cost_for_the_norm_of_its_instances():
         def fit(train, known=known, scaled=scaled, labels=labels):
             return known.fit(scaled[train], labels[train]).decision_function(scaled)
 
-        calibration = model._calibration
-        expected = calibration.slope * mean_of_folds(bags, labels, fit, 2) + calibration.constant
-        np.testing.assert_allclose(model.decision_function(bags), expected, rtol=1e-2, atol=1e-2)
+        function = model._function
+        expected = function.slopes * mean_of_folds(bags, labels, fit, 2) + function.constant
+        np.testing.assert_allclose(model.decision_function(bags), expected[0], rtol=1e-2, atol=1e-2)
     # The witness is the highest instance for either class, as scores belong to the second one.
     scores = model.instance_decision_function(bags)
     highest = segment_max(scores, bags.offsets)
     np.testing.assert_allclose(scores[model.witness(bags)], highest)
 
 
-def test_a_way_that_is_clearly_worse_is_dropped_and_not_combined():
+def test_a_way_that_is_clearly_worse_is_dropped():
     rng = np.random.default_rng(0)
     y = np.arange(100) % 2
     folds = [(np.arange(0), part) for part in np.split(np.arange(100), 5)]
@@ -161,14 +161,10 @@ def test_a_way_that_is_clearly_worse_is_dropped_and_not_combined():
     assert clearly_worse(scored, folds, judge, {bad}) == {late}
     dropped = {bad, late}
     found = judge_candidates(scored, folds, judge, dropped)
+    rows = np.arange(40)
     assert found["linear"].candidate == near
     assert found["instance"].dropped
-    rows = np.arange(40)
-    expected = judge(late, np.concatenate(scored[late]), rows, 40).measures
-    assert found["instance"].measures == expected
-    without = {way: values for way, values in scored.items() if way not in dropped}
-    known = judge_candidates(without, folds, judge)
-    assert found[COMBINED].measures == known[COMBINED].measures
+    assert found["instance"].measures == judge(late, np.concatenate(scored[late]), rows).measures
 
 
 @pytest.mark.parametrize("time_limit", [None, 1e9])
@@ -240,17 +236,13 @@ def test_trees_on_statistics_of_the_scaled_bags():
     rows = BagStatistics(("mean", "min", "max", "std")).fit_transform(scaled)
     seed = np.random.RandomState(0).randint(2**31 - 1)
 
-    def fit(train):
-        forest = ExtraTreesClassifier(100, min_samples_leaf=2, random_state=seed)
-        return logit(
-            np.clip(forest.fit(rows[train], y[train]).predict_proba(rows)[:, 1], 0.005, 0.995)
-        )
-
-    calibration = model._calibration
-    np.testing.assert_allclose(
-        model.decision_function(bags),
-        calibration.slope * mean_of_folds(bags, y, fit) + calibration.constant,
-    )
+    # It is fitted on all bags, folds only calibrate it.
+    order = merge_bags(bags, y, np.ones(50)).positions
+    forest = ExtraTreesClassifier(100, min_samples_leaf=2, random_state=seed)
+    proportions = forest.fit(rows[order], y[order]).predict_proba(rows)[:, 1]
+    scores = logit(np.clip(proportions, 0.005, 0.995))
+    slope, constant = model._function.slopes[0, 0], model._function.constant[0]
+    np.testing.assert_allclose(model.decision_function(bags), slope * scores + constant)
     alone = Bags.singletons(bags.instances)
     np.testing.assert_allclose(
         model.instance_decision_function(bags), model.decision_function(alone)
@@ -260,61 +252,74 @@ def test_trees_on_statistics_of_the_scaled_bags():
 # -- time ------------------------------------------------------------------------------------------
 
 
-def test_the_time_of_a_model_is_measured_on_samples(monkeypatch):
-    measured = []
-    # Seconds of a fold of 65 bags, and the power of their number.
-    times = {"trees": (400.0, 1), "share": (10.0, 2), "average": (10.0, 1), "instance": (0.1, 2)}
+def test_after_the_time_limit_further_candidates_are_skipped(monkeypatch):
+    now, score = [0.0], Search._score
 
-    def seconds_of(run, name):
-        n_bags = len(run.merged.bags)
-        measured.append((name.name, n_bags, len(run.folds)))
-        seconds, power = times[name.name]
-        return seconds * (n_bags / 65) ** power
-
-    monkeypatch.setattr(Search, "seconds_of", seconds_of)
-    bags, y = make_bags(n_bags=1040, n_features=2, bag_size=(1, 2), random_state=0)
-    # The share would take 2,560 s, the average takes 160 s.
-    with pytest.warns(UserWarning, match="time_limit=1000.0 left out 'trees', 'share': raise it"):
-        model = AllFolds(time_limit=1e3, random_state=0).fit(bags, y)
-    assert set(model.scores_) >= {"linear", "average"}
-    assert "'trees' (time_limit=1000.0 s)" in model.skipped_
-    # Of the smallest sample of trees, four times the seconds would be too long. One of the model of
-    # instances suffices, because there is time for any growth.
-    numbers = [("trees", 65), *((name, n) for name in ("share", "average") for n in (65, 260))]
-    assert measured[: len(numbers)] == [(*each, 2) for each in numbers]
-    assert {each[:2] for each in measured[len(numbers) :]} == {("instance", 65)}
-
-
-def test_a_share_has_as_many_parts_as_half_of_the_time_allows(monkeypatch):
-    now, found = [0.0], ShareSearch._found
-
-    def slow(search, *args):
-        now[0] += 10.0
-        return found(search, *args)
+    def slow(search, names, numbers):
+        now[0] += 10.0 if len(numbers) else 0.0
+        score(search, names, numbers)
 
     clock = SimpleNamespace(perf_counter=lambda: now[0])
     for module in ("_run", "_classifier"):
         monkeypatch.setattr(f"milearn.auto.{module}.time", clock)
-    monkeypatch.setattr(ShareSearch, "_found", slow)
-    monkeypatch.setattr(Only, "_size_limits", SizeLimits(n_parts=20))
+    monkeypatch.setattr(Search, "_score", slow)
     bags, y = make_bags(n_bags=40, random_state=0)
-    model = Only("share")
-    model.time_limit = 120.0
-    model.fit(bags, y)
-    # Five folds take 50 s. The second part would end at 70 s.
-    assert now == [60.0]
-    assert "parts 2 to 20 of 'share' (time_limit=120.0 s)" in model.skipped_
-    model.time_limit = None
-    model.fit(bags, y)
-    assert now == [60.0 + 250.0]
+    # Two of five folds of eight bags are not enough to drop a candidate, so each has two rounds.
+    with pytest.warns(UserWarning, match="time_limit=30.0 left out .*'average'.*: raise it"):
+        model = AllFolds(time_limit=30.0, random_state=0).fit(bags, y)
+    assert set(model.scores_) - {"combined"} == {"logistic", "logistic_statistics"}
+    assert "'trees' (time_limit=30.0 s)" in model.skipped_
+    assert now == [40.0]
 
 
-def test_a_sample_without_a_rare_class_is_not_fitted():
-    rng = np.random.default_rng(1)
-    y = rng.permutation(np.arange(300) < 4).astype(int)
-    bags = Bags.singletons(rng.normal(size=(300, 2)) + 2 * y[:, np.newaxis])
-    model = MIClassifier(time_limit=1e3, random_state=1).fit(bags, y)
-    assert set(model.scores_) >= {"linear", "trees", "share", "average"}
+# -- the regression of models ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("logistic", [True, False])
+def test_models_are_combined_by_a_penalised_regression(logistic):
+    rng = np.random.default_rng(0)
+    targets = rng.integers(2, size=60).astype(float)
+    weights = rng.integers(1, 4, size=60).astype(float)
+    columns = targets[:, None] + rng.normal(size=(60, 3)) * [1.0, 2.0, 1.0]
+    columns[:, 2] *= -1.0
+    coef, constant = stacked(columns, targets, weights, logistic)
+
+    def objective(v, b):
+        values = b + columns @ v
+        squares = 0.5 * (values - targets) ** 2
+        losses = np.log1p(np.exp(values)) - targets * values if logistic else squares
+        return weights @ losses + 2.0 * np.sum((v - 1 / 3) ** 2)
+
+    # The third one knows the opposite.
+    assert coef[2] == 0.0 < coef[1] < coef[0]
+    lowest = objective(coef, constant)
+    for step in rng.normal(size=(200, 4)) * 1e-3:
+        assert objective(np.maximum(coef + step[:3], 0.0), constant + step[3]) >= lowest
+    # A weight is a repetition, and the other class has the negative scores.
+    again = stacked(
+        *(np.repeat(each, weights.astype(int), axis=0) for each in (columns, targets)),
+        np.ones(int(weights.sum())),
+        logistic,
+    )
+    np.testing.assert_allclose(again[0], coef, atol=1e-7)
+    other = stacked(-columns, 1.0 - targets, weights, logistic)
+    np.testing.assert_allclose(other[0], coef, atol=1e-7)
+
+
+def test_several_classes_have_a_regression_each():
+    rng, codes = np.random.default_rng(0), np.arange(60) % 3
+    data = FitData(codes, 3, False, np.ones(60), 1.0)
+    judge, folds = class_judge(data, "accuracy"), [(np.arange(0), np.arange(60))]
+    scored = {
+        CandidateName(name): [np.eye(3)[codes] * spread + rng.normal(size=(60, 3))]
+        for name, spread in (("trees", [2.0, 2.0, 0.0]), ("average", [0.0, 2.0, 2.0]))
+    }
+    parts = list(judge_candidates(scored, folds, judge).values())
+    coef, constant = regression_of_models(parts, scored, folds, data)
+    assert coef.shape == (2, 3)
+    assert constant.shape == (3,)
+    assert coef[0, 0] > coef[1, 0] + 0.1
+    assert coef[1, 2] > coef[0, 2] + 0.1
 
 
 # -- models of folds -------------------------------------------------------------------------------

@@ -365,8 +365,8 @@ class ClassifierOfFewModels(few_trees.MIClassifier):
     """In this process, what MIClassifier has for distributed bags."""
 
     def _candidates(self, run, given):
-        kept = {"trees", "logistic", "instance"} if run.size.text else {"trees", "linear", "share"}
-        return [each for each in super()._candidates(run, given) if each.name in kept]
+        of_kernels = {"mean", "minmax_laplacian"} if run.size.text else {"average", "instance"}
+        return [way for way in super()._candidates(run, given) if way.name not in of_kernels]
 
 
 def words_of(bags, y):
