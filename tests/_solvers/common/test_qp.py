@@ -153,18 +153,10 @@ def test_a_wandering_active_set_gives_up():
     assert active_set_iterations(problem, everything, "none") is None
 
 
-def test_an_active_set_converges_although_its_changes_rise_once():
-    rng = np.random.RandomState(38)
-    n = 40
-    Z, signs = rng.normal(size=(n, 12)), np.where(rng.rand(n) < 0.5, 1.0, -1.0)
-    P = (Z * signs[:, None]) @ (Z * signs[:, None]).T + 0.1 * np.eye(n)
-    bounds = {"lb": np.zeros(n), "ub": np.ones(n)}
-    problem = QPProblem(P, -np.ones(n), A=signs, b=np.zeros(1), **bounds)
-    none = np.zeros(n, dtype=bool)
-    found = active_set_iterations(problem, ActiveSet(none, none, none[:0]), "active-set")
-    assert found is not None
-    assert found.residual < 1e-10
-    assert found.objective == pytest.approx(solve_qp(problem).objective, rel=1e-9)
+def test_an_active_set_converges_although_some_steps_undo_others():
+    problem, none = random_problem(2), np.zeros(12, bool)
+    found = active_set_iterations(problem, ActiveSet(none, none, none[:7]), "active-set")
+    assert found.objective == pytest.approx(by_cvxpy(problem), rel=1e-6, abs=1e-6)
 
 
 def test_the_second_backend_prints_nothing(capfd):
