@@ -31,8 +31,8 @@ BACKENDS: tuple[str, ...] = ("piqp", "osqp")
 # A first-order method is slow beyond this precision; the solution is polished by the active set.
 _FIRST_ORDER_TOL = 1e-5
 
-# The active set iteration ends after more consecutive steps than this that do not have fewer changes
-# than all before: a few often undo each other before it converges.
+# The active set iteration ends after more consecutive steps than this that do not have fewer
+# changes than all before: a few often undo each other before it converges.
 _CHANCES = 3
 
 # Negative curvature that counts as rounding where the diagonal is one: OSQP's own regularisation.
