@@ -13,9 +13,8 @@ from .._fit.multi_start import drawn_rows
 from .._fit.threads import fit_context
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.mi_svm_kernel import solve_instance_labels, solve_mi_svm
+from .._solvers.svm.mi_svm_kernel import BinaryProblem, solve_instance_labels, solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels_rows
-from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.starts import solve_mi_svm_rows
 from ..base import BagClassifier
 from ._base import BaseMISVM

@@ -18,7 +18,7 @@ from .._fit.warn import warn_user
 from .._solvers.common.features import landmark_features
 from .._solvers.common.gram import Gram, LinearGram
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.problem import BinaryProblem
+from .._solvers.svm.mi_svm_kernel import BinaryProblem
 from .._solvers.svm.selection import SelectionResult, SelectionSettings, solve_selection
 from ..base import BagClassifier
 from ._base import BaseMISVM

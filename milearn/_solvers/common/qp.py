@@ -31,6 +31,10 @@ BACKENDS: tuple[str, ...] = ("piqp", "osqp")
 # A first-order method is slow beyond this precision; the solution is polished by the active set.
 _FIRST_ORDER_TOL = 1e-5
 
+# The active set iteration ends after more consecutive steps than this that do not have fewer
+# changes than all before: a few often undo each other before it converges.
+_CHANCES = 3
+
 # Negative curvature that counts as rounding where the diagonal is one: OSQP's own regularisation.
 _CONCAVITY = 1e-6
 
@@ -258,7 +262,7 @@ def polish(problem: QPProblem, result: QPResult) -> QPResult:
 
 
 def active_set_iterations(
-    problem: QPProblem, start: ActiveSet, solver: str, max_steps: int = 12
+    problem: QPProblem, start: ActiveSet, solver: str, max_steps: int = 25
 ) -> QPResult | None:
     """Primal-dual active set iteration; None if a system is singular or it does not converge.
 
@@ -269,11 +273,10 @@ def active_set_iterations(
         Estimate of the active constraints.
     solver : str
         Name to store in the result.
-    max_steps : int, default=12
+    max_steps : int, default=25
         Maximum number of linear systems to solve.
     """
-    changes: list[int] = []
-    active = start
+    fewest, chances, active = np.inf, _CHANCES, start
     for _ in range(max_steps):
         solved = _equality_step(problem, active)
         if solved is None:
@@ -291,11 +294,11 @@ def active_set_iterations(
             tight=(active.tight & (z > 0)) | (~active.tight & (slack < 0)),
             x=None if active.x is None else np.clip(x, problem.lb, problem.ub),
         )
-        changes.append(judged.distance(active))
-        if changes[-1] == 0:
+        if (changes := judged.distance(active)) == 0:
             x = np.clip(x, problem.lb, problem.ub)
             return problem.with_residuals(x, y, z, z_box, solver)
-        if len(changes) > 3 and changes[-1] > 0.6 * changes[-4]:
+        fewest, chances = (changes, _CHANCES) if changes < fewest else (fewest, chances - 1)
+        if chances < 0:
             # The sets do not converge: a backend will be faster.
             return None
         active = judged

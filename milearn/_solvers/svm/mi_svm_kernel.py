@@ -12,11 +12,22 @@ from ..common.cccp import RELATIVE_TIE, CCCPSolution, SolverOptions, cccp, lowes
 from ..common.gram import Gram
 from ..common.passes import HighestInstances, mean_difference
 from .objectives import BagHinge, InstanceLabels
-from .problem import BinaryProblem
 from .working_set import Solution, WorkingSet, solve_step
 
 # Gap of the step from the means of bags, of which only the witnesses count.
 _ROUGH = 1e-2
+
+
+@dataclass(frozen=True)
+class BinaryProblem:
+    """Bags of two classes."""
+
+    # Inner products of the instances; bag i has the instances ``offsets[i]:offsets[i + 1]``.
+    gram: Gram
+    offsets: np.ndarray
+    # +1.0 or -1.0 for each bag, and the cost of its loss, above zero.
+    signs: np.ndarray
+    weights: np.ndarray
 
 
 @dataclass(kw_only=True)
@@ -185,7 +196,7 @@ def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> Highe
     """
     difference = mean_difference(problem.offsets, problem.signs, problem.weights)
     second = partial(_scores_of_means, problem.gram, difference)
-    return HighestInstances(problem.offsets, problem.positive, second, tie_tol)
+    return HighestInstances(problem.offsets, np.flatnonzero(problem.signs > 0), second, tie_tol)
 
 
 def _scores_of_means(gram: Gram, difference: np.ndarray, rows: np.ndarray) -> np.ndarray:

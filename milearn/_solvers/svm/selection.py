@@ -19,12 +19,11 @@ import numpy as np
 
 from ..._bags.blocks import PassSource
 from ..._bags.segments import segment_index
-from ..common.cccp import CCCPSolution, SolverOptions, optimal_intercept
+from ..common.cccp import CCCPSolution, SolverOptions
 from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
 from ..common.passes import instance_scores
 from .losses import Hinge
-from .mi_svm_kernel import solve_mi_svm, witness_rule
-from .problem import BinaryProblem
+from .mi_svm_kernel import BinaryProblem, solve_mi_svm, witness_rule
 from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .starts import TRIAL, solve_mi_svm_rows
 
@@ -100,12 +99,12 @@ def solve_selection(
             scores, norm2 = found.scores - found.intercept, found.norm2
         else:
             scores, norm2 = instance_scores(rows, found.w[None])[:, 0], float(found.w @ found.w)
-        signs, costs = problem.signs[segment_index(problem.offsets)], problem.instance_weights
-        used = signs < 0
+        owner = segment_index(problem.offsets)
+        used = problem.signs[owner] < 0
         used[selection] = True
-        intercept = optimal_intercept(scores[used], signs[used], costs[used])
-        hinges = np.maximum(0.0, 1.0 - signs[used] * (scores[used] + intercept))
-        value = 0.5 * norm2 + float(costs[used] @ hinges)
+        loss = Hinge(problem.signs[owner[used]], problem.weights[owner[used]])
+        intercept, _ = loss.free(scores[used])
+        value = 0.5 * norm2 + loss.value(scores[used], intercept)
         own: dict[str, Any] = {"v": np.array([intercept])}
         if rows is None:
             own = {"intercept": intercept, "scores": scores + intercept}

@@ -188,7 +188,7 @@ class _Dual:
             place = np.searchsorted(before.chosen, chosen[kept])
             self.products[kept[:, None], kept] = before.products[place[:, None], place]
         if len(fresh):
-            (left, some), (right, all_of_them) = map(compact, (groups.P[chosen[fresh]], self.own))
+            (left, some), (right, all_of_them) = map(compact, (self.own[fresh], self.own))
             cross = (all_of_them @ (some @ gram.inner(left, right)).T).T
             self.products[fresh] = cross
             self.products[:, fresh] = cross.T
@@ -210,7 +210,7 @@ class _Dual:
         )
         self.bounds = groups.costs / self.scale
 
-    @property
+    @cached_property
     def own(self) -> sparse.csr_array:
         """The patterns of the working set."""
         return self.groups.P[self.chosen]
@@ -250,6 +250,7 @@ class _Dual:
             values, of_function, intercept = self._by_newton(working, aim)
             if aim <= _FINE:
                 result = polish(self.qp, self._rough(values, intercept))
+                working.converges = result.residual <= _EXACT_RESIDUAL
         working.shares[:] = 0.0
         if result is not None:
             values, intercept = np.maximum(result.x, 0.0), float(result.y[0])

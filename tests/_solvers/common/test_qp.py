@@ -153,6 +153,12 @@ def test_a_wandering_active_set_gives_up():
     assert active_set_iterations(problem, everything, "none") is None
 
 
+def test_an_active_set_converges_although_some_steps_undo_others():
+    problem, none = random_problem(2), np.zeros(12, bool)
+    found = active_set_iterations(problem, ActiveSet(none, none, none[:7]), "active-set")
+    assert found.objective == pytest.approx(by_cvxpy(problem), rel=1e-6, abs=1e-6)
+
+
 def test_the_second_backend_prints_nothing(capfd):
     # OSQP's C code prints of a program that is not convex, whatever its settings.
     problem = QPProblem(np.diag([-1.0, 1.0]), np.ones(2), lb=np.zeros(2))

@@ -13,10 +13,9 @@ from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.descent import RowLimits, Witnesses
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
+from milearn._solvers.svm.mi_svm_kernel import BinaryProblem, solve_mi_svm
 from milearn._solvers.svm.mi_svm_rows import _Model
 from milearn._solvers.svm.objectives import MISVMProblem
-from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
 from milearn.datasets import make_bags
 from tests.cases import every_pair

@@ -17,10 +17,9 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
 from milearn._solvers.svm.coupled.rows import TIED_LIMITS, solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.mi_svm_kernel import solve_instance_labels
+from milearn._solvers.svm.mi_svm_kernel import BinaryProblem, solve_instance_labels
 from milearn._solvers.svm.mi_svm_labels import LABEL_LIMITS, solve_instance_labels_rows
 from milearn._solvers.svm.objectives import InstanceLabels
-from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_affinity, make_bags
 from tests._solvers.svm.test_coupled_dual import oracle
 from tests.bags import bag_gram

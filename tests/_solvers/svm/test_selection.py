@@ -10,7 +10,7 @@ import pytest
 from milearn._bags.segments import segment_argmax
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.svm.problem import BinaryProblem
+from milearn._solvers.svm.mi_svm_kernel import BinaryProblem
 from milearn._solvers.svm.selection import SelectionSettings, _polished, solve_selection
 from milearn.datasets import make_bags
 

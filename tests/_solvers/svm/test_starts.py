@@ -11,8 +11,7 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.screen import ScreenLimits
 from milearn._solvers.svm import working_set
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.mi_svm_kernel import solve_mi_svm
-from milearn._solvers.svm.problem import BinaryProblem
+from milearn._solvers.svm.mi_svm_kernel import BinaryProblem, solve_mi_svm
 from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
 from milearn.datasets import make_bags
 from tests.oracles import maximum_step
