@@ -16,7 +16,7 @@ __version__ = "0.4.0"
 
 
 class VersionedEstimator(BaseEstimator):
-    """An estimator that tells if another version of milearn has saved it.
+    """An estimator that tells if another version of milearn has saved it, and refuses minor ones.
 
     scikit-learn does the same for its own estimators only.
     """
@@ -27,6 +27,8 @@ class VersionedEstimator(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         saved = state.pop("_milearn_version", "pre-0.4")
+        if saved.split(".")[:2] != __version__.split(".")[:2]:
+            refuse_saved(type(self).__name__, saved)
         if saved != __version__:
             warnings.warn(
                 InconsistentVersionWarning(
@@ -37,6 +39,14 @@ class VersionedEstimator(BaseEstimator):
                 stacklevel=2,
             )
         super().__setstate__(state)
+
+
+def refuse_saved(name: str, saved: str) -> NoReturn:
+    """Raise an error for what another minor version has pickled: attributes have changed."""
+    raise UnpicklingError(
+        f"This {name} was saved by milearn {saved}, which milearn {__version__} does not read: load "
+        "it with that version, or fit it again."
+    )
 
 
 # -- what earlier versions had ---------------------------------------------------------------------

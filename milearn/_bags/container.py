@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from .._version import removed
+from .._version import refuse_saved, removed
 from .annotated import AnnotatedBags
 from .annotations import NO_ANNOTATIONS, data_frame, selected
 from .blocks import BLOCK_BYTES, ArraySource
@@ -804,6 +804,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         return {name: packed(part) for name, part in self._parts.items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "data" not in state:  # the name of a part since 0.5
+            refuse_saved("Bags", "before 0.5")
         self._keep(**{name: unpacked(part) for name, part in state.items()})
 
     def __sklearn_clone__(self) -> Bags:

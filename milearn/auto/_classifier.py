@@ -38,23 +38,21 @@ from ._run import (
 class MIClassifier(Automatic, BagClassifier):
     r"""Bag classifier that works without tuning.
 
-    1. These candidates are prepared, on scaled instances:
+    It combines these candidates, on scaled instances:
 
-       * "logistic": logistic regression on the means of bags;
-       * "logistic_statistics": the same on the mean, minimum, maximum and standard deviation of
-         each feature; not for text;
-       * "trees": extremely randomised trees on these statistics;
-       * "average": a support vector machine on an average of kernels between bags
-         (:class:`~milearn.svm.BagSVC`); for text, "mean" and "minmax_laplacian" have one each;
-       * "linear": :class:`~milearn.svm.MISVC` with a linear kernel; not for text;
-       * "share": :class:`~milearn.discriminant_analysis.ShareDiscriminant`; not for text;
-       * "instance": :class:`~milearn.svm.MISVC` with an RBF kernel, or linear for text.
+    * "logistic": logistic regression on the means of bags;
+    * "logistic_statistics": the same on mean, minimum, maximum and standard deviation; not for text;
+    * "trees": extremely randomised trees on these statistics;
+    * "average": a support vector machine on an average of kernels between bags
+      (:class:`~milearn.svm.BagSVC`); for text, "mean" and "minmax_laplacian" have one each;
+    * "linear": :class:`~milearn.svm.MISVC` with a linear kernel; not for text;
+    * "share": :class:`~milearn.discriminant_analysis.ShareDiscriminant`; not for text;
+    * "instance": :class:`~milearn.svm.MISVC` with an RBF kernel, or linear for text.
 
-    2. Inner folds judge and calibrate them by scores of bags that their fits have not seen.
-    3. Convex candidates are fitted on all bags. "linear" and "instance" are the weighted mean of
-       their fits on the folds, and "share" of its fits on parts of the bags.
-    4. A logistic regression on the calibrated scores of the folds combines them. Its coefficients
-       are not negative, and drawn to equal ones.
+    Inner folds judge and calibrate them. Convex candidates are then fitted on all bags, the others
+    are weighted means of their fits on folds, or parts of the bags. A logistic regression on the
+    calibrated scores of the folds combines them. Its coefficients are not negative, and shrunk to
+    equal ones.
 
     Read more in the :ref:`User Guide <guide_choose>`.
 
@@ -67,8 +65,7 @@ class MIClassifier(Automatic, BagClassifier):
         "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
         predicted.
     time_limit : float, default=None
-        Time in seconds after which no further candidate is started. Those left out are listed in
-        ``skipped_``; the first one is always fitted.
+        Seconds after which no further candidate is started.
     pos_label : label, default=None
         The class of which one instance decides in "instance" and "linear", and that of ``witness``.
         By default, both of two are tried, and ``witness`` is of ``classes_[1]``.
@@ -109,14 +106,14 @@ class MIClassifier(Automatic, BagClassifier):
     Raises
     ------
     MemoryError
-        Before the fit, if kernel matrices do not fit into the available memory.
+        If kernel matrices do not fit into the memory.
     ValueError
         If bags, labels or parameters are invalid.
 
     Warns
     -----
     UserWarning
-        If ``time_limit`` leaves out a model, or if inner folds are not possible.
+        If ``time_limit`` leaves out a model, or inner folds are not possible.
 
     See Also
     --------
@@ -127,26 +124,21 @@ class MIClassifier(Automatic, BagClassifier):
 
     Notes
     -----
-    There are five inner folds, or three for fewer than 40 bags. A candidate that is worse than the
-    best one by two standard errors on the first folds has no further ones, and the coefficient
-    zero. In a mean of folds, a fit has the weight
-    :math:`1 - \exp(-(n - 1) r^2 / 2)` by the rank correlation r of labels and scores of its n
-    unseen bags. Of 2,000 bags or more, one fold is scored. Folds depend on the units and the order
-    of the features.
+    There are five inner folds, or three for fewer than 40 bags, and one of 2,000 bags or more is
+    scored. Folds depend on the units and the order of the features. A candidate that is worse than
+    the best one by two standard errors on the first folds is not combined. In a mean of folds, a
+    fit has the weight :math:`1 - \exp(-(n - 1) r^2 / 2)` by the rank correlation r of labels and
+    scores of its n unseen bags.
 
-    Equal bags with equal labels are merged first, so a weight of 2 is equivalent to duplicating the
-    bag. The regression of m candidates minimises the logistic loss plus :math:`2 |v - 1/m|^2` over
-    :math:`v \ge 0`; each of several classes has one. C of "logistic" is that of the highest
-    likelihood of the other folds, or 10 for text.
+    The regression of m candidates has the penalty :math:`2 |v - 1/m|^2` and :math:`v \ge 0`; each
+    of several classes has one. C of "logistic" has the highest likelihood
+    on the other folds, and is 10 for text. ``decision_function`` is log odds minus those of the
+    threshold.
 
-    In texts at most one entry in twenty is not zero. ``decision_function`` is log odds minus those
-    of the threshold. Without a signal, probabilities are too far from the proportions of the
-    classes.
+    Equal bags with equal labels are merged, so a weight of 2 is equivalent to duplicating the bag.
+    In texts at most one entry in twenty is not zero.
 
-    Large data have cheaper steps, listed in ``skipped_``: 500 landmarks of kernels above 3,000
-    bags, and 150 of "instance" above 2,500 instances. It is left out above 220,000, except for
-    text. Above 2**25 numbers in a memory map or in lower precision, instances are scaled as they
-    are read. Bags of Dask have no kernels.
+    Large data have cheaper steps, which :ref:`guide_sizes` lists. Bags of Dask have no kernels.
 
     References
     ----------

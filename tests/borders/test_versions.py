@@ -36,7 +36,7 @@ def test_a_model_of_an_older_version_warns_with_both_versions(model, monkeypatch
     fitted = model.fit(X, Y)
     monkeypatch.setattr(_version, "__version__", "0.4.1")
     old = pickle.dumps(fitted)
-    monkeypatch.setattr(_version, "__version__", "0.9.0")
+    monkeypatch.setattr(_version, "__version__", "0.4.2")
     with pytest.warns(InconsistentVersionWarning, match=r"from version 0\.4\.1 when using version"):
         loaded = pickle.loads(old)
     # It was fitted and saved again: the version is that of the last pickle.
@@ -46,13 +46,21 @@ def test_a_model_of_an_older_version_warns_with_both_versions(model, monkeypatch
         copy.deepcopy(loaded), copy.copy(loaded)
 
 
-def test_a_model_from_before_the_version_was_stored_warns():
-    state = dict(vars(MISVC().fit(X, Y)))
-    loaded = MISVC.__new__(MISVC)
-    with pytest.warns(InconsistentVersionWarning, match=r"MISVC of milearn from version pre-0\.4"):
-        loaded.__setstate__(state)
-    assert (loaded.predict(X) == Y).all()
-    assert not hasattr(loaded, "_milearn_version")
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_model_of_another_minor_version_is_refused_in_a_sentence(model, monkeypatch):
+    monkeypatch.setattr(_version, "__version__", "0.4.1")
+    old = pickle.dumps(model.fit(X, Y))
+    monkeypatch.setattr(_version, "__version__", "0.9.0")
+    sentence = r"This \w+ was saved by milearn 0\.4\.1, which milearn 0\.9\.0 does not read: load it"
+    with pytest.raises(pickle.UnpicklingError, match=sentence):
+        pickle.loads(old)
+
+
+def test_what_was_saved_before_versions_were_stored_is_refused():
+    with pytest.raises(pickle.UnpicklingError, match=r"MISVC was saved by milearn pre-0\.4"):
+        MISVC().__setstate__(dict(vars(MISVC().fit(X, Y))))
+    with pytest.raises(pickle.UnpicklingError, match=r"Bags was saved by milearn before 0\.5"):
+        Bags.__new__(Bags).__setstate__({"offsets": X.offsets})
 
 
 # What pickles of 0.2.0 and 0.3.0 refer to, and which is gone.
