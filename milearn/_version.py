@@ -44,8 +44,8 @@ class VersionedEstimator(BaseEstimator):
 def refuse_saved(name: str, saved: str) -> NoReturn:
     """Raise an error for what another minor version has pickled: attributes have changed."""
     raise UnpicklingError(
-        f"This {name} was saved by milearn {saved}, which milearn {__version__} does not read: load "
-        "it with that version, or fit it again."
+        f"This {name} was saved by milearn {saved}, which milearn {__version__} does not read: "
+        "load it with that version, or fit it again."
     )
 
 

@@ -804,7 +804,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         return {name: packed(part) for name, part in self._parts.items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "data" not in state:  # the name of a part since 0.5
+        # Since 0.5 instance_data and bag_data are data frames: their arrays have a key.
+        if any(isinstance(part, dict) and "data" not in part for part in state.values()):
             refuse_saved("Bags", "before 0.5")
         self._keep(**{name: unpacked(part) for name, part in state.items()})
 

@@ -41,7 +41,7 @@ class MIClassifier(Automatic, BagClassifier):
     It combines these candidates, on scaled instances:
 
     * "logistic": logistic regression on the means of bags;
-    * "logistic_statistics": the same on mean, minimum, maximum and standard deviation; not for text;
+    * "logistic_statistics": the same on mean, minimum, maximum and deviation; not for text;
     * "trees": extremely randomised trees on these statistics;
     * "average": a support vector machine on an average of kernels between bags
       (:class:`~milearn.svm.BagSVC`); for text, "mean" and "minmax_laplacian" have one each;
