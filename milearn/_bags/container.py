@@ -32,6 +32,7 @@ from .canonical import (
     row_range,
 )
 from .constructors import BagConstructors
+from .frames import KINDS
 from .kinds import column
 from .merge import BagMerging
 from .names import bag_text, canonical_ids, check_index, check_rows
@@ -804,8 +805,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         return {name: packed(part) for name, part in self._parts.items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Since 0.5 instance_data and bag_data are data frames: their arrays have a key.
-        if any(isinstance(part, dict) and "data" not in part for part in state.values()):
+        # Since 0.5 instance_data and bag_data are data frames, whose columns have kinds.
+        if any(isinstance(part, dict) and "data" + KINDS not in part for part in state.values()):
             refuse_saved("Bags", "before 0.5")
         self._keep(**{name: unpacked(part) for name, part in state.items()})
 

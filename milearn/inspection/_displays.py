@@ -26,7 +26,7 @@ from .._fit.validation import (
     validate_labels,
 )
 from ..model_selection import Ranks
-from ..model_selection._intervals import KnownPredictions, influences
+from ..model_selection._intervals import KnownPredictions, dealt, influences
 from ._scores import COLORS, LINE, NEUTRAL, Display, class_column, given_bags, label_text
 
 
@@ -401,7 +401,8 @@ def permutation_importance(
     -----
     The intervals are for this fitted model and other bags of the same kind. They are those of the
     jackknife, which leaves out one of at most 20 parts of the bags at a time, and of the repeats.
-    They are NaN for a score that is not a function of predictions, or not defined without a part.
+    They are NaN for a score that is not a function of predictions, or not defined without a part,
+    and where all bags are right with and without a feature.
 
     References
     ----------
@@ -446,6 +447,8 @@ def permutation_importance(
         error = np.linalg.norm([*own.values()] - parts.mean(axis=1), axis=1)
     half = np.hypot(error, spreads / np.sqrt(max(n_repeats - 1, 1)))
     half *= t.ppf(0.975, min(len(bags), _PARTS) - 1)
+    if own and not any(own.values()):
+        half[half == 0] = np.nan  # other bags would not all be right
     return Bunch(
         importances=importances,
         importances_mean=means,
@@ -486,7 +489,7 @@ def _score(
 
     # Scorers of metrics use predictions only, which the view computes once.
     value = float(scorer(view if hasattr(scorer, "_score_func") else estimator, bags, y, **weights))
-    return value, influences(of_rows, view, y, rows % _PARTS, value)
+    return value, influences(of_rows, view, y, dealt(rows, _PARTS), value)
 
 
 def _permuted_scores(

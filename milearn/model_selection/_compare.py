@@ -26,7 +26,7 @@ from .._bags.canonical import check_choice
 from .._bags.kinds import columns_of, ids, targets
 from .._bags.names import bag_text
 from .._fit.validation import as_bags, check_order
-from ._intervals import KnownPredictions, influences, interval
+from ._intervals import KnownPredictions, dealt, influences, interval
 from ._splitters import StratifiedBagKFold, linked_groups, warn_of_shared_groups
 
 _DIGITS = 12  # of scores in units of the largest one
@@ -325,7 +325,8 @@ class Comparison:
         Returns
         -------
         ndarray of shape (n_datasets, n_estimators, 2)
-            Lower and upper ends; NaN where a fold failed, or without the deviations of two folds.
+            Lower and upper ends; NaN where a fold failed, and where folds that overlap, as those of
+            repeated splits, have a score that is no function of predictions.
 
         Raises
         ------
@@ -339,10 +340,11 @@ class Comparison:
         benchmarks scale coverage``), 90.5 to 99 % of 200 intervals contained this score.
 
         The standard error is that of the jackknife: one bag, or one group, is left out of the
-        predictions of its fold at a time. Where scores are not defined without it, or are not
-        functions of predictions, the error is that of the mean of independent folds. If all folds
-        have scores from 0 to 1, the interval is Wilson's for the number of trials that has this
-        error, otherwise a multiple of the error, both with quantiles of the t distribution.
+        predictions of its fold at a time, or one of 200 parts if there are more. Where scores are
+        not defined without it, or are not functions of predictions, the error is that of the mean
+        of folds, unless these are repeated. If all folds have scores from 0 to 1, the interval is
+        Wilson's for the number of trials that has this error, otherwise a multiple of the error,
+        both with quantiles of the t distribution.
 
         References
         ----------
@@ -385,8 +387,12 @@ class Comparison:
         cells = np.concatenate([self.table()[..., np.newaxis], self.intervals()], axis=2)
         texts = [[f"{m:.3f} [{low:.2f}, {high:.2f}]" for m, low, high in row] for row in cells]
         table = pandas.DataFrame(texts, self.datasets, self.estimators)
-        units = dict.fromkeys(record["units"] for record in self.records if record["units"])
-        over = " or ".join(units) or "bags"
+        units = [
+            record["units"] if found else "folds"
+            for record in self.records
+            if (found := record["influences"].get(self.scores[0])) is not None
+        ]
+        over = " or ".join(dict.fromkeys(units)) or "bags"
         note = f"{self.scores[0]}: mean over folds, and its 95 % interval over {over}"
         return f"{table.to_string(line_width=None)}\n{note}"
 
@@ -499,10 +505,6 @@ def compare(
             raise ValueError(f"{name} is empty: pass at least one.")
     if not (isinstance(error_score, str) and error_score == "raise") and error_score == error_score:
         raise ValueError(f"error_score={error_score!r} must be 'raise' or numpy.nan.")
-    for name in sorted(_NO_SCORES & set(scoring if isinstance(scoring, Mapping) else ())):
-        raise ValueError(
-            f"A score cannot be named {name!r}, as another field of a record: rename it."
-        )
     # The data are hashed once, in ``of_data``, and not for each result.
     cached = check_memory(os.fspath(memory) if isinstance(memory, os.PathLike) else memory).cache(
         _scored, ignore=["data"], verbose=0
@@ -514,6 +516,8 @@ def compare(
             splits = splits_of(data, cv, all(is_classifier(each) for each in estimators.values()))
             warn_of_shared_groups(data[2], splits, f"datasets[{name!r}]")
             of_data = None if memory is None else joblib.hash(data)
+            tested = np.concatenate([test for _, test in splits])
+            apart = len(np.unique(tested)) == len(tested)
             # Fold by fold, so that interrupted results can be compared.
             runs = parallel(
                 delayed(_run)(
@@ -527,6 +531,9 @@ def compare(
                 )
             )
             for number, record in enumerate(runs, start=1):
+                for name_of, found in record.get("influences", {}).items():
+                    # Folds are units if they are independent, and there are no others.
+                    record["influences"][name_of] = {} if found is None and apart else found
                 records[tuple(record[key] for key in _KEYS)] = record
                 _report(record, f"{number}/{len(splits) * len(estimators)}", verbose)
     names = _score_names(records.values())
@@ -547,7 +554,7 @@ def compare(
 Data = tuple[Any, np.ndarray, Any]  # X, y and groups
 
 
-def data_of(name: str, given: Any) -> Data:
+def data_of(name: str, given: Any, what: str = "groups") -> Data:
     if callable(given):
         given = given()
     if hasattr(given, "data") and hasattr(given, "target"):
@@ -560,10 +567,10 @@ def data_of(name: str, given: Any) -> Data:
     X, y, groups = (*given, None)[:3]
     bags = as_bags(X)
     if bags is not None:
-        check_order(bags, y=y, groups=groups)
+        check_order(bags, **{"y": y, what: groups})
         X = bags
     if groups is not None:
-        columns = [ids(each, "groups", partial(bag_text, bags)) for each in columns_of(groups)]
+        columns = [ids(each, what, partial(bag_text, bags)) for each in columns_of(groups)]
         groups = columns[0] if len(columns) == 1 else np.column_stack(columns)
     return X, targets(y), groups
 
@@ -608,18 +615,23 @@ def _scored(
         for key, value in found.items()
         if key.startswith("test_")
     }
+    for taken in sorted(_NO_SCORES & scores.keys()):
+        raise ValueError(
+            f"A score cannot be named {taken!r}, as another field of a record: rename it."
+        )
     test, scorers = split[1], scoring if isinstance(scoring, Mapping) else {name: scoring}
     if isinstance(scoring, (list, tuple, set)):
         scorers = {each: each for each in scoring}
     rows: Any = getattr(X, "iloc", X)
     view = KnownPredictions(found["estimator"][0], rows[test], np.arange(len(test)))
-    units: Any = np.arange(len(y)) if groups is None else linked_groups(groups)
+    units: Any = dealt(np.arange(len(y)) if groups is None else linked_groups(groups))
     by_unit = {
         key: influences(
-            check_scoring(view, each), view, np.asarray(y)[test], units[test], scores[key]
+            check_scoring(view, scorers[key]), view, np.asarray(y)[test], units[test], scores[key]
         )
-        for key, each in scorers.items()
-        if key in scores
+        if key in scorers
+        else None
+        for key in scores
     }
     seconds = {f"{key}_seconds": float(found[f"{key}_time"][0]) for key in ("fit", "score")}
     return (

@@ -49,6 +49,11 @@ class KnownPredictions:
         return float(model.score(X, y, **params))
 
 
+def dealt(units: np.ndarray, n_parts: int = _MOST_UNITS) -> np.ndarray:
+    """Part of each unit, of at most ``n_parts``; by chance, as y may follow the order of units."""
+    return np.random.RandomState(0).permutation(units.max() + 1)[units] % n_parts
+
+
 def influences(
     scorer: Callable[..., float], view: KnownPredictions, y: Any, units: np.ndarray, score: float
 ) -> dict[int, float] | None:
@@ -60,22 +65,21 @@ def influences(
     view : KnownPredictions
     y : ndarray of shape (n_tested,)
     units : ndarray of int of shape (n_tested,)
-        Bags of one unit are left out together.
+        Bags of one unit are left out together, see :func:`dealt`.
     score : float
         The score of all tested bags.
 
     Returns
     -------
     dict of float or None
-        By unit, where units beyond ``_MOST_UNITS`` are left out together with others. None if the
-        score is not one of the predictions, or is not defined without one of the units.
+        By unit. None if the score is not one of the predictions, or is not defined without one of
+        the units.
     """
-    blocks, test, without = units % _MOST_UNITS, view.test, []
-    present = np.unique(blocks)
-    kept = [np.flatnonzero(blocks != block) for block in present]
+    test, without, present = view.test, [], np.unique(units)
+    kept = [np.flatnonzero(units != unit) for unit in present]
     try:
         classes = y if is_classifier(view) else np.zeros(len(y))
-        n_classes = [len(np.unique(classes[each])) for each in (blocks >= 0, *kept)]
+        n_classes = [len(np.unique(classes[each])) for each in (units >= 0, *kept)]
         if len(present) < 3 or min(n_classes) < n_classes[0]:
             return None
         for each in (np.arange(len(test)), *kept):
@@ -95,7 +99,12 @@ def influences(
 
 
 def interval(scores: Any, found: Sequence[dict[int, float] | None]) -> tuple[float, float]:
-    """The 95 % interval of the mean of the scores of folds, see :meth:`Comparison.intervals`."""
+    """The 95 % interval of the mean of the scores of folds, see :meth:`Comparison.intervals`.
+
+    A fold without influences counts as a unit, and None as one that is not independent.
+    """
+    if None in found:
+        return np.nan, np.nan
     total: Counter[int] = Counter()
     scores = np.asarray(scores, dtype=np.float64)
     mean, n = float(scores.mean()), len(scores)

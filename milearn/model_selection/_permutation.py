@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 from sklearn.base import clone, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
@@ -17,7 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._bags.canonical import check_positive
 from .._fit.validation import refuse_outcomes
 from ._compare import data_of, fit_params, splits_of
-from ._splitters import group_codes, linked_groups
+from ._splitters import linked_groups
 
 
 def label_permutation_test(
@@ -63,9 +64,10 @@ def label_permutation_test(
         Bags that stay together, such as those of a donor: they have one label, are in one fold, and
         exchange their labels as one. Passed to the splitter, and to ``fit`` of models that have the
         argument. Bags with the same entry in any column are one group.
-    strata : array-like of shape (n_bags,), default=None
+    strata : array-like of shape (n_bags,) or (n_bags, n_columns), default=None
         Bags or groups exchange their labels with others of their stratum only, such as the batch or
-        the site, or the pair of a paired design. A stratum may be divided between folds.
+        the site, or the pair of a paired design. A stratum may be divided between folds. Two or
+        more columns are combined.
     cv : int, splitter or iterable of splits, default=5
         Folds, whose test sets must not overlap. An integer is the number of shuffled folds, with as
         many bags or groups of each class in each fold, of each stratum too. Strata with fewer bags
@@ -88,7 +90,8 @@ def label_permutation_test(
     Bunch
         ``score``, the mean over the folds; ``permutation_scores`` of shape (n_permutations,);
         ``p_value``, the share of scores that are not lower, ``score`` included; and
-        ``smallest_p_value``, the smallest p-value of this number of permutations.
+        ``smallest_p_value``, the smallest p-value of this number of permutations, or of all
+        orders of the labels if there are fewer.
 
     Raises
     ------
@@ -142,7 +145,7 @@ def label_permutation_test(
     for name, value in model.get_params().items():
         if value is None and name.endswith("random_state"):
             model.set_params(**{name: rng.randint(2**31 - 1)})
-    strata = data_of("X", (X, y, strata))[2]
+    strata = data_of("X", (X, y, strata), "strata")[2]
     X, y, groups = data_of("X", (X, y, groups))
     labels = np.asarray(y)
     owner, blocks = np.arange(len(labels)), np.zeros(len(labels), dtype=np.intp)
@@ -150,16 +153,15 @@ def label_permutation_test(
         _, first, inverse = np.unique(linked_groups(groups), return_index=True, return_inverse=True)
         owner = first[inverse]
     if strata is not None:
-        blocks = group_codes(strata)
-        check_consistent_length(blocks, labels)
+        blocks = np.unique(strata.astype(str), axis=0, return_inverse=True)[1].ravel()
     if isinstance(cv, (int, np.integer)):
         classes = labels if is_classifier(model) else np.zeros(len(labels))
         splits = _folds(classes, owner, blocks, int(cv), np.random.RandomState(rng.randint(2**31)))
     else:
         splits = splits_of((X, labels, groups), cv, is_classifier(model))
-    parts = _exchangeable(labels, owner, blocks, splits)
+    alike = _exchangeable(labels, owner, blocks, splits)
     drawn = np.tile(labels, (1 + n_permutations, 1))
-    for values, rows in product(drawn[1:], parts):
+    for values, rows in product(drawn[1:], alike):
         values[rows] = labels[rng.permutation(rows)]
     head, last = None, model
     if isinstance(model, Pipeline) and len(model) > 1:
@@ -195,7 +197,9 @@ def label_permutation_test(
     bound = score - 1e-12 * max(1.0, abs(score))
     p = float(np.mean([1, *(not other < bound for other in others)]))
     given = {"score": score, "permutation_scores": np.array(others), "p_value": p}
-    return Bunch(smallest_p_value=1 / len(drawn), **given)
+    counts = [np.unique(labels[rows], return_counts=True)[1] for rows in alike]
+    n_orders = np.exp(sum(gammaln(n.sum() + 1) - gammaln(n + 1).sum() for n in counts))
+    return Bunch(smallest_p_value=float(max(1 / len(drawn), 1 / n_orders)), **given)
 
 
 def _folds(

@@ -11,9 +11,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, cohen_kappa_score, make_scorer, roc_auc_score
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import Bunch
 
 from milearn.metrics import concordance_index
@@ -198,6 +205,34 @@ def test_other_intervals_are_over_folds():
     ).all()
 
 
+def test_repeated_folds_are_not_independent():
+    """The interval of a score without influences shrank with the number of repeats."""
+    X, y = SETS["set 0"]
+    cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=4, random_state=0)
+
+    def share(model, X, y):
+        return float(X.n_instances % 5) / 5
+
+    once = compare({"a": LeastSquaresBags()}, {"b": (X, y)}, cv=3, scoring=share)
+    assert repr(once).endswith("its 95 % interval over folds")
+    found = compare({"a": LeastSquaresBags()}, {"b": (X, y)}, cv=cv, scoring=share)
+    assert np.isfinite(found.table()).all()
+    assert np.isnan(found.intervals()).all()
+
+
+def test_intervals_do_not_depend_on_a_period_of_the_labels():
+    """200 parts of 1,000 bags in order had bags of one class each, and intervals were too wide."""
+    X, y = np.zeros((1000, 1)), np.arange(1000) % 2
+    right = np.random.RandomState(0).rand(1000) < np.where(y, 0.95, 0.3)
+    X[:, 0] = np.where(right, y, 1 - y)
+    model = {"a": DecisionTreeClassifier(max_depth=1)}
+    half = 1.96 * np.sqrt(right.mean() * (1 - right.mean()) / 1000)
+    for order in (np.arange(1000), np.random.RandomState(1).permutation(1000)):
+        given = (X[order], y[order])
+        low, high = compare(model, {"b": given}, cv=KFold(4), scoring="accuracy").intervals()[0, 0]
+        assert 0.85 < (high - low) / (2 * half) < 1.15
+
+
 def test_a_perfect_score_has_an_interval():
     y = SETS["set 0"][1]
     oracle = make_pipeline(FunctionTransformer(lambda rows: rows), LogisticRegression(C=1e6))
@@ -291,12 +326,13 @@ def test_groups_on_both_sides_are_a_warning():
         ({}, SETS, {}, ValueError, "estimators is empty"),
         ({"a": Own()}, {"b": [1, 2]}, {}, TypeError, r"datasets\['b'\] is list: pass \(X, y\)"),
         ({"a": Own()}, SETS, {"error_score": 0.0}, ValueError, "error_score=0.0 must be"),
+        ({"a": Own()}, SETS, {"scoring": {"fold": "f1"}}, ValueError, "cannot be named 'fold'"),
         (
             {"a": Own()},
             SETS,
-            {"scoring": {"fold": "f1"}},
+            {"scoring": lambda model, X, y: {"z": 0.5, "units": 0.7}},
             ValueError,
-            "score cannot be named 'fold'",
+            "cannot be named 'units'",
         ),
     ],
 )

@@ -290,7 +290,7 @@ _ONE_CLASS = PredefinedSplit([0, 0, 0, 0, -1, -1, -1, -1, 1, -1, 1, -1])
             {"strata": np.arange(12) % 4},
             r"^No permutation changes a label: use fewer folds, or larger strata\.$",
         ),
-        ({"strata": np.c_[range(12), range(12)]}, r"inconsistent numbers of samples: \[24, 12\]"),
+        ({"strata": np.arange(24)}, r"inconsistent numbers of samples: \[12, 12, 24\]"),
         ({"cv": 7}, r"^Class 0 is in 6 bags, groups or strata and needs 7, one for every fold"),
         (
             {"cv": _ONE_CLASS, "scoring": "roc_auc"},
@@ -315,3 +315,23 @@ def test_an_undefined_score_of_permuted_labels_is_no_evidence():
     found = label_permutation_test(MEANS, X, y, **given)
     assert np.isnan(found.permutation_scores).sum() > 4
     assert found.p_value == 1.0
+
+
+def test_the_smallest_p_value_counts_the_orders_of_the_labels():
+    """One pair in the only test set has two orders; it was 0.01 for 99 permutations."""
+    X, y = draw(n_bags=12)
+    given = {"cv": [(np.arange(2, 12), np.arange(2))], "scoring": "accuracy", "random_state": 0}
+    found = label_permutation_test(MEANS, X, y, strata=np.arange(12) // 2, **given)
+    assert found.smallest_p_value == pytest.approx(0.5)
+    assert found.p_value > 0.3
+
+
+def test_two_columns_of_strata_are_combined_and_named():
+    X, y = draw(n_bags=40)
+    site, sex = np.arange(40) // 20, np.arange(40) // 10 % 2
+    given = {"cv": 2, "n_permutations": 9, "random_state": 0}
+    both = label_permutation_test(MEANS, X, y, strata=np.column_stack([site, sex]), **given)
+    one = label_permutation_test(MEANS, X, y, strata=2 * site + sex, **given)
+    assert (both.permutation_scores == one.permutation_scores).all()
+    with pytest.raises(ValueError, match="strata is missing for bag 0"):
+        label_permutation_test(MEANS, X, y, strata=np.where(np.arange(40), 1.0, np.nan), **given)
