@@ -27,6 +27,7 @@ from .canonical import (
     frame_names,
     is_equal,
     is_full,
+    keys_of,
     nbytes,
     read_only,
     row_range,
@@ -100,7 +101,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
     names : array-like of shape (n_bags,), default=None
         Name or number of each bag, such as the patient, kept in the same operations. Messages and
         plots call bags by their names. If ``y``, ``sample_weight`` or ``groups`` is a pandas Series
-        whose index holds names of bags, it must be in the order of ``names``.
+        whose index holds names of bags, it must be in the order of ``names``. By default, the texts
+        of the index of a data frame ``bag_data``.
 
     Attributes
     ----------
@@ -180,6 +182,8 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
             feature_names = ["text"]
         firsts = canonical_offsets(offsets, n_instances)
         n_bags = len(firsts) - 1
+        if names is None and hasattr(bag_data, "iloc"):
+            names = keys_of(bag_data)
         ids = canonical_ids(names, n_bags)
         self._keep(
             matrix,

@@ -379,6 +379,8 @@ class Comparison:
         """
         table = self.table(score)
         complete = ~np.isnan(table).any(axis=1)
+        if not complete.any():
+            raise ValueError('A fold failed on every data set: "error" in the records says why.')
         return rank_methods(table[complete], self.estimators, alpha=alpha)
 
     def __repr__(self) -> str:

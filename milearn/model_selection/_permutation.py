@@ -12,11 +12,17 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Bunch, check_consistent_length, check_random_state, get_tags
+from sklearn.utils import (
+    Bunch,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    get_tags,
+)
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._bags.canonical import check_positive
-from .._fit.validation import refuse_outcomes
+from .._fit.validation import refuse_outcomes, single_scorer
 from ._compare import data_of, fit_params, splits_of
 from ._splitters import linked_groups
 
@@ -141,12 +147,15 @@ def label_permutation_test(
     check_positive(n_permutations=n_permutations)
     check_consistent_length(X, y, groups, strata)
     refuse_outcomes(y, estimator)
+    single_scorer(estimator, scoring)
     rng, model = check_random_state(random_state), clone(estimator)
     for name, value in model.get_params().items():
         if value is None and name.endswith("random_state"):
             model.set_params(**{name: rng.randint(2**31 - 1)})
     strata = data_of("X", (X, y, strata), "strata")[2]
     X, y, groups = data_of("X", (X, y, groups))
+    if np.ndim(y) != 1:
+        y = column_or_1d(y, warn=True)
     labels = np.asarray(y)
     owner, blocks = np.arange(len(labels)), np.zeros(len(labels), dtype=np.intp)
     if groups is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.utils.validation import _num_features, _num_samples
 
 from milearn import Bags
+from milearn.svm import MISVC
 from tests._bags.kinds import KINDS, SIZES, dense, matrix_of_bags, refuses
 
 _ADVICE = (
@@ -133,3 +135,13 @@ def test_no_arithmetic(bags):
         np.ones(3) * bags
     with pytest.raises(TypeError, match="does not support ufuncs"):
         np.exp(bags)
+
+
+def test_the_index_of_a_table_of_bags_names_them():
+    """Without names, a Series of labels in another order was taken as it is."""
+    table = pd.DataFrame({"age": [40.0, 50.0, 60.0]}, index=["c", "a", "b"])
+    X = Bags.from_list([np.eye(2) + at for at in range(3)], bag_data=table)
+    assert X.names.tolist() == ["c", "a", "b"]
+    with pytest.raises(ValueError, match="index of y"):
+        MISVC().fit(X, pd.Series([0, 1, 1], ["a", "b", "c"]))
+    assert Bags.from_list([np.eye(2)] * 3, bag_data=table.reset_index(drop=True)).names is None

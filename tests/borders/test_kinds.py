@@ -204,13 +204,13 @@ SLOW = {
         lambda c: compare({"m": LINEAR}, {"d": (X, Y, c)}, cv=2).table(),
         "groups",
     ),
-    "groups of permutations": (
+    "strata of permutations": (
         lambda c: (
             label_permutation_test(
                 LINEAR, X, Y, strata=c, cv=2, n_permutations=1, random_state=0
             ).permutation_scores
         ),
-        "groups",
+        "strata",
     ),
     "groups of a search": (lambda c: ShareDiscriminant().fit(X, Y, groups=c).cut_, "groups"),
     "groups of MIClassifier": (

@@ -294,6 +294,15 @@ def test_a_failed_fit_is_a_warning_and_nan_and_is_tried_again(tmp_path):
 # -- groups ----------------------------------------------------------------------------------------
 
 
+def test_ranks_without_a_complete_data_set():
+    X, y = SETS["set 0"]
+    methods = {"a": Own(fail_at=Own.fits + 1), "b": Own()}
+    with pytest.warns(FitFailedWarning):
+        found = compare(methods, {"b": (X, y)}, cv=2, error_score=np.nan)
+    with pytest.raises(ValueError, match="A fold failed on every data set"):
+        found.ranks()
+
+
 def test_groups_reach_the_splitter_and_fits_that_take_them():
     X, y = SETS["set 0"]
     groups = np.repeat(np.arange(8), 3)

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import kstest
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import DataConversionWarning
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import (
@@ -335,3 +336,13 @@ def test_two_columns_of_strata_are_combined_and_named():
     assert (both.permutation_scores == one.permutation_scores).all()
     with pytest.raises(ValueError, match="strata is missing for bag 0"):
         label_permutation_test(MEANS, X, y, strata=np.where(np.arange(40), 1.0, np.nan), **given)
+
+
+def test_several_scores_and_a_column_of_labels():
+    X, y = draw(n_bags=12)
+    given = {"cv": 2, "n_permutations": 3, "random_state": 0}
+    with pytest.raises(TypeError, match="scoring is a list: pass the name of one score"):
+        label_permutation_test(MEANS, X, y, scoring=["roc_auc", "accuracy"], **given)
+    with pytest.warns(DataConversionWarning):
+        found = label_permutation_test(MEANS, X, y[:, np.newaxis], **given)
+    assert found.score == label_permutation_test(MEANS, X, y, **given).score
