@@ -32,6 +32,7 @@ from .canonical import (
     row_range,
 )
 from .constructors import BagConstructors
+from .frames import KINDS
 from .kinds import column
 from .merge import BagMerging
 from .names import bag_text, canonical_ids, check_index, check_rows
@@ -766,8 +767,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         frame = pandas.concat([part.reset_index(drop=True) for part in parts], axis=1)
         for name in frame.columns[frame.columns.duplicated()][:1]:
             raise ValueError(f"Two columns would be named {name!r}: rename one.")
-        own = self.instance_data.index
-        return frame if own.dtype.kind in "iuf" else frame.set_axis(own)
+        return frame.set_axis(self.instance_data.index)
 
     # -- protocols of NumPy, pickle and scikit-learn ----------------------------------------
 
@@ -805,7 +805,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Since 0.5 instance_data and bag_data are data frames: their arrays have a key.
-        if any(isinstance(part, dict) and "data" not in part for part in state.values()):
+        if any(isinstance(part, dict) and "data" + KINDS not in part for part in state.values()):
             refuse_saved("Bags", "before 0.5")
         self._keep(**{name: unpacked(part) for name, part in state.items()})
 
