@@ -59,9 +59,7 @@ def test_a_repeated_index_is_refused_where_rows_are_mixed():
     table = TABLE.set_axis([5, 5, 6, 7])
     bags = Bags.from_frame(table, "donor")
     for call in (lambda v: bags.with_instance_data(u=v), lambda v: bags.select_instances(v > 1)):
-        with pytest.raises(
-            ValueError, match="repeated entries.* an array in the order"
-        ):
+        with pytest.raises(ValueError, match=r"repeated entries.* an array in the order"):
             call(table["x"])
     ordered = Bags.from_frame(table.assign(donor=[*"aabb"]), "donor")
     added = ordered.with_instance_data(u=table["x"])
