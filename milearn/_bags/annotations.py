@@ -67,9 +67,10 @@ def data_frame(
                 )
             columns[own] = found
     named = names is None and index is not None and len(index) == n
-    if named and index.dtype.kind not in "iuf":
-        names = index
-    elif not columns:
+    numbers = named and index.dtype.kind in "iuf"
+    if named and (not numbers or (kind == "instance_data" and index.is_unique)):
+        names = None if numbers and index.equals(pandas.RangeIndex(n)) else index
+    if names is None and not columns:
         return None
     frame = pandas.DataFrame(columns, index=None if columns else range(n), copy=False)
     if names is not None:

@@ -46,7 +46,7 @@ from .kinds import (
     refuse_anndata,
 )
 from .merge import with_extras
-from .names import bag_text, canonical_ids, check_index, check_rows
+from .names import bag_text, canonical_ids, check_index, check_rows, kept_index
 from .rows_on_disk import LazyRows, is_mapped
 from .segments import offsets_of
 from .warn import warn_user
@@ -333,7 +333,8 @@ default=None
         Parameters
         ----------
         df : data frame
-            Its rows are the instances, in any order.
+            Its rows are the instances, in any order. The index of ``instance_data`` is that of
+            a frame of pandas, in the order of the instances.
         bag : column name
             The column, or the level of the index, that names the bag of each row.
         label : column name, default=None
@@ -422,6 +423,12 @@ default=None
             instance_data=frame_data(df, instance_data, "instance_data") or None,
             bag_data=frame_data(df, columns) or None,
         )
+        own: Any = None if levels else getattr(df, "index", None)
+        if hasattr(own, "equals"):  # of pandas
+            order = group_by_id(df[bag], "The bag")[2]
+            rows = kept_index(own, order)
+            if rows is not None:
+                bags = bags._changed(instance_data=bags.instance_data.set_axis(rows))
         y = None if label is None else label_of_bags(df[label], df[bag], classes)
         return labelled(bags, y, missing, ids if return_ids else None)
 

@@ -98,11 +98,10 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
     bag_data : data frame, or mapping of str to array-like of shape (n_bags, ...), default=None
         Further columns with one entry per bag, such as age, stain or hospital. They hold numbers or
         strings and stay with the bags in the same operations. A missing number is NaN.
-    names : array-like of shape (n_bags,), default=None
+    names : array-like of shape (n_bags,), default=the text index of ``bag_data``, or None
         Name or number of each bag, such as the patient, kept in the same operations. Messages and
         plots call bags by their names. If ``y``, ``sample_weight`` or ``groups`` is a pandas Series
-        whose index holds names of bags, it must be in the order of ``names``. By default, the texts
-        of the index of a data frame ``bag_data``.
+        whose index holds names of bags, it must be in the order of ``names``.
 
     Attributes
     ----------
@@ -771,8 +770,7 @@ class Bags(BagConstructors, AnnotatedBags, BagMerging, metaclass=_Names):
         frame = pandas.concat([part.reset_index(drop=True) for part in parts], axis=1)
         for name in frame.columns[frame.columns.duplicated()][:1]:
             raise ValueError(f"Two columns would be named {name!r}: rename one.")
-        own = self.instance_data.index
-        return frame if own.dtype.kind in "iuf" else frame.set_axis(own)
+        return frame.set_axis(self.instance_data.index)
 
     # -- protocols of NumPy, pickle and scikit-learn ----------------------------------------
 

@@ -48,6 +48,26 @@ def check_rows(values: Any, others: Any, what: str, other: str) -> None:
                 f"The index of {what} is that of {other} in another order: pass "
                 f"{what}.loc[{other}.index], or values without an index."
             )
+        counted = two.equals(type(two)(range(len(two)))) if two.dtype.kind in "iu" else False
+        if other == "X.instance_data" and not one.is_unique and not one.equals(two) and not counted:
+            raise ValueError(
+                f"The index of {what} has repeated entries, so that its rows are not known: pass "
+                "an array in the order of the instances."
+            )
+
+
+def kept_index(index: Any, order: np.ndarray) -> Any:
+    """The index of the rows in another order, or None if it only counts them.
+
+    Rows of a repeated index have their positions. Files cannot hold periods, tuples and the like.
+    """
+    import pandas
+
+    known = "integer", "string", "floating", "datetime64"
+    if not index.is_unique or pandas.api.types.infer_dtype(index) not in known:
+        index = pandas.RangeIndex(len(index))
+    found = index[order]
+    return None if found.equals(pandas.RangeIndex(len(found))) else found
 
 
 def check_index(values: Any, bag_names: np.ndarray | None, what: str) -> None:

@@ -310,7 +310,8 @@ class ShareReport(Display):
         One row per selected instance: the name or number of its "bag", its "position" in the bag,
         arrays of ``instance_data`` with one dimension, its "score", and its features. A feature or
         an entry of data with the name of another column, such as "score", is in the column
-        "feature:score", "instance_data:score" or "bag_data:score".
+        "feature:score", "instance_data:score" or "bag_data:score". The index is that of
+        ``instance_data``, such as the names of cells, if it is not 0, 1, ...
     display : ShareDisplay
         The scores of all instances, for further pictures.
     types : pandas.DataFrame, default=None
@@ -540,6 +541,10 @@ def share_report(
         _dense(bags.source().gather(rows)),
         columns=[_distinct("feature", name, listed) for name in known],
     )
+    table = pandas.concat([pandas.DataFrame(listed), taken], axis=1)
+    own = bags.instance_data.index
+    if not own.equals(pandas.RangeIndex(len(own))):
+        table.index = own[rows]
     features = pandas.DataFrame(_features(bags, chosen, types), index=known)
     by_type = None
     if within is not None:
@@ -553,7 +558,7 @@ def share_report(
             _columns("bag_data", bags.bag_data, {"bag", *of_bags}) | of_bags, index=ids
         ).rename_axis("bag"),
         features=features.rename_axis("feature"),
-        instances=pandas.concat([pandas.DataFrame(listed), taken], axis=1),
+        instances=table,
         display=display,
         types=by_type,
     )

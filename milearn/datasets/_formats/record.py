@@ -155,7 +155,7 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
             arrays |= _csr_parts(getattr(bags, name), f"{name}_")
     data = {"instance_data": bags.instance_data, "bag_data": bags.bag_data.reset_index(drop=True)}
     for key, frame in data.items():
-        if len(frame.columns) or frame.index.dtype.kind not in "iuf":
+        if len(frame.columns) or not np.array_equal(frame.index, np.arange(len(frame))):
             arrays |= make_bags_of(arrays_of_frame, frame, key)
     arrays |= {name: record.fields[name] for name in FIELDS if name in record.fields}
     if record.descr:
