@@ -41,6 +41,22 @@ def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish):
     assert seen[0][1] == dual.history[0]
 
 
+def test_the_value_of_a_selection_has_the_weights_of_its_bags():
+    """1/2 |w|^2 plus the weighted hinge losses, at its best intercept, from the scores alone."""
+    bags, y = make_bags(16, 5, bag_size=(2, 6), flip_y=0.1, random_state=3)
+    signs, weights = np.where(y == 1, 1.0, -1.0), np.linspace(0.2, 3.0, 16)
+    problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
+    settings = SelectionSettings(2.0, True, False, None, np.inf)
+    found = solve_selection(problem, settings, SolverOptions(1e-6, 100))
+    used = signs[bags.bag_index] < 0
+    used[found.selected] = True
+    w, owner = bags.instances.T @ found.svm.coef, bags.bag_index[used]
+    scores = bags.instances[used] @ w
+    intercepts = (signs[owner] - scores)[:, np.newaxis]
+    losses = np.maximum(0.0, 1.0 - signs[owner] * (scores + intercepts)) @ weights[owner]
+    assert found.objective == pytest.approx(0.5 * w @ w + losses.min(), rel=1e-9)
+
+
 def test_a_selection_that_is_kept_stops_as_its_polish():
     """The values of both differ by rounding, which must not choose whether the run converged."""
     bags, y = make_bags(8, 2, random_state=0)
