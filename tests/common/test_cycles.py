@@ -24,7 +24,7 @@ from tests.toys import OFTEN_CONSTANT, two_level_bags
 pytestmark = OFTEN_CONSTANT
 
 # Their fits are calls of scipy.optimize.minimize, which keeps what it minimised in old versions.
-BY_SCIPY = {"ConceptEmbedding", "DDSVM", "DiverseDensity", "EMDD", "LinkContentMF"}
+BY_SCIPY = {"ConceptEmbedding", "DDSVM", "DiverseDensity", "EMDD", "LinkContentMF", "MIClassifier"}
 PRIMAL = [each(kernel="linear") for each in (InstanceMISVC, MISVC, MISVR)]
 
 

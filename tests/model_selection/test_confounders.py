@@ -99,9 +99,8 @@ def test_what_is_refused(given, message):
 
 def test_a_batch_that_is_kept_together_is_no_covariate():
     y, batch = np.arange(40) % 2, np.arange(40) // 4
-    X = Bags(
-        np.zeros((40, 1)), np.arange(41), bag_data={"batch": batch.astype(str) + np.array("x")}
-    )
+    names = [f"batch {each}" for each in batch]
+    X = Bags(np.zeros((40, 1)), np.arange(41), bag_data={"batch": names})
     message = r"^No fold has a category of 'batch' in its training and in its test bags"
     with pytest.warns(UserWarning, match=message):
         confounder_baseline(X, y, covariates=["batch"], groups=batch)
