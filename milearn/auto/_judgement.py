@@ -7,13 +7,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from .._bags import Bags
 from .._solvers.discriminant.search import odds_of, worth
+from .._solvers.model_selection.combination import stacked
 from ..base import highest_class
 from ..model_selection._inner import Folds
 from ._candidates import CandidateName, FitData, FittedShares, FoldModels
@@ -27,8 +27,6 @@ _SMALLEST_SLOPE = 1e-6
 _LARGEST_C = 1e6
 # Scores whose range is a smaller part of their size are equal up to rounding.
 _SAME = 1e-12
-# Of the distance between coefficients and equal ones in the regression that combines models.
-_PENALTY = 2.0
 
 
 # -- calibration -----------------------------------------------------------------------------------
@@ -318,37 +316,6 @@ def regression_of_models(
             targets = platt_targets(targets > 0, weights)
         found.append(stacked(stated[:, :, number].T, targets, weights, not data.regression))
     return np.array([coef for coef, _ in found]).T, np.array([constant for _, constant in found])
-
-
-def stacked(
-    columns: np.ndarray, targets: np.ndarray, weights: np.ndarray, logistic: bool
-) -> tuple[np.ndarray, float]:
-    """Coefficients v >= 0 of m columns, and the constant b, of a penalised regression.
-
-    They minimise sum_i w_i loss(b + v'z_i, t_i) + 2 |v - 1/m|^2, by the logistic loss, or by half
-    the squared error. With few bags the combination is near the mean of the models.
-    """
-    equal = 1.0 / columns.shape[1]
-
-    def objective(given: np.ndarray) -> tuple[float, np.ndarray]:
-        away, values = given[:-1] - equal, columns @ given[:-1] + given[-1]
-        if logistic:
-            losses, slopes = np.logaddexp(0.0, values) - targets * values, expit(values) - targets
-        else:
-            losses, slopes = 0.5 * (values - targets) ** 2, values - targets
-        pull = weights * slopes
-        return (
-            float(weights @ losses + _PENALTY * away @ away),
-            np.append(pull @ columns + 2.0 * _PENALTY * away, pull.sum()),
-        )
-
-    start = np.append(np.full(columns.shape[1], equal), 0.0)
-    bounds = [(0.0, None)] * columns.shape[1] + [(None, None)]
-    options = {"ftol": 0.0, "gtol": 1e-10 * float(weights.sum()), "maxiter": 1000}
-    found = minimize(
-        objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-    ).x
-    return found[:-1], float(found[-1])
 
 
 def weights_of_folds(scores: list[np.ndarray], folds: Folds, data: FitData) -> np.ndarray:

@@ -152,7 +152,7 @@ def label_permutation_test(
     for name, value in model.get_params().items():
         if value is None and name.endswith("random_state"):
             model.set_params(**{name: rng.randint(2**31 - 1)})
-    strata = data_of("X", (X, y, strata), "strata")[2]
+    X, _, strata = data_of("X", (X, y, strata), "strata")
     X, y, groups = data_of("X", (X, y, groups))
     if np.ndim(y) != 1:
         y = column_or_1d(y, warn=True)

@@ -20,7 +20,6 @@ from milearn.auto._judgement import (
     clearly_worse,
     judge_candidates,
     regression_of_models,
-    stacked,
     weights_of_folds,
 )
 from milearn.auto._plan import SizeLimits
@@ -273,37 +272,6 @@ def test_after_the_time_limit_further_candidates_are_skipped(monkeypatch):
 
 
 # -- the regression of models ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("logistic", [True, False])
-def test_models_are_combined_by_a_penalised_regression(logistic):
-    rng = np.random.default_rng(0)
-    targets = rng.integers(2, size=60).astype(float)
-    weights = rng.integers(1, 4, size=60).astype(float)
-    columns = targets[:, None] + rng.normal(size=(60, 3)) * [1.0, 2.0, 1.0]
-    columns[:, 2] *= -1.0
-    coef, constant = stacked(columns, targets, weights, logistic)
-
-    def objective(v, b):
-        values = b + columns @ v
-        squares = 0.5 * (values - targets) ** 2
-        losses = np.log1p(np.exp(values)) - targets * values if logistic else squares
-        return weights @ losses + 2.0 * np.sum((v - 1 / 3) ** 2)
-
-    # The third one knows the opposite.
-    assert coef[2] == 0.0 < coef[1] < coef[0]
-    lowest = objective(coef, constant)
-    for step in rng.normal(size=(200, 4)) * 1e-3:
-        assert objective(np.maximum(coef + step[:3], 0.0), constant + step[3]) >= lowest
-    # A weight is a repetition, and the other class has the negative scores.
-    again = stacked(
-        *(np.repeat(each, weights.astype(int), axis=0) for each in (columns, targets)),
-        np.ones(int(weights.sum())),
-        logistic,
-    )
-    np.testing.assert_allclose(again[0], coef, atol=1e-7)
-    other = stacked(-columns, 1.0 - targets, weights, logistic)
-    np.testing.assert_allclose(other[0], coef, atol=1e-7)
 
 
 def test_several_classes_have_a_regression_each():

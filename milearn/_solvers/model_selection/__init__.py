@@ -1,1 +1,1 @@
-"""Assignment of groups to folds."""
+"""Assignment of groups to folds, and the combination of models."""

@@ -1,0 +1,73 @@
+r"""The regression that combines models by their scores of bags that they have not seen.
+
+With the scores :math:`z_i` of :math:`m` models it minimises
+
+.. math:: \sum_i w_i \ell(b + v^T z_i, t_i) + 2 \| v - 1/m \|^2, \qquad v \ge 0,
+
+by the logistic loss, whose targets may lie between 0 and 1, or by half the squared error. With few
+bags the combination is near the mean of the models.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from ...exceptions import SolverError
+
+_PENALTY = 2.0
+# Gradient at which the method stops, and at most, per weight of all bags.
+_STOP, _RESIDUAL = 1e-10, 1e-5
+
+
+def stacked(
+    columns: np.ndarray, targets: np.ndarray, weights: np.ndarray, logistic: bool
+) -> tuple[np.ndarray, float]:
+    """The coefficients v, which are not negative, and the constant b.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_bags, n_models)
+        Scores.
+    targets, weights : ndarray of shape (n_bags,)
+    logistic : bool
+        Whether the loss is logistic.
+
+    Returns
+    -------
+    coef : ndarray of shape (n_models,)
+    constant : float
+
+    Raises
+    ------
+    SolverError
+        If the gradient at the end is too large.
+    """
+    equal, total = 1.0 / columns.shape[1], float(weights.sum())
+
+    def objective(given: np.ndarray) -> tuple[float, np.ndarray]:
+        away, values = given[:-1] - equal, columns @ given[:-1] + given[-1]
+        if logistic:
+            losses, slopes = np.logaddexp(0.0, values) - targets * values, expit(values) - targets
+        else:
+            losses, slopes = 0.5 * (values - targets) ** 2, values - targets
+        pull = weights * slopes
+        return (
+            float(weights @ losses + _PENALTY * away @ away),
+            np.append(pull @ columns + 2.0 * _PENALTY * away, pull.sum()),
+        )
+
+    start = np.append(np.full(columns.shape[1], equal), 0.0)
+    bounds = [(0.0, None)] * columns.shape[1] + [(None, None)]
+    options = {"ftol": 0.0, "gtol": _STOP * total, "maxiter": 1000}
+    found = minimize(
+        objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    ).x
+    # With ftol=0 it may end by rounding without success: the gradient decides.
+    gradient = objective(found)[1]
+    gradient[:-1] = np.where(found[:-1] > 0, gradient[:-1], np.minimum(gradient[:-1], 0.0))
+    residual = float(np.abs(gradient).max()) / (total * max(1.0, float(np.abs(columns).max())))
+    if not residual <= _RESIDUAL:
+        raise SolverError(f"The regression that combines models has the residual {residual:.1e}.")
+    return found[:-1], float(found[-1])
