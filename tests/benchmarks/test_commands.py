@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from benchmarks.__main__ import GROUPS, build_parser, main
+from benchmarks.__main__ import COMMANDS, GROUPS, build_parser, main
 from benchmarks.commands import automatic, calibration, quick, survival
 from benchmarks.commands.goals import KEPT_PAGES
 from benchmarks.common import data
@@ -126,6 +126,15 @@ def test_every_recorded_command_can_be_typed():
     for path in KEPT_PAGES.glob("*.tables.json"):
         words = shlex.split(read_page(path).command.removeprefix("python -m benchmarks "))
         assert build_parser().parse_args(words).command == words[0]
+
+
+def test_the_help_lists_every_command(capsys):
+    # argparse reads a percent sign in a help text as a format.
+    with pytest.raises(SystemExit, match="^0$"):
+        main(["--help"])
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in (*COMMANDS, *GROUPS))
+    assert "with 95 % intervals" in " ".join(printed.split())
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
