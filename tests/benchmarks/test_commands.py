@@ -130,7 +130,7 @@ def test_every_recorded_command_can_be_typed():
 
 def test_the_help_lists_every_command(capsys):
     # argparse reads a percent sign in a help text as a format.
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["--help"])
     printed = capsys.readouterr().out
     assert all(name in printed for name in (*COMMANDS, *GROUPS))
