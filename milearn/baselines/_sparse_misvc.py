@@ -13,9 +13,8 @@ from .._bags import Bags
 from .._compat import Interval, StrOptions
 from .._constraints import Constraints
 from .._fit.components import AUTO, STORED_LIMITS, auto_components
-from .._fit.multi_start import attributes_of, judge_gaps, warn_of_stops
+from .._fit.multi_start import attributes_of, judge_gaps, warn_of_constants, warn_of_stops
 from .._fit.threads import fit_context
-from .._fit.warn import warn_of_constants
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
 from .._solvers.common.features import FeatureMap, landmark_features
@@ -254,7 +253,7 @@ class SparseMISVC(BaselineClassifier):
         )
         judge_gaps(results, _GAP_TOL)
         warn_of_stops("SparseMISVC", results, self.max_iter, "raise max_iter")
-        warn_of_constants(self, bags, training.labels.codes, self._bag_scores)
+        warn_of_constants(self, bags, training.labels.codes, self._bag_scores(bags))
         return self
 
     def _solved(

@@ -54,8 +54,7 @@ def with_bags(fit: Fit) -> Fit:
         rows = fit.instances
         of_bags, scales = _scales(fit)
         bags = pooling_matrix(offsets, np.repeat(of_bags, np.diff(offsets)))
-    gram = fit.gram_of(rows, room).share_of(fit.n_workers)
-    fit.gram = BagGram(gram, offsets, bags, scales)
+    fit.gram = BagGram(fit.gram_of(rows, room), offsets, bags, scales)
     return fit
 
 
@@ -148,7 +147,7 @@ def coupled_from(fit: Fit, loss: Hinge | Tube, start: Any, on_iteration: Report)
     if name is not None:
         weights = estimator.coupling * loss.weights
         coupling = Coupling(estimator.loss, weights, estimator.epsilon)
-    options = fit.options.watched_by(on_iteration)
+    options = fit.options(on_iteration)
     if fit.gram is not None:
         return solve_coupled(fit.gram, loss, coupling, start, options)
     bags = fit.bag_rows or name or "set"

@@ -317,7 +317,7 @@ def _starts(fit: Fit, loss: Hinge) -> list[Start]:
 
 
 def _solve(fit: Fit, loss: Hinge, start: Start, on_iteration: Report) -> PassSolution:
-    return solve_from(_problem(fit, loss), start, fit.options.watched_by(on_iteration))
+    return solve_from(_problem(fit, loss), start, fit.options(on_iteration))
 
 
 def _ranks_of_classes(

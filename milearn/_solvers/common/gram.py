@@ -78,10 +78,6 @@ class Gram(Protocol):
         """Vectors of all instances; None if there are no explicit features."""
         return None
 
-    def share_of(self, n_workers: int) -> Gram:
-        """The same inner products for one of several worker processes."""
-        return self
-
 
 class LinearGram(Gram):
     """Linear inner products; forms only the Gram matrix of the requested patterns."""
@@ -116,35 +112,23 @@ class KernelGram(Gram):
     instances : ndarray or CSR of shape (n, n_features)
     kernel : callable
         ``kernel(A, B)`` returns the matrix of shape (len(A), len(B)).
-    cache_bytes : int
+    cache_bytes : float
         Maximum size of the cache. Further rows are recomputed in blocks.
     """
 
-    def __init__(self, instances: Matrix, kernel: Kernel, cache_bytes: int) -> None:
+    def __init__(self, instances: Matrix, kernel: Kernel, cache_bytes: float) -> None:
         self.instances = instances
         self.kernel = kernel
         self.n = self.rank = instances.shape[0]
         self.capacity = min(self.n, int(cache_bytes // (8 * max(self.n, 1))))
-        self._clear()
-
-    def _clear(self) -> None:
         self._slot = np.full(self.n, -1, dtype=np.intp)
         self._rows = np.empty((0, self.n))
         self._used = 0
         self._lock = Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Do not pickle the array: joblib passes large arrays to workers as read-only memory maps.
-        dropped = ("_slot", "_rows", "_used", "_lock")
-        return {name: value for name, value in self.__dict__.items() if name not in dropped}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._clear()
-
-    def share_of(self, n_workers: int) -> KernelGram:
-        """A copy for one of several workers, with an empty cache of its share of the size."""
-        return KernelGram(self.instances, self.kernel, 8 * self.n * (self.capacity // n_workers))
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the cache: joblib passes large arrays to workers as read-only memory maps.
+        return KernelGram, (self.instances, self.kernel, 8 * self.n * self.capacity)
 
     def inner(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Inner products between rows, shape (n_left, n_right)."""
@@ -205,21 +189,14 @@ class _ClippedGram(KernelGram):
 
     def __init__(self, gram: KernelGram, vectors: np.ndarray, values: np.ndarray) -> None:
         super().__init__(gram.instances, gram.kernel, 8 * gram.n**2)
-        self._basis = vectors
+        self._basis, self._values = vectors, values
         self._rows = (vectors * values) @ vectors.T
         self._slot = np.arange(self.n)
         self._used = self.n
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = Lock()
-
-    def share_of(self, n_workers: int) -> _ClippedGram:
-        """The same object, because it is constant."""
-        return self
+    def __reduce__(self) -> tuple[Any, ...]:
+        gram = KernelGram(self.instances, self.kernel, 0.0)
+        return _ClippedGram, (gram, self._basis, self._values)
 
     def expansion(self, coef: np.ndarray) -> np.ndarray:
         return np.asarray(self._basis @ (coef @ self._basis))
