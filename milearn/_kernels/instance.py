@@ -116,9 +116,10 @@ def _of_writable(function: Callable, *sides: Any) -> np.ndarray:
     return np.asarray(function(*rows))
 
 
-def _are_plain(*matrices: Any) -> bool:
+def _are_plain(left: Any, right: Any) -> bool:
     """Whether scikit-learn's validation, which is slower than a small block, can be skipped."""
-    return all(isinstance(each, np.ndarray) and each.dtype == np.float64 for each in matrices)
+    dense = isinstance(left, np.ndarray) and isinstance(right, np.ndarray)
+    return dense and left.dtype == right.dtype == np.float64
 
 
 def _checked_values(kernel: Callable, left: Any, right: Any) -> np.ndarray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -189,12 +190,11 @@ def expansion_of(fit: Any, results: Sequence[Any]) -> Stored:
     """The expansion of the results, times the sign of the classes, and its fitted attributes."""
     features = fit.features
     more: dict[str, Any] = {"n_components_": None}
-    intercept = fit.sign * np.array([result.intercept for result in results])
+    intercept = fit.sign * np.array([*map(attrgetter("intercept"), results)])
+    of_function = attrgetter("w" if fit.over_rows else "coef")
+    coef = fit.sign * np.stack([*map(of_function, results)])
     if fit.over_rows:
-        coef = fit.sign * np.stack([result.w for result in results])
         more["n_passes_"] = values_of(results, "n_passes")
-    else:
-        coef = fit.sign * np.stack([result.coefficients(fit.gram) for result in results])
     if fit.linear and features is None:
         expansion, attributes = linear_expansion(fit, coef, intercept)
         return expansion, {**attributes, **more}

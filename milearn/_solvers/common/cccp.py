@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,7 +53,7 @@ class SolverOptions:
         watch = self.on_iteration
         if watch is None:
             return self
-        return self.watched_by(lambda n, value: watch(n_iter + n, value))
+        return replace(self, on_iteration=lambda n, value: watch(n_iter + n, value))
 
 
 @dataclass(kw_only=True)
@@ -84,7 +85,7 @@ class CCCPSolution:
         """The fields that describe the run, with the objective in the given unit."""
         return {
             "objective": unit * self.objective,
-            "history": [unit * value for value in self.history],
+            "history": (unit * np.array(self.history)).tolist(),
             "n_iter": self.n_iter,
             "stopped": self.stopped,
             "dual_gap": unit * self.dual_gap,
@@ -170,7 +171,7 @@ End = TypeVar("End", bound=CCCPSolution)
 
 def lowest(ends: Sequence[End]) -> End:
     """The end with the lowest objective; a callback that ends the last run ends them all."""
-    best = min(ends, key=lambda end: end.objective)
+    best = min(ends, key=attrgetter("objective"))
     if ends[-1].stopped == "callback":
         best.stopped = "callback"
     return best

@@ -55,7 +55,7 @@ class FeatureMap:
 
     def transform(self, rows: Matrix) -> np.ndarray:
         """Features of rows, (n_rows, dim)."""
-        out = np.empty((rows.shape[0], self.dim))
+        out = np.empty((rows.shape[0], self.factor.shape[1]))
         for part, values in self._values(rows):
             np.matmul(values, self.factor, out=out[part])
         return out

@@ -44,15 +44,12 @@ def kernel_scores(kernel: Kernel, rows: Matrix, vectors: Matrix, coef: np.ndarra
     -------
     ndarray of shape (n_rows, k)
     """
-    n_vectors = vectors.shape[0]
-    if n_vectors == 0:
-        return np.zeros((rows.shape[0], len(coef)))
-    step = max(1, KERNEL_BLOCK_BYTES // (8 * n_vectors))
-    blocks = [
-        kernel(rows[first : first + step], vectors) @ coef.T
-        for first in range(0, rows.shape[0], step)
-    ]
-    return np.concatenate(blocks)
+    n_vectors, scores = vectors.shape[0], np.zeros((rows.shape[0], len(coef)))
+    step = max(1, KERNEL_BLOCK_BYTES // (8 * max(1, n_vectors)))
+    for first in range(0, len(scores) if n_vectors else 0, step):
+        part = slice(first, first + step)
+        scores[part] = kernel(rows[part], vectors) @ coef.T
+    return scores
 
 
 class Gram(Protocol):

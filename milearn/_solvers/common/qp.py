@@ -80,34 +80,23 @@ class QPProblem:
         self.ub = np.full(n, np.inf) if ub is None else ub
 
     def with_residuals(
-        self,
-        x: np.ndarray,
-        y: np.ndarray | None,
-        z: np.ndarray | None,
-        z_box: np.ndarray | None,
-        solver: str,
+        self, x: np.ndarray, y: np.ndarray, z: np.ndarray, z_box: np.ndarray, solver: str
     ) -> QPResult:
         """The solution with its residuals and active constraints."""
-        y, z, z_box = _sized(y, self.b), _sized(z, self.h), _sized(z_box, x)
         Px, slack = self.P @ x, self.h - self.G @ x
         below, above = x - self.lb, self.ub - x
         stationary = Px + self.q + self.G.T @ z + self.A.T @ y + z_box
-        lower, upper = np.minimum(z_box, 0.0), np.maximum(z_box, 0.0)
-        bounds = sum(
-            float(part[part != 0] @ bound[part != 0])
-            for part, bound in ((lower, self.lb), (upper, self.ub))
-        )
-        primal = 0.5 * x @ Px + self.q @ x
-        violation = [np.abs(self.A @ x - self.b), -slack, -below, -above]
+        of_box = np.where(z_box < 0, self.lb, np.where(z_box > 0, self.ub, 0.0)) @ z_box
+        violation = np.concatenate([np.abs(self.A @ x - self.b), -slack, -below, -above])
         return QPResult(
             x=x,
             y=y,
             z=z,
             z_box=z_box,
-            objective=float(primal),
-            primal_residual=max(0.0, *(float(part.max()) for part in violation if part.size)),
+            objective=float(0.5 * x @ Px + self.q @ x),
+            primal_residual=float(violation.max(initial=0.0)),
             dual_residual=float(max(np.abs(stationary).max(), (-z).max(initial=0.0))),
-            gap=float(abs(x @ Px + self.q @ x + self.h @ z + self.b @ y + bounds)),
+            gap=float(abs(x @ Px + self.q @ x + self.h @ z + self.b @ y + of_box)),
             active=ActiveSet(lower=-z_box > below, upper=z_box > above, tight=z > slack),
             solver=solver,
         )
@@ -125,11 +114,6 @@ class ActiveSet:
     upper: np.ndarray
     tight: np.ndarray
     x: np.ndarray | None = None
-
-    def distance(self, other: ActiveSet) -> int:
-        """Number of constraints in which two sets differ."""
-        bounds = (self.lower != other.lower).sum() + (self.upper != other.upper).sum()
-        return int(bounds + (self.tight != other.tight).sum())
 
 
 @dataclass
@@ -157,10 +141,6 @@ class QPResult:
     def residual(self) -> float:
         """The largest of the three residuals."""
         return max(self.primal_residual, self.dual_residual, self.gap)
-
-
-def _sized(values: np.ndarray | None, like: np.ndarray) -> np.ndarray:
-    return np.zeros(len(like)) if values is None or len(values) != len(like) else values
 
 
 def _dense(matrix: Matrix) -> np.ndarray:
@@ -236,9 +216,10 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list
         found = qpsolvers.solve_problem(program, solver=solver, **options)
     except OSQPException as error:
         return None, [None] * 3, False, f"status {error}"
+    # A backend has no multipliers of constraints that are missing.
     multipliers = [
-        None if each is None else np.atleast_1d(np.asarray(each, dtype=np.float64))
-        for each in (found.y, found.z, found.z_box)
+        np.zeros(n) if each is None or np.size(each) != n else np.ravel(each).astype(np.float64)
+        for each, n in ((found.y, len(problem.b)), (found.z, len(problem.h)), (found.z_box, len(P)))
     ]
     info = found.extras.get("info")
     status = str(getattr(info, "status", found.extras.get("status", "no solution found")))
@@ -294,7 +275,9 @@ def active_set_iterations(
             tight=(active.tight & (z > 0)) | (~active.tight & (slack < 0)),
             x=None if active.x is None else np.clip(x, problem.lb, problem.ub),
         )
-        if (changes := judged.distance(active)) == 0:
+        changes = int((judged.lower != active.lower).sum() + (judged.upper != active.upper).sum())
+        changes += int((judged.tight != active.tight).sum())
+        if changes == 0:
             x = np.clip(x, problem.lb, problem.ub)
             return problem.with_residuals(x, y, z, z_box, solver)
         fewest, chances = (changes, _CHANCES) if changes < fewest else (fewest, chances - 1)

@@ -45,7 +45,7 @@ _START_TOL = 0.05
 DOUBLE_NUMBERS = 2**22
 
 
-@dataclass(frozen=True)
+@dataclass
 class Groups:
     """min 1/2 |w|^2 + sum_g c_g max_{t in g} [m_t - s_g (f_t + b)]_+ with f = P scores.
 
@@ -68,15 +68,10 @@ class Groups:
         P = sparse.csr_array((np.ones(len(rows)), rows, np.arange(len(rows) + 1)), (len(rows), n))
         return cls(P, offsets, signs, costs, np.ones(len(rows)))
 
-    @cached_property
-    def owner(self) -> np.ndarray:
-        """The group of each pattern."""
-        return segment_index(self.offsets)
-
-    @cached_property
-    def sign(self) -> np.ndarray:
-        """The sign of each pattern."""
-        return np.asarray(self.signs[self.owner])
+    def __post_init__(self) -> None:
+        # The group of each pattern, and its sign.
+        self.owner = segment_index(self.offsets)
+        self.sign = np.asarray(self.signs[self.owner])
 
     def value(self, scores: np.ndarray, norm2: float) -> tuple[float, float]:
         """The value of the step for scores of the patterns, and the best intercept."""
@@ -116,8 +111,7 @@ class BagHinge:
         self.signs = np.repeat([1.0, -1.0], [n, len(bags)])
         self.costs = costs[np.r_[self.positive, bags]]
         self.scale, self.highest = rounding_scale(self.costs), highest
-        sides = (float(self.costs[self.signs == side].sum()) for side in (1, -1))
-        self.at_zero = 2.0 * min(sides)
+        self.at_zero = 2.0 * float(np.bincount(self.signs < 0, self.costs).min())
 
     def value(self, scores: np.ndarray, norm2: float, intercept: float) -> tuple[float, float]:
         """J, at most the value of a step with these scores."""
