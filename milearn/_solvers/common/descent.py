@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,7 +55,7 @@ class Witnesses:
     @classmethod
     def together(cls, parts: Sequence[Witnesses]) -> Witnesses:
         """The witnesses of all blocks."""
-        numbers, vectors = zip(*((part.numbers, part.vectors) for part in parts), strict=True)
+        numbers, vectors = zip(*map(attrgetter("numbers", "vectors"), parts), strict=True)
         return cls(np.concatenate(numbers), stacked(vectors))
 
 
@@ -84,7 +85,7 @@ class WorkingSet:
     @classmethod
     def together(cls, parts: Sequence[WorkingSet]) -> WorkingSet:
         """The rows of all blocks."""
-        fields = ((part.rows, part.numbers, part.owners) for part in parts)
+        fields = map(attrgetter("rows", "numbers", "owners"), parts)
         rows, numbers, owners = zip(*fields, strict=True)
         return cls(stacked(rows), np.concatenate(numbers), np.concatenate(owners))
 

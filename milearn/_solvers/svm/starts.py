@@ -8,6 +8,7 @@ screened, and the lowest of its ends is the start.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -63,59 +64,48 @@ def solve_mi_svm_rows(
     several: list[Start] = [None if isinstance(start, str) else start]
     if isinstance(start, str) and start == "auto":
         several = starts_of(problem, sample)
-    ends, n_iter = [], 0
+    ends, n_iter, n_passes = [], 0, 0
     for each in several:
         own = options.after(n_iter)
         ends.append(solve_from(problem, each, own, max_passes=max_passes, limits=limits))
-        n_iter += ends[-1].n_iter
+        n_iter, n_passes = n_iter + ends[-1].n_iter, n_passes + ends[-1].n_passes
         if ends[-1].stopped == "callback":
             break
-    return replace(lowest(ends), n_passes=sum(end.n_passes for end in ends))
+    return replace(lowest(ends), n_passes=n_passes)
 
 
 def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[Start]:
-    """The means of bags and the best screened witnesses, or the lowest end of a sample."""
-    source = problem.source
-    if limits.holds_all(source.n_instances, source.n_features):
-        return [None, *(rows for rows, _ in screened_start(problem))]
-    sample, bags = sampled_source(source, problem.ranks, limits)
-    part = problem.part(sample, bags)
-    many = source.n_instances * source.n_features > _MEANS
-    if many and source.n_features >= sample.n_bags and _have_choice(sample, part.upper):
-        # A function separates any labels of the sample: its ends follow noise, directions do not.
-        targets = targets_of(part.ranks, part.costs)
-        direction = _unit(screened(sample, targets, part.costs).directions[:1])
-        return [problem.along(direction[0], bag_maxima(source, direction)[:, 0])]
-    starts: list[Start] = [(end.w, end.v) for _, end in screened_start(part, _SHORT_TRIAL)]
-    # Where the means are followed on all instances, their end on the sample is not needed.
-    if many or not starts:
-        starts = [None, *starts]
+    """The means of bags and the best screened witnesses, or the lowest end of a sample.
+
+    Of the screened directions, the one whose first steps end lowest is the best.
+    """
+    source, part, trial, many = problem.source, problem, TRIAL, False
+    small = limits.holds_all(source.n_instances, source.n_features)
+    if not small:
+        part, trial = problem.part(*sampled_source(source, problem.ranks, limits)), _SHORT_TRIAL
+        many = source.n_instances * source.n_features > _MEANS
+    starts: list[Start] = [None]
+    if _have_choice(part.source, part.upper):
+        found = screened(part.source, targets_of(part.ranks, part.costs), part.costs)
+        lengths = np.linalg.norm(found.directions, axis=1)
+        directions = found.directions / np.maximum(lengths, 1e-300)[:, None]
+        if many and source.n_features >= part.source.n_bags:
+            # A function separates all labels of a sample: its ends follow noise, not directions.
+            return [problem.along(directions[0], bag_maxima(source, directions[:1])[:, 0])]
+        ends = []
+        for direction, tops in zip(directions, bag_maxima(part.source, directions).T, strict=True):
+            ends.append(solve_from(part, part.along(direction, tops), trial))
+        best = int(np.argmin([*map(attrgetter("objective"), ends)]))
+        if small:
+            return [None, found.rows[best, part.upper]]
+        # Where the means are followed on all instances, their end on the sample is not needed.
+        starts = [None] * many + [(ends[best].w, ends[best].v)]
+    if small:
+        return starts
     options = SolverOptions(limits.tol, 100)
     ends = [solve_from(part, each, options, max_passes=limits.max_passes) for each in starts]
-    best = min(ends, key=lambda end: end.objective)
-    return [(best.w, best.v)] if many else [None, (best.w, best.v)]
-
-
-def screened_start(
-    problem: MISVMProblem, trial: SolverOptions = TRIAL
-) -> list[tuple[np.ndarray, PassSolution]]:
-    """Witnesses under the screened direction whose first steps end lowest, and their end.
-
-    Without a choice of witnesses there is none. The same witnesses have the same end in the dual.
-    """
-    source, targets = problem.source, targets_of(problem.ranks, problem.costs)
-    if not _have_choice(source, problem.upper):
-        return []
-    found = screened(source, targets, problem.costs)
-    directions = _unit(found.directions)
-    points = map(problem.along, directions, bag_maxima(source, directions).T)
-    ends = [solve_from(problem, each, trial) for each in points]
-    best = int(np.argmin([end.objective for end in ends]))
-    return [(found.rows[best, problem.upper], ends[best])]
-
-
-def _unit(directions: np.ndarray) -> np.ndarray:
-    return np.asarray(directions / np.maximum(np.linalg.norm(directions, axis=1), 1e-300)[:, None])
+    lowest_end = min(ends, key=attrgetter("objective"))
+    return [None] * (not many) + [(lowest_end.w, lowest_end.v)]
 
 
 def _have_choice(source: PassSource, bags: np.ndarray) -> bool:
