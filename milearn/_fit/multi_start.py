@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain, islice, starmap
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
@@ -92,21 +92,15 @@ class MultiStart:
         n_threads = self.n_threads(len(runs))
         task = self.estimator._start_task(len(runs), parallel=parallel, **data)
         title = f"[{self.name}] run {{}}/{len(runs)}" if self.estimator.verbose else ""
-        # In sequence, the part of a run begins after the run before it.
-        given = (
-            (
-                solve,
-                run,
-                task.part("run", max_steps=self.max_iter, task_id=number if parallel else None),
-                title.format(number + 1),
-                n_threads,
-            )
-            for number, run in enumerate(runs)
-        )
-        results = starmap(_run, given)
+        results: Any = []
+        for number, run in enumerate(runs):
+            # In sequence, the part of a run begins after the run before it.
+            part = task.part("run", self.max_iter, task_id=number if parallel else None)
+            solved = delayed(_run) if parallel else _run
+            results.append(solved(solve, run, part, title.format(number + 1), n_threads))
         if parallel:
-            loop = Parallel(n_jobs=self.n_jobs, pre_dispatch="all")
-            results = iter(loop(delayed(_run)(*each) for each in given))
+            results = Parallel(n_jobs=self.n_jobs, pre_dispatch="all")(results)
+        results = iter(results)
         best, objectives = [], []
         for starts in problems:
             group = [*islice(results, len(starts))]

@@ -12,12 +12,17 @@ from sklearn import get_config
 from .._bags import Bags
 from .._compat import Interval, StrOptions
 from .._constraints import Constraints
-from .._fit.components import AUTO, STORED_LIMITS, auto_components
 from .._fit.multi_start import attributes_of, judge_gaps, warn_of_constants, warn_of_stops
 from .._fit.threads import fit_context
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
-from .._solvers.common.features import FeatureMap, landmark_features
+from .._solvers.common.features import (
+    AUTO,
+    STORED_LIMITS,
+    FeatureMap,
+    auto_components,
+    landmark_features,
+)
 from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram, kernel_scores
 from .._solvers.svm.sparse_mi import (
     MarginSolution,

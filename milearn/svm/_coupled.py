@@ -18,7 +18,7 @@ from .._solvers.svm.coupled.cccp import solve_coupled
 from .._solvers.svm.coupled.gram import BagGram
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
-from .._solvers.svm.starts import screened_rows
+from .._solvers.svm.mi_svm_rows import screened_rows
 from ._fit import Fit, Report, memory_limit
 from ._functions import (
     BagFunction,
@@ -134,8 +134,8 @@ def coupled_starts(fit: Fit, loss: Hinge | Tube) -> list[Any]:
     elif init == "auto" and bag_kernel_of(fit) is None:
         source = fit.screen_source(loss.weights)
         assert isinstance(loss, Tube)
-        if source is not None and np.diff(offsets).max() > 1 and np.ptp(loss.targets) > 0:
-            starts += [screened_rows(source, loss.targets, loss.weights)]
+        if source is not None:
+            starts += [*screened_rows(source, loss.targets, loss.weights)]
     others = getattr(fit.estimator, "n_init", 1) - 1
     return starts + [drawn_rows(offsets, fit.rng) for _ in range(others)]
 

@@ -17,7 +17,6 @@ from .._bags import Bags
 from .._bags.blocks import PassSource, width_of
 from .._bags.segments import gather_rows, segment_argmax
 from .._bags.threads import working_threads
-from .._fit.components import AUTO, auto_components
 from .._fit.multi_start import (
     MultiStart,
     attributes_of,
@@ -28,13 +27,17 @@ from .._fit.multi_start import (
 from .._fit.validation import STORED_FLOATS, TrainingLabels, validate_labels, validate_sample_weight
 from .._kernels.centring import centred
 from .._kernels.instance import instance_kernel, resolve_gamma
-from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import precision
-from .._solvers.common.features import FeatureMap, FeatureSource, landmark_features
+from .._solvers.common.cccp import SolverOptions, precision
+from .._solvers.common.features import (
+    AUTO,
+    FeatureMap,
+    FeatureSource,
+    auto_components,
+    landmark_features,
+)
 from .._solvers.common.gram import Gram, Kernel, KernelGram, LinearGram, clipped_gram
-from .._solvers.common.screen import instance_landmarks, transformed_source
+from .._solvers.common.screen import instance_landmarks, screened, transformed_source
 from .._solvers.svm.losses import Hinge, Tube
-from .._solvers.svm.starts import screened_witnesses
 from ._functions import BagFunction, InstanceFunction
 
 Runs = tuple[list[Any], Any]
@@ -186,7 +189,7 @@ class Fit:
         source = self.screen_source(loss.weights)
         if source is None:
             return None
-        found = screened_witnesses(source, loss.signs, loss.weights)
+        found = screened(source, loss.signs, loss.weights).rows[:, loss.signs > 0]
         return found if self.linear else found[:1]
 
     # -- runs and attributes -------------------------------------------------------------------

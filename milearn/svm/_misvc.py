@@ -15,7 +15,7 @@ from .._solvers.common.cccp import CCCPSolution
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm_kernel import BinaryProblem, solve_instance_labels, solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels_rows
-from .._solvers.svm.starts import solve_mi_svm_rows
+from .._solvers.svm.mi_svm_rows import solve_mi_svm_rows
 from ..base import BagClassifier
 from ._base import BaseMISVM
 from ._fit import Fit, Report, class_fit

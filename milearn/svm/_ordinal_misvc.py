@@ -18,9 +18,8 @@ from .._fit.validation import STORED_FLOATS, TrainingLabels
 from .._solvers.common.descent import PassSolution
 from .._solvers.common.passes import instance_scores
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.mi_svm_rows import Start, solve_from
+from .._solvers.svm.mi_svm_rows import Start, solve_from, starts_of
 from .._solvers.svm.objectives import MISVMProblem
-from .._solvers.svm.starts import starts_of
 from ..base import BagClassifier
 from ._fit import Fit, Report
 from ._functions import InstanceFunction, linear_expansion

@@ -11,11 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._compat import StrOptions, with_callbacks
 from .._constraints import POSITIVE, Constraints
-from .._fit.components import AUTO, RELAXATION_LIMITS, auto_components
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
-from .._solvers.common.features import landmark_features
+from .._solvers.common.features import AUTO, RELAXATION_LIMITS, auto_components, landmark_features
 from .._solvers.common.gram import LinearGram
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm_kernel import BinaryProblem

@@ -27,6 +27,8 @@ _MIN_TOL = 1e-13
 _ROUNDING = 1e-12
 # Slopes up to this fraction of the sum of all changes count as zero.
 _FLAT = 1e-12
+# Numbers in all instances up to which the tolerance "auto" is fine.
+_FINE_NUMBERS = 2**21
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,13 @@ class SolverOptions:
         if watch is None:
             return self
         return replace(self, on_iteration=lambda n, value: watch(n_iter + n, value))
+
+
+def precision(tol: float | str, n_instances: int, width: float, coarse: float = 5e-4) -> float:
+    """Relative duality gap of a convex step: ``tol``, or by the size of the data for "auto"."""
+    if isinstance(tol, str):
+        return 1e-6 if n_instances * width <= _FINE_NUMBERS else coarse
+    return tol
 
 
 @dataclass(kw_only=True)

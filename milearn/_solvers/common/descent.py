@@ -33,8 +33,6 @@ _INNER_SHARE = 0.3
 # A step ends after this number of consecutive rounds that missed their precision over the working
 # set, which is then beyond double precision.
 _MAX_MISSED = 3
-# Numbers in all instances up to which the tolerance "auto" is fine.
-_FINE_NUMBERS = 2**21
 
 
 @dataclass
@@ -217,13 +215,6 @@ class PassSolution(CCCPSolution):
     def intercept(self) -> float:
         """The first variable without a norm."""
         return float(self.v[0])
-
-
-def precision(tol: float | str, n_instances: int, width: float, coarse: float = 5e-4) -> float:
-    """Relative duality gap of a convex step: ``tol``, or by the size of the data for "auto"."""
-    if isinstance(tol, str):
-        return 1e-6 if n_instances * width <= _FINE_NUMBERS else coarse
-    return tol
 
 
 def descend(

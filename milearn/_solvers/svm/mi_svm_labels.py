@@ -26,8 +26,8 @@ from ..common.descent import Duals, PassSolution, RowLimits, WorkingSet, descend
 from ..common.newton import GroupProblem
 from ..common.passes import rows_of_block
 from .losses import Hinge
+from .mi_svm_rows import SCREENED, solve_mi_svm_rows, starts_of
 from .objectives import InstanceLabels, MISVMProblem
-from .starts import SCREENED, solve_mi_svm_rows, starts_of
 
 Matrix = Any  # an ndarray or a CSR matrix
 

@@ -13,9 +13,8 @@ from milearn._solvers.common.descent import RowLimits
 from milearn._solvers.common.passes import SampleLimits, sampled_source
 from milearn._solvers.svm import starts
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.mi_svm_rows import solve_from
+from milearn._solvers.svm.mi_svm_rows import solve_from, solve_mi_svm_rows
 from milearn._solvers.svm.objectives import MISVMProblem
-from milearn._solvers.svm.starts import solve_mi_svm_rows
 from milearn.datasets import make_bags
 
 FEW = SampleLimits(instances=300, per_feature=1, numbers=2**20, bags=12)
