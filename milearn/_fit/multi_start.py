@@ -105,7 +105,9 @@ class MultiStart:
         for starts in problems:
             group = [*islice(results, len(starts))]
             values = np.array([*map(attrgetter("objective"), group)])
-            empty = np.array([getattr(each, "n_empty", 0) for each in group])
+            empty = np.zeros(len(group))
+            if hasattr(group[0], "n_empty"):
+                empty = np.array([*map(attrgetter("n_empty"), group)])
             full = np.where(empty == empty.min(), values, np.inf)
             near = full <= full.min() + RELATIVE_TIE * abs(full.min())
             best.append(group[int(np.argmax(near))])
@@ -168,24 +170,22 @@ def given_rows(init: Any, bags: Bags) -> np.ndarray:
     return rows
 
 
-def values_of(results: Sequence[Any], name: str) -> Any:
-    """Attribute ``name`` of the results: a scalar for one problem, an array for several.
-
-    Sequences (histories) become an array for one problem and a list of arrays for several.
-    """
-    found = [*map(attrgetter(name), results)]
-    if isinstance(found[0], list):
-        arrays = [*map(np.array, found)]
-        return arrays[0] if len(arrays) == 1 else arrays
-    return found[0] if len(found) == 1 else np.array(found)
-
-
 def attributes_of(results: Sequence[Any], *names: str, **renamed: str) -> dict[str, Any]:
-    """Fitted attributes from attributes of the results; ``renamed`` maps fitted names to these."""
-    found = {}
+    """Fitted attributes from attributes of the results; ``renamed`` maps fitted names to these.
+
+    Each is a scalar for one problem, and an array for several. Sequences (histories) become an
+    array for one problem and a list of arrays for several.
+    """
+    fitted: dict[str, Any] = {}
     for name in (*names, *renamed):
-        found[f"{name}_"] = values_of(results, renamed.get(name, name))
-    return found
+        found = [*map(attrgetter(renamed.get(name, name)), results)]
+        several = len(found) > 1
+        if isinstance(found[0], list):
+            found = [*map(np.array, found)]
+        elif several:
+            found = np.array(found)
+        fitted[f"{name}_"] = found if several else found[0]
+    return fitted
 
 
 def relative_gap(result: Any) -> float:

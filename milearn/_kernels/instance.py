@@ -84,9 +84,7 @@ def takes_sparse(kernel: str | Callable) -> bool:
 
 
 def _inner_products(of_any_kind: Callable, left: Any, right: Any) -> np.ndarray:
-    if _are_plain(left, right):
-        return np.asarray(left @ right.T)
-    return np.asarray(of_any_kind(left, right))
+    return np.asarray(left @ right.T if _are_plain(left, right) else of_any_kind(left, right))
 
 
 def _gaussians(of_any_kind: Callable, gamma: float, left: Any, right: Any) -> np.ndarray:

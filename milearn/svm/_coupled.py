@@ -19,7 +19,7 @@ from .._solvers.svm.coupled.gram import BagGram
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.mi_svm_rows import screened_rows
-from ._fit import Fit, Report, memory_limit
+from ._fit import Fit, Report
 from ._functions import (
     BagFunction,
     InstanceFunction,
@@ -79,7 +79,7 @@ def _over_rows(fit: Fit) -> Fit:
 
 def _room_for_kernel_values(fit: Fit) -> float:
     """Bytes for kernel values beside those that are always stored, after a check."""
-    room, n_bags, n_instances = memory_limit(), len(fit.used), fit.n_instances
+    room, n_bags, n_instances = fit.memory_limit, len(fit.used), fit.n_instances
     # Bags and mixtures with instances, active instances with instances, dual problems.
     needed, kernel = 8 * 3 * n_bags * n_instances + 8 * 8 * n_bags**2, fit.estimator.kernel
     if (

@@ -87,6 +87,8 @@ class Fit:
         # -1 if ``classes_[0]`` is the positive class of two.
         self.sign = int(stored.get("_positive_sign", 1))
         self.rng = check_random_state(getattr(estimator, "random_state", None))
+        # Bytes for kernel values.
+        self.memory_limit = float(get_config()["working_memory"]) * 2**20
         self.runs = MultiStart(estimator, estimator.max_iter)
         # Runs at the same time share the memory.
         n_runs = len(losses) * getattr(estimator, "n_init", 1)
@@ -95,7 +97,7 @@ class Fit:
         self.selected: Any = self.bags if len(used) == len(self.bags) else self.bags[used]
         self.offsets = np.asarray(self.selected.offsets)
         self.n_instances = int(self.offsets[-1])
-        self.linear = _kernel_of(estimator) == "linear"
+        self.linear = _is_linear(estimator)
         if not self.linear:
             spread = np.repeat(sample_weights, np.diff(self.offsets))
             gamma = resolve_gamma(estimator.gamma, self.instances, spread)
@@ -148,7 +150,7 @@ class Fit:
     def in_kernel_space(self) -> Fit:
         """The fit with kernel values or explicit features, unless the kernel is linear."""
         if not self.linear and self.n_components is None:
-            self.gram = self.gram_of(self.instances, memory_limit())
+            self.gram = self.gram_of(self.instances, self.memory_limit)
         elif not self.linear:
             self.features = self.features_of(self.instances)
         return self
@@ -200,8 +202,10 @@ class Fit:
         ``starts(fit, loss)`` lists the starts of a problem, and
         ``solve(fit, loss, start, on_iteration)`` returns a stationary point.
         """
+        problems = []
         with working_threads(self.runs.n_threads(1)):
-            problems = [[*product([self], [loss], starts(self, loss))] for loss in self.losses]
+            for loss in self.losses:
+                problems.append([*product([self], [loss], starts(self, loss))])
         return self.runs.best(solve, problems, gap_tol=self.options().tol, **self.given)
 
     def store(self, runs: Runs, function: BagFunction, attributes: dict[str, Any]) -> Any:
@@ -237,7 +241,9 @@ class Fit:
 
 def class_fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Fit:
     """One problem for two classes, or one per class."""
-    bags, noted = _validated(estimator, X)
+    bags, noted = estimator._validate_fit(
+        X, dtype=STORED_FLOATS if _is_linear(estimator) else np.float64
+    )
     found = TrainingLabels.of(estimator, y, bags, sample_weight)
     signs = np.where(found.codes == np.array(found.tasks)[:, None], 1.0, -1.0)
     losses = [*map(partial(Hinge, weights=estimator.C * found.weights), signs)]
@@ -248,7 +254,9 @@ def class_fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Fit:
 
 def value_fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Fit:
     """The problem of a regressor."""
-    bags, noted = _validated(estimator, X)
+    bags, noted = estimator._validate_fit(
+        X, dtype=STORED_FLOATS if _is_linear(estimator) else np.float64
+    )
     targets = validate_labels(estimator, y, bags, numeric=True)
     weights = validate_sample_weight(sample_weight, bags)
     # A bag of weight zero is ignored.
@@ -258,20 +266,9 @@ def value_fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Fit:
     return Fit(estimator, used, weights[used], [loss], noted, **given)
 
 
-def _kernel_of(estimator: Any) -> Any:
-    """The parameter ``kernel``; an estimator without it is linear."""
-    return getattr(estimator, "kernel", "linear")
-
-
-def _validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
-    """Bags and what is stored of them; the linear kernel takes instances as they are stored."""
-    dtype = STORED_FLOATS if _kernel_of(estimator) == "linear" else np.float64
-    return estimator._validate_fit(X, dtype=dtype)
-
-
-def memory_limit() -> float:
-    """Bytes for kernel values, by scikit-learn's setting ``working_memory``."""
-    return float(get_config()["working_memory"]) * 2**20
+def _is_linear(estimator: Any) -> bool:
+    """Whether the kernel is linear, as without the parameter; it takes all stored types."""
+    return bool(getattr(estimator, "kernel", "linear") == "linear")
 
 
 def _judged(bags: Bags, function: BagFunction, sign: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._compat import StrOptions, with_callbacks
 from .._constraints import POSITIVE, Constraints
-from .._fit.multi_start import values_of
+from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
 from .._solvers.common.features import AUTO, RELAXATION_LIMITS, auto_components, landmark_features
@@ -21,7 +21,7 @@ from .._solvers.svm.mi_svm_kernel import BinaryProblem
 from .._solvers.svm.selection import SelectionResult, SelectionSettings, solve_selection
 from ..base import BagClassifier
 from ._base import BaseMISVM
-from ._fit import Fit, Report, class_fit, memory_limit
+from ._fit import Fit, Report, class_fit
 from ._functions import instance_function
 
 
@@ -237,7 +237,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
 
     def _represented(self, data: Fit) -> tuple[Fit, SelectionSettings]:
         """The data with all inner products, and the settings of the relaxation."""
-        instances, max_bytes, limits = data.instances, memory_limit(), RELAXATION_LIMITS
+        instances, max_bytes, limits = data.instances, data.memory_limit, RELAXATION_LIMITS
         n_bags, n_instances = len(data.used), data.n_instances
         n_components = auto_components(self.n_components, n_bags, n_instances, limits)
         if self.n_components == AUTO and data.linear:
@@ -288,7 +288,7 @@ def _selected(data: Fit, settings: SelectionSettings, results: list[Any]) -> dic
         selected[bags.bag_index[chosen], column] = chosen
     single = len(results) == 1
     return {
-        "relaxation_value_": values_of([result.relaxation for result in results], "value"),
+        **attributes_of([result.relaxation for result in results], relaxation_value="value"),
         "n_components_": n_components,
         "eta_": eta[:, 0] if single else eta,
         "selected_": selected[:, 0] if single else selected,

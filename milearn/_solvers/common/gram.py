@@ -9,6 +9,7 @@ there is space.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Protocol
 
@@ -29,27 +30,22 @@ KERNEL_BLOCK_BYTES = 64 * 2**20
 _COPY_BYTES = 2**19
 
 
-def kernel_scores(kernel: Kernel, rows: Matrix, vectors: Matrix, coef: np.ndarray) -> np.ndarray:
-    """Values at rows of k expansions over vectors, in blocks.
+@dataclass(frozen=True)
+class KernelExpansion:
+    """Functions of rows: expansions of a kernel over vectors, ``coef`` of shape (k, n_vectors)."""
 
-    Parameters
-    ----------
-    kernel : callable
-        ``kernel(A, B)`` returns the matrix of shape (len(A), len(B)).
-    rows : ndarray or CSR of shape (n_rows, n_columns)
-    vectors : ndarray or CSR of shape (n_vectors, n_columns)
-    coef : ndarray of shape (k, n_vectors)
+    kernel: Kernel
+    vectors: Matrix
+    coef: np.ndarray
 
-    Returns
-    -------
-    ndarray of shape (n_rows, k)
-    """
-    n_vectors, scores = vectors.shape[0], np.zeros((rows.shape[0], len(coef)))
-    step = max(1, KERNEL_BLOCK_BYTES // (8 * max(1, n_vectors)))
-    for first in range(0, len(scores) if n_vectors else 0, step):
-        part = slice(first, first + step)
-        scores[part] = kernel(rows[part], vectors) @ coef.T
-    return scores
+    def __call__(self, rows: Matrix) -> np.ndarray:
+        """Values of shape (n_rows, k), in blocks."""
+        n_vectors, scores = self.vectors.shape[0], np.zeros((rows.shape[0], len(self.coef)))
+        step = max(1, KERNEL_BLOCK_BYTES // (8 * max(1, n_vectors)))
+        for first in range(0, len(scores) if n_vectors else 0, step):
+            part = slice(first, first + step)
+            scores[part] = self.kernel(rows[part], self.vectors) @ self.coef.T
+        return scores
 
 
 class Gram(Protocol):

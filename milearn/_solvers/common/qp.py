@@ -23,7 +23,6 @@ from scipy import sparse
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf
 
 from ...exceptions import SolverError
-from .gram import Matrix
 
 # In the order of use.
 BACKENDS: tuple[str, ...] = ("piqp", "osqp")
@@ -58,12 +57,12 @@ class QPProblem:
 
     def __init__(
         self,
-        P: Matrix,
+        P: np.ndarray,
         q: np.ndarray,
         *,
-        G: Matrix = None,
+        G: np.ndarray | None = None,
         h: np.ndarray | None = None,
-        A: Matrix = None,
+        A: np.ndarray | None = None,
         b: np.ndarray | None = None,
         lb: np.ndarray | None = None,
         ub: np.ndarray | None = None,
@@ -71,11 +70,11 @@ class QPProblem:
     ) -> None:
         n = len(q)
         self.max_free = n if rank is None else max(200, rank + 50)
-        self.P, self.q = _dense(P), q
-        self.G = np.zeros((0, n)) if G is None else _dense(G)
+        self.P, self.q = P, q
+        self.G = np.zeros((0, n)) if G is None else G
         self.h = np.zeros(0) if h is None else h
-        self.A = np.zeros((0, n)) if A is None else np.atleast_2d(_dense(A))
-        self.b = np.zeros(0) if b is None else np.atleast_1d(b)
+        self.A = np.zeros((0, n)) if A is None else A
+        self.b = np.zeros(0) if b is None else b
         self.lb = np.full(n, -np.inf) if lb is None else lb
         self.ub = np.full(n, np.inf) if ub is None else ub
 
@@ -141,10 +140,6 @@ class QPResult:
     def residual(self) -> float:
         """The largest of the three residuals."""
         return max(self.primal_residual, self.dual_residual, self.gap)
-
-
-def _dense(matrix: Matrix) -> np.ndarray:
-    return matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
 
 
 def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None = None) -> QPResult:
@@ -219,7 +214,11 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list
     # A backend has no multipliers of constraints that are missing.
     multipliers = [
         np.zeros(n) if each is None or np.size(each) != n else np.ravel(each).astype(np.float64)
-        for each, n in ((found.y, len(problem.b)), (found.z, len(problem.h)), (found.z_box, len(P)))
+        for each, n in (
+            (found.y, len(problem.b)),
+            (found.z, len(problem.h)),
+            (found.z_box, len(problem.q)),
+        )
     ]
     info = found.extras.get("info")
     status = str(getattr(info, "status", found.extras.get("status", "no solution found")))

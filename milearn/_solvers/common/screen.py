@@ -44,7 +44,7 @@ from ..._bags.segments import segment_argmax
 from ..._bags.threads import in_threads
 from .cccp import RELATIVE_TIE
 from .features import FeatureMap, whitening
-from .passes import bag_maxima, gather, weighted_sum
+from .passes import bag_maxima, weighted_sum
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
@@ -208,7 +208,7 @@ def whitened(
     else:
         some = _at_equal_distances(along, weights[owner], limits.covariance_rows)
         each = np.ones(len(some))
-    rows = _dense(gather(source, some))
+    rows = _dense(source.gather(some))
     mean = np.average(rows, axis=0, weights=each)
     scaled = (rows - mean) * np.sqrt(each / each.sum())[:, None]
     covariance = scaled.T @ scaled
@@ -228,7 +228,7 @@ def single_directions(
     """Directions S^-1 (x - m) of instances x at equal distances, shape (n, n_features)."""
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     chosen = _at_equal_distances(along, bag_weights[owner], count)
-    return metric.solved(_dense(gather(source, _distinct(chosen, along))) - metric.mean)
+    return metric.solved(_dense(source.gather(_distinct(chosen, along))) - metric.mean)
 
 
 def proportions_of(pull: np.ndarray, negative_weight: float = 0.5) -> np.ndarray:
@@ -259,7 +259,7 @@ def instance_landmarks(
     along = np.concatenate(source.map(_scores, line), axis=1)[0]
     each = np.repeat(weights, np.diff(source.offsets))
     rows = _distinct(_at_equal_distances(along, each, count), along)
-    landmarks = gather(source, rows)
+    landmarks = source.gather(rows).astype(np.float64, copy=False)
     # Small eigenvalues and the signs of eigenvectors are rounding, which must not choose.
     factor, _ = whitening(np.asarray(values(landmarks, landmarks), dtype=np.float64), 1e-6)
     factor = factor @ (factor / np.maximum(np.linalg.norm(factor, axis=0), 1e-300)).T

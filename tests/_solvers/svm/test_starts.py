@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.screen import ScreenLimits, screened
@@ -26,8 +25,7 @@ def overlapping(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_lowest_end_is_kept(seed):
     bags, problem = overlapping(seed)
-    source = ArraySource(bags.instances, bags.offsets)
-    found = screened(source, problem.signs, problem.weights, ScreenLimits(kept=2))
+    found = screened(bags.source(), problem.signs, problem.weights, ScreenLimits(kept=2))
     others = found.rows[:, problem.signs > 0]
     options = SolverOptions(1e-6, 100)
     found = solve_mi_svm(problem, "bag", None, options, others)

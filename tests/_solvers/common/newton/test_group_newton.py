@@ -164,8 +164,7 @@ def test_the_sum_over_rows_leaves_out_the_means_of_full_groups(at_once, monkeypa
         found.append(np.zeros((5, 5)))
         with working_threads(n_jobs):
             part = GroupPart(rows, weights, starts, share)
-            for total in in_threads(partial(part.squared, X, E), part.blocks(5)):
-                found[-1] += total
+            found[-1] += sum(in_threads(partial(part.squared, X, E), part.blocks(5)))
     np.testing.assert_array_equal(*found)
     expected = np.zeros((5, 5))
     for first, size, part in zip(starts, sizes, share, strict=True):
