@@ -7,20 +7,14 @@ features of all instances are centred to avoid losing digits to a common offset.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh
 from scipy.linalg.lapack import dpstrf
 
-from ..._bags.distinct import row_ranks
-from .gram import Gram, Matrix
+from .gram import Gram
 
 # Columns of the factor below this fraction of the largest diagonal entry are rounding errors.
 _NEGLIGIBLE = 1e-13
-# Eigenvalues of the landmarks below this fraction of the largest one are rounding errors.
-_NEGLIGIBLE_DIRECTION = 1e-10
 
 
 def kernel_features(
@@ -145,27 +139,3 @@ def _diagonal(gram: Gram, block: int = 256) -> np.ndarray:
         mine = np.arange(first, min(first + block, gram.n))
         parts.append(np.diagonal(gram.inner(mine, mine)))
     return np.concatenate(parts).astype(np.float64)
-
-
-def choose_landmarks(rows: Matrix, n_landmarks: int, rng: Any) -> np.ndarray:
-    """Indices of rows sampled without replacement from the distinct rows, or all of these.
-
-    The sample does not depend on the order of the rows or on their multiplicity.
-    """
-    _, first = np.unique(row_ranks(rows), return_index=True)
-    if len(first) <= n_landmarks:
-        return first
-    return np.asarray(first[rng.permutation(len(first))[:n_landmarks]])
-
-
-def whitening(
-    matrix: np.ndarray, negligible: float = _NEGLIGIBLE_DIRECTION
-) -> tuple[np.ndarray, float]:
-    """Q with Q Q' the inverse of a kernel matrix on its positive part, so that k(x, L) Q are
-    features of x, and the smallest eigenvalue as a fraction of the largest."""
-    values, vectors = eigh(0.5 * (matrix + matrix.T))
-    largest = float(np.abs(values).max())
-    keep = values > negligible * largest
-    if not keep.any():
-        return np.zeros((len(matrix), 1)), 0.0
-    return vectors[:, keep] / np.sqrt(values[keep]), float(values[0] / largest)
