@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -224,9 +225,9 @@ class SDPMIL(BaseMISVM, BagClassifier):
         data, settings = self._represented(class_fit(self, X, y, sample_weight))
         runs = data.best(lambda fit, loss: [None], partial(_selection_from, settings))
         results, tol = runs[0], data.options.tol
-        function, attributes = instance_function(data, [result.svm for result in results])
+        function, attributes = instance_function(data, [*map(attrgetter("svm"), results)])
         data.store(runs, function, {**attributes, **_selected(data, settings, results)})
-        worst = max((result.relaxation for result in results), key=lambda each: each.error)
+        worst = max(map(attrgetter("relaxation"), results), key=attrgetter("error"))
         if worst.error > tol:
             warn_user(
                 f"The relaxation of SDPMIL was solved to a duality gap of {worst.gap:.1e} and "
@@ -290,7 +291,7 @@ def _selected(data: Fit, settings: SelectionSettings, results: list[Any]) -> dic
         selected[bags.bag_index[chosen], column] = chosen
     single = len(results) == 1
     return {
-        "relaxation_value_": values_of([result.relaxation for result in results], "value"),
+        "relaxation_value_": values_of(results, "relaxation.value"),
         "n_components_": n_components,
         "eta_": eta[:, 0] if single else eta,
         "selected_": selected[:, 0] if single else selected,

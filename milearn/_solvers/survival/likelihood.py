@@ -171,7 +171,8 @@ class Curvature:
     def __matmul__(self, values: Any) -> np.ndarray:
         """The product with values of shape (n,) or (n, k)."""
         values, given = np.asarray(values, dtype=np.float64), self.likelihood
-        found, subjects = np.zeros_like(values), given.subjects
+        found: np.ndarray = np.zeros_like(values)
+        subjects = given.subjects
         if len(given.coefs) == 0:
             return found
         rows = values.reshape(len(values), -1)
