@@ -139,7 +139,7 @@ def partition(groups):
 
 
 def covariates(column):
-    return confounder_baseline(X, Y, covariates={"c": column}, cv=2).table()
+    return confounder_baseline(X, Y, covariates={"c": column}, cv=2, scoring="accuracy").table()
 
 
 def from_zero(column):

@@ -255,7 +255,7 @@ def with_scikit_learn_checks(estimators, only=None):
         elsewhere = name in REPEATED_BY_BAGS or (
             _is_of_many_fits(estimator) and name in SCIKIT_LEARN_OF_SETTINGS
         )
-        if not elsewhere if only is None else name in only:
+        if not elsewhere if only is None else not only.isdisjoint((name, _named(check))):
             kept.append(case)
     # The ids of scikit-learn's decorator print each estimator again for each of its checks.
     printed = {id(each): re.sub(r"\s", "", repr(each)) for each in estimators}

@@ -42,7 +42,8 @@ def test_checks_of_bags(estimator, check):
 
 
 @with_scikit_learn_checks(
-    all_of_many_fits(), only=SCIKIT_LEARN_OF_SETTINGS | {"check_estimators_pickle"}
+    all_of_many_fits(),
+    only=SCIKIT_LEARN_OF_SETTINGS | {"check_estimators_pickle(readonly_memmap=True)"},
 )
 def test_checks_of_scikit_learn_of_many_fits(estimator, check):
     check(estimator)
