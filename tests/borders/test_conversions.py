@@ -32,6 +32,8 @@ from milearn.preprocessing import BagData, BagStatistics
 from milearn.survival import MICoxPH, survival_outcomes
 from milearn.svm import MISVC, MISVR, BagSVC
 
+pytestmark = pytest.mark.usefixtures("no_intervals")
+
 # -- names of bags and groups (rows 1 and 2) -------------------------------------------------------
 
 SPELLINGS = [
@@ -116,7 +118,7 @@ def test_spellings_of_a_patient_change_nothing():
 # -- covariates (rows 3 to 6) ----------------------------------------------------------------------
 
 
-def cohort(n=60):
+def cohort(n=120):
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, n)
     return Bags.from_list([rng.normal(size=(3, 2)) for _ in range(n)]), y, rng

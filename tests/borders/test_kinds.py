@@ -32,8 +32,11 @@ from milearn.survival import survival_outcomes
 from milearn.svm import MISVC, MISVR
 
 pytestmark = [
-    pytest.mark.filterwarnings(f"ignore:{start}")
-    for start in ("The positive class is", "MISV. stopped at", "MISVC found a constant")
+    pytest.mark.usefixtures("no_intervals"),
+    *(
+        pytest.mark.filterwarnings(f"ignore:{start}")
+        for start in ("The positive class is", "MISV. stopped at", "MISVC found a constant")
+    ),
 ]
 
 # Every column has two values, in this order, one of them missing in the columns with a gap.
@@ -139,7 +142,7 @@ def partition(groups):
 
 
 def covariates(column):
-    return confounder_baseline(X, Y, covariates={"c": column}, cv=2, scoring="accuracy").table()
+    return confounder_baseline(X, Y, covariates={"c": column}, cv=2).table()
 
 
 def from_zero(column):
