@@ -29,7 +29,7 @@ quick --fast --methods plain-minmax all-misvc | digits-tiny: 24 bags
 speed --rounds 1 --datasets musk1 --kernels none --no-peers | LPBoost
 classical --datasets musk1 fox --methods plain-mean all-misvc --repeats 2 --folds 2 | average rank
 stored-folds --datasets stored_folds/musk1 stored_folds/fox --methods all-misvc all-dd | rank by
-public --sets colon chembl1862 --methods all-misvc plain-trees --splits 2 | AUC of instances
+public --sets colon chembl1862 --methods all-misvc plain-trees --splits 1 | AUC of instances
 needles --fast --methods plain-logistic oracle oracle-share | slides with shares, oracle
 repertoires --fast | associated sequences (cmv)
 calibration --fast | R2 on new bags
