@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from milearn import Bags
+from milearn import Bags, MIClassifier
 from milearn._bags.segments import segment_argmax, segment_max
 from milearn._fit.warn import _first_and_last_bags
 from milearn._solvers.common.passes import SampleLimits
@@ -407,12 +407,15 @@ def test_features_of_one_bag_only_are_told_before_the_first_fit():
     bags, y = receptors(50)
     with pytest.warns(UserWarning, match=r"1,600 of 1,650 .*SequenceAbundance.*k-mers"):
         ShareDiscriminant(share=1.0, n_parts=0).fit(bags, y)
+    # Here a warning is an error, which ends the fit before models are made.
+    with pytest.raises(UserWarning, match=r"1,600 of 1,650"):
+        MIClassifier().fit(bags, y)
     # The same from blocks of a few bags.
     blocks = bags.source(block_bytes=8 * 500).map(_first_and_last_bags)
     first, last = zip(*blocks, strict=True)
     assert len(blocks) > 1
     assert np.count_nonzero(np.min(first, axis=0) == np.max(last, axis=0)) == 1_600
-    # Where a sixth is shared, a warning would be an error here.
+    # Where a sixth is shared, there is none.
     merged_classes(*receptors(300), np.ones(40), None)
 
 
