@@ -55,7 +55,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name in COMMANDS:
         module = importlib.import_module(f"benchmarks.commands.{name.replace('-', '_')}")
-        sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        text = module.HELP.replace("%", "%%")  # argparse formats it
+        sub = commands.add_parser(name, help=text, description=module.HELP)
         module.add_arguments(sub)
         sub.set_defaults(main=module.main)
     for group, words in (

@@ -18,6 +18,15 @@ def data_dir() -> Path:
     return found
 
 
+@pytest.fixture
+def no_intervals(monkeypatch):
+    """Without intervals of comparisons, for which a fold is scored twenty times and more.
+
+    ``tests/model_selection/test_compare.py`` has them.
+    """
+    monkeypatch.setattr("milearn.model_selection._compare.influences", lambda *_: None)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of real data, to be selected by ``-m real_data`` or left out.
 

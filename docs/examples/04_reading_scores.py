@@ -72,7 +72,7 @@ ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 # Every bag has a witness
 # -----------------------
 # The witness is the highest instance of a bag. Negative bags have one too, and so do all bags under a model that was
-# fitted to shuffled labels. The existence of a witness is not evidence; its score is.
+# fitted to shuffled labels. A witness alone is not evidence: look at its score.
 rng = np.random.default_rng(0)
 honest = models["MISVC"]
 shuffled = make_pipeline(scaler, MISVC()).fit(X_train, rng.permutation(y[train]))

@@ -3,7 +3,7 @@ Classify documents by their paragraphs
 ======================================
 
 A document is a bag and its paragraphs are the instances. The label is that of the document. The model shows which paragraph
-decided, and this may be another one than you had in mind.
+decided, which may not be the one that you expected.
 """
 
 # %%
@@ -33,8 +33,8 @@ print(f"{len(texts)} documents, {y.sum()} of them classifiers")
 # %%
 # Ten lines to a deciding paragraph
 # ---------------------------------
-# The bags hold text until a step of the pipeline encodes it. So the words and their weights are learnt from the training
-# documents only, in every fold of a cross-validation. Each document is a list of paragraphs.
+# The bags hold text until a step of the pipeline encodes it. The words and their weights are therefore learnt from the
+# training documents only, in every fold of a cross-validation. Each document is a list of paragraphs.
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 

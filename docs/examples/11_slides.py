@@ -94,7 +94,7 @@ for bag, ax in zip((slide, normal), axes, strict=True):
     ax.set_title(f"{y[bag]} slide {bag}")
 
 # %%
-# :ref:`time and memory <results_time>` has the memory and the time of a million patches and more. :doc:`/gallery/12_dask` uses a
-# cluster of computers.
+# The :ref:`results <results_time>` have the time and memory for a million patches and more. :doc:`/gallery/12_dask`
+# uses a cluster of computers.
 del X, data, display
 temporary.cleanup()

@@ -36,7 +36,7 @@ print(f"{(~y['event']).mean():.0%} are censored; the first outcomes:", y[:3])
 # Concordance by cross-validation
 # -------------------------------
 # The concordance index is the fraction of comparable pairs of patients in which the patient with the higher risk dies
-# first. A value of .5 means that the risks are not informative. :class:`~milearn.survival.MICoxPH` gives a patient the
+# first. A value of 0.5 means that the risks are not informative. :class:`~milearn.survival.MICoxPH` gives a patient the
 # risk of the highest patch. It is compared with ridge Cox models of scikit-survival on the mean and on the maximum of
 # each feature. :class:`~milearn.model_selection.StratifiedBagKFold` balances deaths and censored patients.
 from sklearn.model_selection import cross_val_score

@@ -7,8 +7,8 @@ Several methods on several data sets and the same folds: a table, average ranks,
 """
 
 # %%
-# Ten data sets of digits that come with scikit-learn: a bag of four to ten digits is positive if one of them is the digit in
-# the name of the data set. A function loads a data set when its turn comes.
+# Ten data sets of digits that come with scikit-learn: a bag of four to ten digits is positive if one of them is the digit in the
+# name of the data set. Each data set is loaded when it is needed.
 from functools import partial
 
 from milearn.datasets import load_digit_bags
@@ -68,12 +68,12 @@ print(found)
 print(found.ranks())
 
 # %%
-# A bar joins methods without a significant difference by Wilcoxon's test, which looks at each pair alone.
+# A bar joins methods without a significant difference by Wilcoxon's test, which tests each pair separately.
 from milearn.inspection import CriticalDifferenceDisplay
 
 display = CriticalDifferenceDisplay(ranks=found.ranks()).plot()
 
 # %%
-# Ten data sets are few. A difference that is not significant may exist nevertheless. And these ten are of one kind: conclude
-# from data sets like your own. All records are a data frame:
+# Ten data sets are few. A difference that is not significant may exist nevertheless. These ten are of one kind: compare methods
+# on data sets like your own. All records are a data frame:
 found.to_frame().head()

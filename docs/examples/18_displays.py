@@ -6,8 +6,8 @@ scikit-learn's displays take bags: the ROC curve, the confusion matrix and the r
 """
 
 # %%
-# A bag with 5 to 15 instances is positive if one of them is from the concept, which overlaps with the other instances, so that no
-# method is right always. ``MIClassifier`` calibrates its probabilities by inner cross-validation.
+# A bag with 5 to 15 instances is positive if one of them is from the concept, which overlaps with the other instances, so no
+# method is always right. ``MIClassifier`` calibrates its probabilities by inner cross-validation.
 from milearn import MIClassifier
 from milearn.datasets import make_bags
 
@@ -54,7 +54,7 @@ for name, each in (("MIClassifier", model), ("MISVC, calibrated", calibrated)):
     )
 
 # %%
-# If a decision may be left to a person, leave the uncertain bags. The fewer bags are decided, the fewer of the decisions are wrong:
+# If a person can decide some of the bags, defer the uncertain ones. The remaining decisions are more accurate:
 import numpy as np
 
 probability = model.predict_proba(X_test).max(axis=1)

@@ -31,8 +31,9 @@ print(X)
 # %%
 # Score the model and its confounders
 # -----------------------------------
-# :func:`~milearn.model_selection.confounder_baseline` scores the model, and logistic regressions that do not see the cells, on the same
-# folds. The batch alone predicts some of the diagnoses. The model is much better: the intervals of 95 % over donors do not meet.
+# :func:`~milearn.model_selection.confounder_baseline` scores the model, and logistic regressions that do not see the cells, on
+# the same folds. The batch alone predicts some of the diagnoses. The model is much better: the 95 % intervals over donors do not
+# overlap.
 from milearn.discriminant_analysis import ShareDiscriminant
 from milearn.model_selection import confounder_baseline
 
@@ -43,8 +44,8 @@ print(scores)
 # %%
 # Test the score
 # --------------
-# Donors exchange their labels within their batch, so that the batch cannot be the reason for a small p-value. With a single split the
-# model is fitted once. It may have any numbers of donors of each batch.
+# Labels are permuted within each batch, so that the batch cannot cause a small p-value. With a single split the model is fitted
+# once. The split need not balance the batches.
 from milearn.model_selection import BagShuffleSplit, label_permutation_test
 
 train, test = next(BagShuffleSplit(1, test_size=0.5, random_state=0).split(X, y))
@@ -75,7 +76,7 @@ print(report)
 _ = report.plot()
 
 # %%
-# Each donor has a share with an interval, which is due to the number of cells:
+# The interval of the share of a donor depends on the number of cells:
 report.bags.head(4).round(3)
 
 # %%

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions, with_callbacks
@@ -19,7 +18,7 @@ from .._fit.validation import (
     validate_sample_weight,
 )
 from ..base import BagClassifier
-from ..model_selection._inner import class_folds, merged_classes, parts_of
+from ..model_selection._inner import merged_classes
 from ._candidates import CandidateName, in_parts
 from ._judgement import probabilities
 from ._plan import prepared
@@ -221,16 +220,9 @@ class MIClassifier(Automatic, BagClassifier):
             bags, labels, weights, groups, self.pos_label
         )
         given = self._given_orientation(classes, positive)
-        rng = check_random_state(self.random_state)
-        seed = int(rng.randint(2**31 - 1))
-        limits = self._size_limits
-        folds = class_folds(merged, codes, rng, limits.test_bags)
-        parts = parts_of(
-            folds, lambda: class_folds(merged, codes, rng), merged.bags, limits.n_parts
-        )
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         n_columns = 1 if len(classes) == 2 else len(classes)
-        run = Search(self, task, merged, codes, n_columns, seed, folds, parts, start)
+        run = Search(self, task, merged, codes, n_columns, start)
         attributes, used = run.fitted(run.judged(self._candidates(run, given)))
         named = [each for each in used if each.candidate.name in (LINEAR, INSTANCE)]
         assumed = max(named, key=lambda each: each.key).candidate if named else given

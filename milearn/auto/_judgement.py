@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from .._bags import Bags
 from .._solvers.discriminant.search import odds_of, worth
-from .._solvers.model_selection.combination import stacked
+from .._solvers.model_selection.combination import PENALTY, stacked
 from ..base import highest_class
 from ..model_selection._inner import Folds
 from ._candidates import CandidateName, FitData, FittedShares, FoldModels
@@ -22,9 +22,10 @@ from ._candidates import CandidateName, FitData, FittedShares, FoldModels
 _WORSE_BY = 2.0
 # Fewer test bags do not drop a model.
 FEWEST_TEST_BAGS = 20
-# Out-of-fold scores with a smaller slope are considered uninformative.
-_SMALLEST_SLOPE = 1e-6
-_LARGEST_C = 1e6
+# Of scores with a deviation of one: those that know nothing keep their order.
+_SMALLEST_SLOPE = 1e-9
+# Penalty of calibrations, which is there for scores that are constant.
+_NO_PENALTY = 1e-6
 # Scores whose range is a smaller part of their size are equal up to rounding.
 _SAME = 1e-12
 
@@ -32,95 +33,57 @@ _SAME = 1e-12
 # -- calibration -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Log odds of each class, or values, as an affine function of the scores."""
+def regressed(
+    scores: list[np.ndarray], rows: np.ndarray, data: FitData, penalty: float = PENALTY
+) -> tuple[np.ndarray, np.ndarray]:
+    """Regress the targets of bags on their scores by models, for each column.
 
-    # Of shape (n_columns,).
-    slope: np.ndarray
-    constant: np.ndarray
-    # Subtracted from the log odds for decisions: zero to predict the most likely class, or the log
-    # odds of the class in the training bags if classes are weighted equally.
-    shift: np.ndarray
-
-    def calibrated(self, scores: np.ndarray) -> np.ndarray:
-        """Log odds or values for scores of shape (n, n_columns)."""
-        return scores * self.slope + self.constant
-
-    def decisions(self, scores: np.ndarray) -> np.ndarray:
-        """Log odds minus the shift; the sign or the highest value determines the class."""
-        return self.calibrated(scores) - self.shift
-
-
-def calibrate_values(
-    predicted: np.ndarray, targets: np.ndarray, weights: np.ndarray
-) -> Calibration:
-    """Regress the targets on out-of-fold predictions by weighted least squares.
-
-    A slope below 1 shrinks predictions of a model that overfits. It is not negative: predictions
-    that are uninformative are replaced by the mean of the targets.
+    Log odds of classes are fitted to (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2), as proposed by Platt,
+    so that coefficients are finite even if scores separate the classes.
 
     Parameters
     ----------
-    predicted : ndarray of shape (n_bags, 1)
-    targets, weights : ndarray of shape (n_bags,)
+    scores : list of ndarray of shape (n_rows, n_columns)
+        Out-of-fold scores of each model.
+    rows : ndarray of shape (n_rows,)
+        The bags.
+    data : FitData
+    penalty : float
+
+    Returns
+    -------
+    coef : ndarray of shape (n_models, n_columns), not negative
+    constant : ndarray of shape (n_columns,)
     """
-    mean = np.average(predicted[:, 0], weights=weights)
-    centred, middle = predicted[:, 0] - mean, np.average(targets, weights=weights)
-    variance = np.average(centred**2, weights=weights)
-    covariance = np.average(centred * (targets - middle), weights=weights)
-    slope = max(0.0, covariance / variance) if variance > 0 else 0.0
-    return Calibration(np.array([slope]), np.array([middle - slope * mean]), np.zeros(1))
+    found, weights = [], data.weights[rows]
+    for number, columns in enumerate(np.transpose(scores, (2, 1, 0))):
+        targets = data.column(number)[rows]
+        if not data.regression:
+            targets = platt_targets(targets > 0, weights)
+        found.append(stacked(columns, targets, weights, not data.regression, penalty))
+    return np.array([coef for coef, _ in found]).T, np.array([constant for _, constant in found])
 
 
-def calibrate(
-    scores: np.ndarray, codes: np.ndarray, weights: np.ndarray, balanced: bool
-) -> Calibration:
-    """Fit a sigmoid to the scores of each class against the rest.
+def calibrated(
+    scores: np.ndarray, rows: np.ndarray, data: FitData
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slope and constant of the log odds, or values, of each column of out-of-fold scores.
 
-    The targets are (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2), as proposed by Platt, so slopes are
-    finite even if scores separate the classes.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_bags, n_columns)
-        Out-of-fold scores of bags, for class 1 of two classes or for each of more classes.
-    codes : ndarray of shape (n_bags,)
-        Class numbers.
-    weights : ndarray of shape (n_bags,)
-    balanced : bool
-        Whether classes are weighted equally in decisions.
+    Scores that are uninformative keep their order, with hardly any slope.
     """
-    n_columns = scores.shape[1]
-    slope, constant, shift = np.zeros((3, n_columns))
-    for column in range(n_columns):
-        target = platt_targets(codes == (1 if n_columns == 1 else column), weights)
-        slope[column], constant[column] = _platt(scores[:, column], target, weights)
-        if balanced:
-            shift[column] = float(logit(np.average(target, weights=weights)))
-    return Calibration(slope, constant, shift)
+    weights = data.weights[rows]
+    mean = np.average(scores, axis=0, weights=weights)
+    scale = np.sqrt(np.average((scores - mean) ** 2, axis=0, weights=weights))
+    scale[scale <= _SAME * np.abs(scores).max(axis=0)] = np.inf
+    coef, constant = regressed([(scores - mean) / scale], rows, data, _NO_PENALTY)
+    slope = np.maximum(coef[0], _SMALLEST_SLOPE) / scale
+    return slope, constant - slope * mean
 
 
 def platt_targets(is_class: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Probabilities that are fitted: (n_1 + 1) / (n_1 + 2) of the class, else 1 / (n_0 + 2)."""
     n_positive, n_negative = weights[is_class].sum(), weights[~is_class].sum()
     return np.where(is_class, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
-
-
-def _platt(scores: np.ndarray, target: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    unit = float(np.sqrt(np.average(scores**2, weights=weights))) or 1.0
-    without = _SMALLEST_SLOPE / unit, float(logit(np.average(target, weights=weights)))
-    if np.ptp(scores) <= _SAME * unit:
-        return without
-    # A bag with a target between 0 and 1 occurs in both classes, weighted by its target.
-    model = LogisticRegression(C=_LARGEST_C, tol=1e-8, max_iter=1000, solver="newton-cholesky")
-    model.fit(
-        np.concatenate([scores, scores])[:, None] / unit,
-        np.repeat([1, 0], len(scores)),
-        sample_weight=np.concatenate([weights * target, weights * (1 - target)]),
-    )
-    slope = float(model.coef_[0, 0]) / unit
-    return without if slope < without[0] else (slope, float(model.intercept_[0]))
 
 
 def probabilities(log_odds: np.ndarray) -> np.ndarray:
@@ -163,15 +126,17 @@ def class_measures(
 class Judged:
     """Evaluation of a model by its out-of-fold scores."""
 
-    # The higher, the better: the sum of a measure and the AUC, or minus the mean squared error.
-    criterion: float
-    # Its standard error; at most, where it is a sum of two measures.
-    error: float
-    measures: dict[str, float]
-    calibration: Calibration
-    # Mean log likelihood, by which orientations of equal criteria are compared; 0 for values.
-    likelihood: float
     candidate: CandidateName
+    # Log odds of each class, or values, as a function of its scores, of shape (n_columns,).
+    slope: np.ndarray
+    constant: np.ndarray
+    measures: dict[str, float] = field(default_factory=dict)
+    # The higher, the better: the sum of a measure and the AUC, or minus the mean squared error.
+    criterion: float = 0.0
+    # Its standard error; at most, where it is a sum of two measures.
+    error: float = 0.0
+    # Mean log likelihood, by which orientations of equal criteria are compared; 0 for values.
+    likelihood: float = 0.0
     # Whether it was dropped after its first folds, because others were clearly better.
     dropped: bool = False
 
@@ -182,52 +147,54 @@ class Judged:
 
 
 Scored = dict[CandidateName, list[np.ndarray]]
-# ``judge(name, scores, bags, calibration)``; without a calibration, scores are calibrated.
-Judge = Callable[..., Judged]
 
 
-def class_judge(data: FitData, scoring: str) -> Judge:
-    """The judge of classifiers, by the sum of ``scoring`` and the AUC."""
+@dataclass(frozen=True)
+class Judge:
+    """The judge of classifiers, by the sum of ``scoring`` and the AUC, and of regressors."""
 
-    def judge(
-        candidate: CandidateName,
-        values: np.ndarray,
-        rows: np.ndarray,
-        calibration: Calibration | None = None,
+    data: FitData
+    scoring: str = ""
+
+    @cached_property
+    def shift(self) -> np.ndarray:
+        """Subtracted from log odds for decisions, of shape (n_columns,).
+
+        It is zero to predict the most likely class, or the log odds of the class in the training
+        bags if classes are weighted equally.
+        """
+        numbers, weights = range(self.data.n_columns), self.data.weights
+        if self.scoring != "balanced_accuracy":
+            return np.zeros(len(numbers))
+        targets = [platt_targets(self.data.column(number) > 0, weights) for number in numbers]
+        return np.asarray(logit(np.average(targets, axis=1, weights=weights)))
+
+    def __call__(
+        self, candidate: CandidateName, scores: np.ndarray, rows: np.ndarray, line: Any = None
     ) -> Judged:
-        codes, weights = data.targets[rows], data.weights[rows]
-        given = calibration or calibrate(values, codes, weights, scoring == "balanced_accuracy")
-        measures = class_measures(given.decisions(values), codes, weights)
+        """Evaluate out-of-fold scores of bags; without slopes and constants they are calibrated."""
+        slope, constant = line or calibrated(scores, rows, self.data)
+        values, weights = scores * slope + constant, self.data.weights[rows]
+        targets, found = self.data.targets[rows], Judged(candidate, slope, constant)
+        if self.data.regression:
+            squares, weights = (values[:, 0] - targets) ** 2, weights / weights.sum()
+            mean = float(weights @ squares)
+            error = float(np.sqrt(weights**2 @ (squares - mean) ** 2))
+            return replace(
+                found, measures={"mean_squared_error": mean}, criterion=-mean, error=error
+            )
+        measures = class_measures(values - self.shift, targets, weights)
         n_equal = np.sum(weights) ** 2 / np.sum(weights**2)
         # One success and one failure are added, so that the error of few bags is not zero.
         share = (measures["accuracy"] * n_equal + 1) / (n_equal + 2)
-        error = 2 * float(np.sqrt(share * (1 - share) / n_equal))
-        criterion = measures[scoring] + measures["roc_auc"]
-        stated = probabilities(given.calibrated(values))[np.arange(len(rows)), codes]
-        likelihood = float(np.average(np.log(np.maximum(stated, 1e-300)), weights=weights))
-        return Judged(criterion, error, measures, given, likelihood, candidate)
-
-    return judge
-
-
-def value_judge(data: FitData) -> Judge:
-    """The judge of regressors, by the mean squared error of calibrated values."""
-
-    def judge(
-        candidate: CandidateName,
-        values: np.ndarray,
-        rows: np.ndarray,
-        calibration: Calibration | None = None,
-    ) -> Judged:
-        targets, weights = data.targets[rows], data.weights[rows]
-        given = calibration or calibrate_values(values, targets, weights)
-        squares = (given.calibrated(values)[:, 0] - targets) ** 2
-        weights = weights / weights.sum()
-        mean = float(weights @ squares)
-        error = float(np.sqrt(weights**2 @ (squares - mean) ** 2))
-        return Judged(-mean, error, {"mean_squared_error": mean}, given, 0.0, candidate)
-
-    return judge
+        stated = np.maximum(probabilities(values)[np.arange(len(rows)), targets], 1e-300)
+        return replace(
+            found,
+            measures=measures,
+            criterion=measures[self.scoring] + measures["roc_auc"],
+            error=2 * float(np.sqrt(share * (1 - share) / n_equal)),
+            likelihood=float(np.average(np.log(stated), weights=weights)),
+        )
 
 
 def bags_tested(folds: Folds, n_folds: int | None = None) -> np.ndarray:
@@ -276,7 +243,7 @@ class CombinedFunction:
     """
 
     functions: list[FoldModels | FittedShares]
-    # Of shape (n_functions, n_columns): products of the slopes of calibrations with ``weights``.
+    # Of shape (n_functions, n_columns): products of the slopes of each with ``weights``.
     slopes: np.ndarray
     # Of shape (n_columns,).
     constant: np.ndarray
@@ -285,54 +252,26 @@ class CombinedFunction:
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
         """Log odds or values of shape (n_bags, n_columns)."""
-        return self.of_scores([function.bag_scores(bags) for function in self.functions])
+        return self._sum([function.bag_scores(bags) for function in self.functions])
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
         """Log odds or values of shape (n_instances, n_columns)."""
-        return self.of_scores([function.instance_scores(bags) for function in self.functions])
+        return self._sum([function.instance_scores(bags) for function in self.functions])
 
-    def of_scores(self, scores: list[np.ndarray]) -> np.ndarray:
-        """The weighted sum of the scores of each model."""
+    def _sum(self, scores: list[np.ndarray]) -> np.ndarray:
         return np.asarray(np.einsum("mc,mnc->nc", self.slopes, scores) + self.constant)
-
-
-def regression_of_models(
-    parts: list[Judged], scored: Scored, folds: Folds, data: FitData
-) -> tuple[np.ndarray, np.ndarray]:
-    """Regress the targets on the calibrated out-of-fold scores of models, for each column.
-
-    Returns
-    -------
-    coef : ndarray of shape (n_parts, n_columns), not negative
-    constant : ndarray of shape (n_columns,)
-    """
-    rows, found = bags_tested(folds), []
-    stated = np.array(
-        [each.calibration.calibrated(np.concatenate(scored[each.candidate])) for each in parts]
-    )
-    for number in range(data.n_columns):
-        targets, weights = data.column(number)[rows], data.weights[rows]
-        if not data.regression:
-            targets = platt_targets(targets > 0, weights)
-        found.append(stacked(stated[:, :, number].T, targets, weights, not data.regression))
-    return np.array([coef for coef, _ in found]).T, np.array([constant for _, constant in found])
 
 
 def weights_of_folds(scores: list[np.ndarray], folds: Folds, data: FitData) -> np.ndarray:
     """Weights of the models of folds by the bags that they have not seen, (n_folds, n_columns).
 
     A weight is 1 - exp(-(n - 1) r^2 / 2) by the correlation r of the targets and the ranks of the
-    scores of n bags: models that have found something have nearly equal weights. A fold whose bags
-    are of one class tells nothing, and has the mean of the others.
+    scores of n bags: models that have found something have nearly equal weights.
     """
-    found = np.full((len(scores), data.n_columns), np.nan)
+    found = np.zeros((len(scores), data.n_columns))
     for row, values, (_, test) in zip(found, scores, folds, strict=False):
         for number in range(data.n_columns):
-            targets, own = data.column(number)[test], data.weights[test]
-            if np.ptp(targets) > 0:
-                row[number] = odds_of(worth(values[None, :, number], targets, own), own, 1.0)[0]
-    known = np.isfinite(found)
-    sums, counts = np.where(known, found, 0.0).sum(axis=0), known.sum(axis=0)
-    means = np.divide(sums, counts, out=np.ones(data.n_columns), where=counts > 0)
-    weights = np.where(known, found, means)
-    return np.asarray(weights / weights.sum(axis=0))
+            own = data.weights[test]
+            correlation = worth(values[None, :, number], data.column(number)[test], own)
+            row[number] = odds_of(correlation, own, 1.0)[0]
+    return np.asarray(found / found.sum(axis=0))

@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_random_state
 
 from .._bags.distinct import merge_bags
 from .._compat import Interval, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
-from ..model_selection._inner import checked_groups, parts_of, value_folds
+from ..model_selection._inner import checked_groups
 from ._candidates import CandidateName
 from ._plan import AVERAGE, prepared
 from ._run import INSTANCE, LINEAR, RIDGE, RIDGE_STATISTICS, SHARE, TREES, Automatic, Search
@@ -49,7 +48,7 @@ class MIRegressor(Automatic, BagRegressor):
     Parameters
     ----------
     time_limit : float, default=None
-        Wall time in seconds that the fit should take, see :class:`MIClassifier`.
+        Seconds after which no further candidate is started.
     random_state : int, RandomState instance or None, default=None
         Determines the inner folds, and the landmarks if there are many bags.
     n_jobs : int, default=None
@@ -166,24 +165,13 @@ class MIRegressor(Automatic, BagRegressor):
         values = targets[merged.positions]
         # Values are fitted in units of their standard deviation.
         unit = StandardScaler().fit(values[:, None], sample_weight=merged.weights)
-        rng = check_random_state(self.random_state)
-        seed = int(rng.randint(2**31 - 1))
-        limits = self._size_limits
-        folds = value_folds(merged, rng, limits.test_bags)
-        parts = parts_of(folds, lambda: value_folds(merged, rng), merged.bags, limits.n_parts)
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)
-        run = Search(self, task, merged, scaled, 1, seed, folds, parts, start)
+        run = Search(self, task, merged, scaled, 1, start)
         judged = run.judged(self._candidates(run))
         attributes, _ = run.fitted(judged, unit=float(unit.scale_[0] ** 2))
-        self._replace_fitted(
-            {
-                **noted,
-                **attributes,
-                "_unit": unit,
-            }
-        )
+        self._replace_fitted({**noted, **attributes, "_unit": unit})
         task.end()
         return self
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
@@ -29,7 +31,7 @@ from .._fit.warn import warn_user
 from .._kernels.memory import require_memory
 from .._solvers.common.cccp import RELATIVE_TIE
 from ..discriminant_analysis import ShareDiscriminant, ShareRegressor
-from ..model_selection._inner import Folds
+from ..model_selection._inner import class_folds, parts_of, value_folds
 from ..svm import MISVC, MISVR, CoupledMISVR
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
 from ..svm._kernel_average import (
@@ -56,16 +58,14 @@ from ._candidates import (
 )
 from ._judgement import (
     FEWEST_TEST_BAGS,
-    Calibration,
     CombinedFunction,
+    Judge,
     Judged,
     Scored,
     bags_tested,
-    class_judge,
     clearly_worse,
     judge_candidates,
-    regression_of_models,
-    value_judge,
+    regressed,
     weights_of_folds,
 )
 from ._plan import AVERAGE, SizeLimits, size_plan
@@ -142,9 +142,6 @@ class Search:
         Class numbers or values.
     n_columns : int
         Columns of scores.
-    seed : int
-    folds, parts : list of (train, test)
-        The model "share" also finds directions on parts.
     start : float
         When the fit began, by ``time.perf_counter``.
 
@@ -153,6 +150,9 @@ class Search:
     limits : SizeLimits
     size : SizePlan
     data : FitData
+    seed : int
+    folds, parts : list of (train, test)
+        The model "share" also finds directions on parts.
     scored : dict of list of ndarray
         Scores of each candidate on its folds.
     skipped : list of str
@@ -168,20 +168,22 @@ class Search:
         merged: MergedBags,
         targets: np.ndarray,
         n_columns: int,
-        seed: int,
-        folds: Folds,
-        parts: Folds,
         start: float,
     ) -> None:
         self.estimator, self.name, self.task = estimator, type(estimator).__name__, task
         self.n_jobs = estimator.n_jobs
-        self.merged, self.seed = merged, seed
-        self.limits = estimator._size_limits
+        self.merged, self.limits = merged, estimator._size_limits
         self.size = size_plan(merged.bags, self.limits)
-        self.folds, self.parts = folds[: self.size.n_scored_folds], parts
         regression, scoring = is_regressor(estimator), getattr(estimator, "scoring", "")
+        rng = check_random_state(estimator.random_state)
+        self.seed = int(rng.randint(2**31 - 1))
+        given = (merged, rng) if regression else (merged, targets, rng)
+        new = partial(value_folds if regression else class_folds, *given)
+        folds = new(test_bags=self.limits.test_bags)
+        self.folds = folds[: self.size.n_scored_folds]
+        self.parts = parts_of(folds, new, merged.bags, self.limits.n_parts)
         self.data = FitData(targets, n_columns, regression, merged.weights, self.size.cost)
-        self.judge = value_judge(self.data) if regression else class_judge(self.data, scoring)
+        self.judge = Judge(self.data, scoring)
         self._check_memory()
         self.skipped = list(self.size.notes)
         self.start, self.stopped = start, False
@@ -217,27 +219,27 @@ class Search:
         Measures are multiplied by ``unit``.
         """
         parts = [each for each in judged.values() if not each.dropped]
-        shape = len(parts), self.data.n_columns
-        coef, constant = np.ones(shape), np.zeros(shape[1])
+        every, chosen = dict(judged), parts[0].candidate.name
+        coef = np.ones((len(parts), self.data.n_columns))
+        constant = np.zeros(self.data.n_columns)
         if self.scored:
-            coef, constant = regression_of_models(parts, self.scored, self.folds, self.data)
-            used = np.flatnonzero(coef.any(axis=1))
-            # No model tells anything: the first one has the coefficient zero.
-            used = used if len(used) else np.arange(1)
+            rows = bags_tested(self.folds)
+            stated = [
+                each.slope * np.concatenate(self.scored[each.candidate]) + each.constant
+                for each in parts
+            ]
+            coef, constant = regressed(stated, rows, self.data)
+            # If no model tells anything, the first one has the coefficient zero.
+            used = np.flatnonzero(coef.any(axis=1)) if coef.any() else np.arange(1)
+            if len(used) > 1:
+                combined = np.einsum("mc,mnc->nc", coef, stated) + constant
+                every[COMBINED] = self.judge(CandidateName(COMBINED), combined, rows, (1.0, 0.0))
+            chosen = COMBINED if len(used) > 1 else parts[used[0]].candidate.name
             parts, coef = [parts[place] for place in used], coef[used]
-        calibrations = [each.calibration for each in parts]
-        slopes = coef * [each.slope for each in calibrations]
-        constant = constant + (coef * [each.constant for each in calibrations]).sum(axis=0)
+        slopes = coef * [each.slope for each in parts]
+        constant = constant + (coef * [each.constant for each in parts]).sum(axis=0)
         functions = [self._function(each.candidate) for each in parts]
         function = CombinedFunction(functions, slopes, constant, coef)
-        shift = calibrations[0].shift
-        chosen, every = parts[0].candidate.name, dict(judged)
-        if len(parts) > 1:
-            chosen = COMBINED
-            scores = [np.concatenate(self.scored[each.candidate]) for each in parts]
-            same = Calibration(np.ones(shape[1]), np.zeros(shape[1]), shift)
-            given = CandidateName(COMBINED), function.of_scores(scores), bags_tested(self.folds)
-            every[COMBINED] = self.judge(*given, same)
         self._step(f"{chosen!r} predicts")
         attributes = {
             "paradigm_": chosen,
@@ -249,7 +251,7 @@ class Search:
             "skipped_": self.skipped,
             "n_bags_": len(self.merged.bags),
             "_function": function,
-            "_shift": shift,
+            "_shift": self.judge.shift,
         }
         return attributes, parts
 
@@ -365,25 +367,24 @@ class Search:
         bags = as_kind(self.merged.bags, True) if self.size.text else bags
         return ScaledStatistics(scale, _STATISTICS).of_scaled(bags)
 
-    def _of_statistics(self, kind: Any, model: Any, *, means: bool, **given: Any) -> RowCandidate:
-        """A linear model of standardised statistics, or of means only; texts have unit length."""
-        names = _STATISTICS[:1] if means else _STATISTICS
-        scale, bags = self._scaled
+    def linear_of_statistics(self, name: CandidateName) -> RowCandidate:
+        """Logistic or ridge regression on standardised statistics of the bags, or on their means.
+
+        Those of texts have unit length.
+        """
+        kind: Any = RowCandidate
+        model, given = RidgeCV(_PENALTIES) if self.data.regression else _LOGISTIC, {}
+        names = _STATISTICS[:1] if name.name in (LOGISTIC, RIDGE) else _STATISTICS
+        statistics = ScaledStatistics(self._scaled[0], names)
         if self.size.text:
-            statistics = ScaledStatistics(scale, names)
             rows = statistics.of_scaled(as_kind(self.merged.bags, True))
             return RowCandidate(model, statistics, rows, self.data)
-        rows = self._statistics[:, : bags.shape[1]] if means else self._statistics
+        if not self.data.regression:
+            kind, given = LogisticCandidate, {"folds": self.folds}
+        rows = self._statistics[:, : len(names) * self.merged.bags.shape[1]]
         unit = StandardScaler().fit(rows, sample_weight=self.merged.weights)
-        statistics = ScaledStatistics(scale, names, unit)
+        statistics = replace(statistics, standardise=unit)
         return kind(model, statistics, unit.transform(rows), self.data, **given)
-
-    def linear_of_statistics(self, name: CandidateName) -> RowCandidate:
-        """Logistic or ridge regression on statistics of the bags, or on their means."""
-        means = name.name in (LOGISTIC, RIDGE)
-        if self.data.regression:
-            return self._of_statistics(RowCandidate, RidgeCV(_PENALTIES), means=means)
-        return self._of_statistics(LogisticCandidate, _LOGISTIC, means=means, folds=self.folds)
 
     # -- scores ----------------------------------------------------------------------------
 
@@ -433,9 +434,8 @@ class Search:
             self.dropped |= constant
         if self.scored:
             return judge_candidates(self.scored, self.folds, self.judge, self.dropped)
-        zeros = np.zeros(self.data.n_columns)
-        calibration = Calibration(zeros + 1.0, zeros, zeros)
-        return {name.name: Judged(0.0, 0.0, {}, calibration, 0.0, name) for name in names}
+        given = np.ones(self.data.n_columns), np.zeros(self.data.n_columns)
+        return {name.name: Judged(name, *given) for name in names}
 
     def _is_over(self) -> bool:
         limit = self.estimator.time_limit

@@ -95,20 +95,15 @@ class BoostedBags(CallbackSupport, BagClassifier):
         kept, point_of = ordered_points(instances)
         pool = make_pool(self.estimator, instances[kept], self.n_prototypes, self.max_bins)
 
-        costs = self.C * found.weights
-        build = partial(disjunctive_problem, inherited=self._inherited)
-        problems = [build(point_of, offsets, found.codes == task, costs) for task in found.tasks]
+        given = point_of, offsets, self.C * found.weights, self._inherited
+        problems = [disjunctive_problem(found.codes == task, *given) for task in found.tasks]
         n_rows = max(len(each.points) + len(each.members) for each in problems)
         auto = self.n_estimators == "auto"
         options = self._options(dpboost.auto_learners(n_rows) if auto else self.n_estimators)
         solve = partial(dpboost.solve_disjunctive, pool=pool, options=options)
-        results, task = MultiStart(self, None).best(
-            solve,
-            [[(problem,)] for problem in problems],
-            X=bags,
-            y=found.all_labels,
-            sample_weight=sample_weight,
-        )
+        data = {"X": bags, "y": found.all_labels, "sample_weight": sample_weight}
+        runs = [[(problem,)] for problem in problems]
+        results, task = MultiStart(self, None).best(solve, runs, **data)
         self._replace_fitted(
             {
                 **noted,
@@ -118,21 +113,17 @@ class BoostedBags(CallbackSupport, BagClassifier):
                 **attributes_of(results, *self._stored),
             }
         )
-        self._warn_of_stops(results)
-        task.end()
-        return self
-
-    def _warn_of_stops(self, results: list[DPResult]) -> None:
-        stopped = [each for each in results if each.stopped]
-        if stopped:
-            reasons = sorted({each.stopped for each in stopped})
+        if reasons := sorted({each.stopped for each in results} - {""}):
+            n_stopped = sum(not each.converged for each in results)
             largest = max(each.optimality_gap for each in results)
             warn_user(
-                f"{type(self).__name__} stopped early by {' and '.join(reasons)} in "
-                f"{len(stopped)} of {len(results)} problem(s), with an optimality gap of "
-                f"{largest:.3g}: {'; '.join(_REMEDIES[reason] for reason in reasons)}.",
+                f"{type(self).__name__} stopped early by {' and '.join(reasons)} in {n_stopped} of "
+                f"{len(results)} problem(s), with an optimality gap of {largest:.3g}: "
+                f"{'; '.join(_REMEDIES[reason] for reason in reasons)}.",
                 ConvergenceWarning,
             )
+        task.end()
+        return self
 
     # -- prediction -----------------------------------------------------------------------
 
@@ -185,9 +176,8 @@ class BoostedBags(CallbackSupport, BagClassifier):
         importances.
         """
         if self.__sklearn_is_fitted__():
-            shares = [
-                ensemble_importances(*each, self.n_features_in_) for each in self._ensembles()
-            ]
+            n = self.n_features_in_
+            shares = [ensemble_importances(*each, n) for each in self._ensembles()]
             if np.isfinite(shares).all():
                 return np.mean(shares, axis=0)
         raise AttributeError(

@@ -13,7 +13,7 @@ from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
 from .._bags.merge import grouped
 from .._fit.validation import encode_classes
-from .._fit.warn import warn_user
+from .._fit.warn import warn_of_private_features, warn_user
 from ._splitters import StratifiedBagKFold, group_codes
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
@@ -54,6 +54,7 @@ def merged_classes(
     codes = np.zeros(len(bags), dtype=np.intp)
     codes[used] = own
     merged = merge_bags(bags, codes, weights, checked_groups(groups, bags))
+    warn_of_private_features(merged.bags)
     return merged, codes[merged.positions], classes, positive
 
 

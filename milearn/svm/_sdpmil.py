@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -225,7 +226,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
         results, tol = runs[0], data.options().tol
         function, attributes = instance_function(data, [result.svm for result in results])
         data.store(runs, function, {**attributes, **_selected(data, settings, results)})
-        worst = max((result.relaxation for result in results), key=lambda each: each.error)
+        worst = max(map(attrgetter("relaxation"), results), key=attrgetter("error"))
         if worst.error > tol:
             warn_user(
                 f"The relaxation of SDPMIL was solved to a duality gap of {worst.gap:.1e} and "

@@ -20,7 +20,8 @@ from sklearn.svm import SVC
 from milearn import MISVC, Bags, MIRegressor
 from milearn._bags.distinct import merge_bags
 from milearn._bags.segments import segment_max
-from milearn.auto._judgement import calibrate, probabilities
+from milearn.auto._candidates import FitData
+from milearn.auto._judgement import Judge, calibrated, probabilities
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.datasets import make_bags
 from milearn.model_selection._inner import class_folds, value_folds
@@ -155,26 +156,30 @@ def test_platt_by_weights_equals_its_own_likelihood():
     codes = rng.integers(0, 2, 80)
     scores = codes + rng.normal(size=80)
     weights = rng.integers(1, 4, 80).astype(float)
-    found = calibrate(scores[:, None], codes, weights, balanced=False)
+    data = FitData(codes, 1, False, weights, 1.0)
+    slope, constant = calibrated(scores[:, None], np.arange(80), data)
     positive = weights[codes == 1].sum()
     negative = weights[codes == 0].sum()
     target = np.where(codes == 1, (positive + 1) / (positive + 2), 1 / (negative + 2))
-    p = expit(found.calibrated(scores[:, None])[:, 0])
+    p = expit(scores * slope + constant)
     # At the maximum of the likelihood both derivatives are zero.
     assert abs(weights @ (p - target)) < 1e-3
     assert abs((weights * scores) @ (p - target)) < 1e-3
-    balanced = calibrate(scores[:, None], codes, weights, balanced=True)
     # The same targets give the rate that the classes weigh the same against.
-    np.testing.assert_allclose(balanced.shift, logit(np.average(target, weights=weights)))
+    rate = logit(np.average(target, weights=weights))
+    np.testing.assert_allclose(Judge(data, "balanced_accuracy").shift, rate)
+    assert (Judge(data, "accuracy").shift == 0.0).all()
 
 
 def test_scores_that_know_nothing_state_the_rate():
     codes = np.array([0, 0, 0, 1] * 10)
-    found = calibrate(-codes[:, None].astype(float), codes, np.ones(40), balanced=True)
-    assert found.slope[0] > 0
+    data, scores = FitData(codes, 1, False, np.ones(40), 1.0), -codes[:, None].astype(float)
+    slope, constant = calibrated(scores, np.arange(40), data)
+    assert slope[0] > 0
     # With balanced accuracy the threshold is the rate that constant log odds state.
-    assert np.abs(found.decisions(-codes[:, None])).max() < 1e-5
-    stated = probabilities(found.calibrated(np.array([[-1.0], [0.0], [1.0]])))[:, 1]
+    shift = Judge(data, "balanced_accuracy").shift
+    assert np.abs(scores * slope + constant - shift).max() < 1e-5
+    stated = probabilities(np.array([[-1.0], [0.0], [1.0]]) * slope + constant)[:, 1]
     np.testing.assert_allclose(stated, 0.25, atol=0.03)
 
 

@@ -8,7 +8,8 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.svm import NuSVR
 
 from milearn import Bags, auto
-from milearn.auto._judgement import calibrate_values
+from milearn.auto._candidates import FitData
+from milearn.auto._judgement import calibrated
 from milearn.auto._plan import SizeLimits
 from milearn.datasets import load_bags, make_affinity
 from milearn.svm import BagSVR
@@ -117,14 +118,15 @@ def test_calibrated_values_are_a_weighted_regression():
     predicted = rng.normal(size=(40, 1))
     targets = 0.4 * predicted[:, 0] + 1.0 + rng.normal(size=40)
     weights = rng.integers(1, 4, 40).astype(float)
-    found = calibrate_values(predicted, targets, weights)
+    rows = np.arange(40)
+    slope, constant = calibrated(predicted, rows, FitData(targets, 1, True, weights, 1.0))
     known = LinearRegression().fit(predicted, targets, sample_weight=weights)
-    np.testing.assert_allclose(found.calibrated(predicted)[:, 0], known.predict(predicted))
+    np.testing.assert_allclose((predicted * slope + constant)[:, 0], known.predict(predicted))
     # A model that is wrong is worth as much as none.
-    wrong = calibrate_values(-predicted, predicted[:, 0], weights)
-    np.testing.assert_allclose(
-        wrong.calibrated(predicted), np.average(predicted, weights=np.c_[weights])
-    )
+    data = FitData(predicted[:, 0], 1, True, weights, 1.0)
+    slope, constant = calibrated(-predicted, rows, data)
+    assert 0.0 < slope[0] < 1e-8
+    np.testing.assert_allclose(constant, np.average(predicted[:, 0], weights=weights), atol=1e-8)
 
 
 def test_units_of_the_values_and_of_the_features_play_no_part(affinity):

@@ -16,10 +16,10 @@ from milearn._bags.distinct import merge_bags
 from milearn._bags.segments import segment_argmax, segment_max, segment_min
 from milearn.auto._candidates import CandidateName, FitData
 from milearn.auto._judgement import (
-    class_judge,
+    Judge,
     clearly_worse,
     judge_candidates,
-    regression_of_models,
+    regressed,
     weights_of_folds,
 )
 from milearn.auto._plan import SizeLimits
@@ -44,6 +44,10 @@ class Only(auto.MIClassifier):
     def _candidates(self, run, given):
         found = super()._candidates(run, given)
         return [way for way in found if way.name == self.name]
+
+
+class TwoFolds(auto.MIClassifier):
+    _size_limits = SizeLimits(trees=10, test_bags=24, n_parts=0)
 
 
 class OnFewFolds(Only):
@@ -91,7 +95,7 @@ def test_needles_are_found_whatever_the_order_of_the_labels(rare):
     train, y, new, truth, place = rare
     # Sorted by name, the class of the needles comes first; the other order gives the same model.
     labels, column = np.array(["none", "a few"]), 0
-    model = AllFolds(random_state=0).fit(train, labels[y])
+    model = TwoFolds(random_state=0).fit(train, labels[y])
     assert model.deciding_class_ == model.classes_[column] == "a few"
     assert roc_auc_score(truth, model.predict_proba(new)[:, column]) > 0.9
     assert model.score(new, labels[truth]) > 0.8
@@ -146,7 +150,7 @@ def test_a_way_that_is_clearly_worse_is_dropped():
     def scores(spread, n):
         return [(y[test] + spread * rng.normal(size=20))[:, None] for _, test in folds[:n]]
 
-    judge = class_judge(FitData(y, 1, False, np.ones(100), 1.0), "accuracy")
+    judge = Judge(FitData(y, 1, False, np.ones(100), 1.0), "accuracy")
     good, near, bad = CandidateName("trees"), CandidateName("linear", 1), CandidateName("linear", 0)
     scored = {good: scores(0.3, 1), near: scores(0.4, 1), bad: scores(9.0, 1)}
     assert clearly_worse(scored, folds, judge) == {bad}
@@ -277,13 +281,11 @@ def test_after_the_time_limit_further_candidates_are_skipped(monkeypatch):
 def test_several_classes_have_a_regression_each():
     rng, codes = np.random.default_rng(0), np.arange(60) % 3
     data = FitData(codes, 3, False, np.ones(60), 1.0)
-    judge, folds = class_judge(data, "accuracy"), [(np.arange(0), np.arange(60))]
-    scored = {
-        CandidateName(name): [np.eye(3)[codes] * spread + rng.normal(size=(60, 3))]
-        for name, spread in (("trees", [2.0, 2.0, 0.0]), ("average", [0.0, 2.0, 2.0]))
-    }
-    parts = list(judge_candidates(scored, folds, judge).values())
-    coef, constant = regression_of_models(parts, scored, folds, data)
+    scores = [
+        np.eye(3)[codes] * spread + rng.normal(size=(60, 3))
+        for spread in ([2.0, 2.0, 0.0], [0.0, 2.0, 2.0])
+    ]
+    coef, constant = regressed(scores, np.arange(60), data)
     assert coef.shape == (2, 3)
     assert constant.shape == (3,)
     assert coef[0, 0] > coef[1, 0] + 0.1
@@ -307,7 +309,7 @@ def test_a_fold_is_weighted_by_what_it_is_worth_on_its_bags():
     right, lesser, wrong = (worth(scores[k], y[tests[k]]) for k in (0, 1, 3))
     assert right > lesser > wrong == 0.0
     # The third fold has bags of one class, and tells nothing.
-    expected = np.array([right, lesser, (right + lesser + wrong) / 3, wrong])
+    expected = np.array([right, lesser, 0.0, wrong])
     np.testing.assert_allclose(given[:, 0], expected / expected.sum(), atol=1e-8)
     # Each class has weights of its own.
     several = FitData(np.array([0, 1, 2, 1]), 3, False, np.ones(4), 1.0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from benchmarks.__main__ import GROUPS, build_parser, main
+from benchmarks.__main__ import COMMANDS, GROUPS, build_parser, main
 from benchmarks.commands import automatic, calibration, quick, survival
 from benchmarks.commands.goals import KEPT_PAGES
 from benchmarks.common import data
@@ -29,7 +29,7 @@ quick --fast --methods plain-minmax all-misvc | digits-tiny: 24 bags
 speed --rounds 1 --datasets musk1 --kernels none --no-peers | LPBoost
 classical --datasets musk1 fox --methods plain-mean all-misvc --repeats 2 --folds 2 | average rank
 stored-folds --datasets stored_folds/musk1 stored_folds/fox --methods all-misvc all-dd | rank by
-public --sets colon chembl1862 --methods all-misvc plain-trees --splits 2 | AUC of instances
+public --sets colon chembl1862 --methods all-misvc plain-trees --splits 1 | AUC of instances
 needles --fast --methods plain-logistic oracle oracle-share | slides with shares, oracle
 repertoires --fast | associated sequences (cmv)
 calibration --fast | R2 on new bags
@@ -126,6 +126,15 @@ def test_every_recorded_command_can_be_typed():
     for path in KEPT_PAGES.glob("*.tables.json"):
         words = shlex.split(read_page(path).command.removeprefix("python -m benchmarks "))
         assert build_parser().parse_args(words).command == words[0]
+
+
+def test_the_help_lists_every_command(capsys):
+    # argparse reads a percent sign in a help text as a format.
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--help"])
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in (*COMMANDS, *GROUPS))
+    assert "with 95 % intervals" in " ".join(printed.split())
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)

@@ -14,7 +14,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from milearn import Bags, MIClassifier
 from milearn.baselines import MIForest
@@ -32,6 +31,8 @@ from milearn.model_selection import (
 from milearn.preprocessing import BagData, BagStatistics
 from milearn.survival import MICoxPH, survival_outcomes
 from milearn.svm import MISVC, MISVR, BagSVC
+
+pytestmark = pytest.mark.usefixtures("no_intervals")
 
 # -- names of bags and groups (rows 1 and 2) -------------------------------------------------------
 
@@ -128,17 +129,6 @@ def auc(X, y, column):
     return found.table()[0, 1], found.estimators[1]
 
 
-def test_dates_with_gaps_are_numbers():
-    """.10 for 1.00: a missing date was 2^63 nanoseconds before 1970."""
-    X, y, rng = cohort()
-    days = pd.Series(np.datetime64("2020-01-01") + 200 * y + rng.integers(0, 150, len(y)))
-    days[[3, 50, 99]] = pd.NaT
-    for column in (days, days.dt.tz_localize("UTC"), days.to_numpy(), days.dt.date):
-        assert auc(X, y, column)[0] > 0.98
-    span = days - days.min()
-    assert auc(X, y, span)[0] > 0.98
-
-
 @pytest.mark.parametrize(
     ("write", "remedy"),
     [
@@ -166,18 +156,6 @@ def test_dates_and_numbers_as_texts_are_named(write, remedy):
 def batches(y, rng):
     """Batches 1 and 4 have one class, and 2 and 3 the other, so that no line separates them."""
     return np.where(y == 1, rng.choice([1, 4], len(y)), rng.choice([2, 3], len(y)))
-
-
-def test_categories_of_integers_are_categories():
-    """.53 for .99, and .49 for .96 through bag_data: .h5ad keeps batches as categories 1 to 4."""
-    X, y, rng = cohort()
-    batch = pd.Series(batches(y, rng)).astype("category")
-    assert auc(X, y, batch) == (1.0, "column")
-    X = X.with_bag_data({"batch": batch})
-    assert confounder_baseline(X, y, covariates=["batch"]).table()[0, 1] == 1.0
-    model = make_pipeline(BagData(), OneHotEncoder(), LogisticRegression()).fit(X, y)
-    assert model.score(X, y) == 1.0
-    assert BagData().fit_transform(X).dtype == object
 
 
 def test_integers_that_may_be_codes_are_tried_as_both():

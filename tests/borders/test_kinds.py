@@ -32,8 +32,11 @@ from milearn.survival import survival_outcomes
 from milearn.svm import MISVC, MISVR
 
 pytestmark = [
-    pytest.mark.filterwarnings(f"ignore:{start}")
-    for start in ("The positive class is", "MISV. stopped at", "MISVC found a constant")
+    pytest.mark.usefixtures("no_intervals"),
+    *(
+        pytest.mark.filterwarnings(f"ignore:{start}")
+        for start in ("The positive class is", "MISV. stopped at", "MISVC found a constant")
+    ),
 ]
 
 # Every column has two values, in this order, one of them missing in the columns with a gap.

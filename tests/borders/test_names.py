@@ -45,6 +45,8 @@ from milearn.survival import MICoxPH, survival_outcomes
 from milearn.svm import MISVC, MISVR
 from milearn.utils import all_estimators
 
+pytestmark = pytest.mark.usefixtures("no_intervals")
+
 ORDER = r"X.names: pass y\.loc\[X\.names\]"
 RNG = np.random.default_rng(0)
 PATIENTS = [f"p{at:02d}" for at in RNG.permutation(40)]

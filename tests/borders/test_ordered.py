@@ -23,6 +23,8 @@ from milearn.preprocessing import InstanceTransformer
 from milearn.svm import OrdinalMISVC
 from tests.toys import OFTEN_CONSTANT
 
+pytestmark = pytest.mark.usefixtures("no_intervals")
+
 GRADES = ["low", "medium", "high"]
 
 

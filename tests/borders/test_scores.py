@@ -146,7 +146,7 @@ def test_scores_stay_after_saving_slicing_and_a_refit(automatic, cells):
 
 def test_folds_score_the_same_class(cells):
     X, y, needles = cells
-    scores = cross_val_instance_scores(MIClassifier(random_state=0), X, y, cv=2)
+    scores = cross_val_instance_scores(MIClassifier(**QUICK), X, y, cv=2)
     assert roc_auc_score(needles, scores) < 0.05
     # Half of the bags have needles of class 0, and half of class 1: the folds find different ones.
     other, labels, _ = world(1, seed=1)

@@ -74,6 +74,19 @@ SCIKIT_LEARN_TWICE = {"check_estimator_sparse_matrix"} | {
     for memory_map in ("", "(readonly_memmap=True)")
 }
 
+# Checks that a check of bags, named beside them, repeats on the same estimator with more kinds of
+# input. Other settings of wrapping estimators run these, as they run no checks of bags.
+REPEATED_BY_BAGS = {
+    "check_estimator_sparse_tag",  # check_sparse_equals_dense, with the tag and without it
+    "check_estimators_nan_inf",  # check_refused_fit, check_refused_prediction
+    "check_methods_sample_order_invariance",  # check_order_of_bags
+    "check_methods_subset_invariance",  # check_subset_of_bags
+    "check_n_features_in_after_fitting",  # check_refused_prediction
+    "check_positive_only_tag_during_fit",  # all of them: no feature has one sign
+    "check_readonly_memmap_input",  # check_read_only_memory_map
+    "check_sample_weight_equivalence_on_dense_data",  # check_sample_weight
+}
+
 # Checks of bags that depend on settings; the others look at what a class does in one way for all of
 # them: containers, refused input, jobs, the positive class. They run on the first kind of input and
 # task, as several classes are problems of two, and what holds for dense instances holds for sparse
@@ -239,8 +252,10 @@ def with_scikit_learn_checks(estimators, only=None):
         name = check.func.__name__
         if _named(check) in SCIKIT_LEARN_TWICE:
             continue
-        elsewhere = _is_of_many_fits(estimator) and name in SCIKIT_LEARN_OF_SETTINGS
-        if not elsewhere if only is None else name in only:
+        elsewhere = name in REPEATED_BY_BAGS or (
+            _is_of_many_fits(estimator) and name in SCIKIT_LEARN_OF_SETTINGS
+        )
+        if not elsewhere if only is None else not only.isdisjoint((name, _named(check))):
             kept.append(case)
     # The ids of scikit-learn's decorator print each estimator again for each of its checks.
     printed = {id(each): re.sub(r"\s", "", repr(each)) for each in estimators}

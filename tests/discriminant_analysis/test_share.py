@@ -8,8 +8,9 @@ from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from milearn import Bags
+from milearn import Bags, MIClassifier
 from milearn._bags.segments import segment_argmax, segment_max
+from milearn._fit.warn import _first_and_last_bags
 from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.common.screen import proportions_of
 from milearn._solvers.discriminant.search import ShareSearch, _cuts_between
@@ -390,3 +391,42 @@ def test_where_all_fits_find_it_folds_choose(few):
     of_folds = ShareDiscriminant(n_parts=0).fit(bags[:24], y[:24])
     np.testing.assert_array_equal(model.share_scores_, of_folds.share_scores_)
     assert (model.share_, model.pooling_) == (of_folds.share_, of_folds.pooling_)
+
+
+def receptors(n_shared):
+    """40 bags of 100 one-hot receptors: 40 of their own, 60 of shared ones; one is in no bag."""
+    own = np.arange(40 * 40).reshape(40, 40)
+    shared = own.size + np.random.default_rng(0).integers(0, n_shared, size=(40, 60))
+    features = np.concatenate([own, shared], axis=1).ravel()
+    entries = np.ones(features.size), (np.arange(features.size), features)
+    X = sparse.csr_array(entries, shape=(features.size, own.size + n_shared + 1))
+    return Bags(X, np.arange(0, features.size + 1, 100)), np.arange(40) % 2
+
+
+def test_features_of_one_bag_only_are_told_before_the_first_fit():
+    bags, y = receptors(50)
+    with pytest.warns(UserWarning, match=r"1,600 of 1,650 .*SequenceAbundance.*k-mers"):
+        ShareDiscriminant(share=1.0, n_parts=0).fit(bags, y)
+    # Here a warning is an error, which ends the fit before models are made.
+    with pytest.raises(UserWarning, match=r"1,600 of 1,650"):
+        MIClassifier().fit(bags, y)
+    # The same from blocks of a few bags.
+    blocks = bags.source(block_bytes=8 * 500).map(_first_and_last_bags)
+    first, last = zip(*blocks, strict=True)
+    assert len(blocks) > 1
+    assert np.count_nonzero(np.min(first, axis=0) == np.max(last, axis=0)) == 1_600
+    # Where a sixth is shared, there is none.
+    merged_classes(*receptors(300), np.ones(40), None)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_with_more_features_than_bags_the_objective_tells_equal_directions_apart(seed):
+    """All directions that were followed separate the 40 bags, and one of them new bags, too."""
+    rng = np.random.default_rng(seed)
+    changed = rng.normal(size=300)
+    changed *= 8.0 / np.linalg.norm(changed)
+    y = np.arange(80) % 2
+    X = rng.normal(size=(80, 60, 300)) + 0.7 * rng.normal(size=(80, 1, 300))
+    X[y == 1, :3] += changed
+    model = ShareDiscriminant(n_parts=0).fit(X[:40], y[:40])
+    assert roc_auc_score(y[40:], model.decision_function(X[40:])) > 0.95

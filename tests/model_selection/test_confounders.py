@@ -15,6 +15,8 @@ from milearn import Bags
 from milearn.model_selection import StratifiedBagKFold, confounder_baseline
 from milearn.preprocessing import BagStatistics
 
+pytestmark = pytest.mark.usefixtures("no_intervals")
+
 MEANS = make_pipeline(BagStatistics(("mean",)), StandardScaler(), LogisticRegression())
 
 

@@ -6,12 +6,12 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor, NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC
 
 from milearn.baselines import SingleInstance
 from milearn.preprocessing import BagStatistics, InstanceTransformer
@@ -27,7 +27,6 @@ ESTIMATORS = [
     BagStatistics(("mean", "std", "sum", "count", "median", 0.25)),
     BagStatistics("mean", sparse_output=True),
     SingleInstance(SVC(), pooling="mean"),
-    SingleInstance(LinearSVC(random_state=0)),
     SingleInstance(LogisticRegression(solver="newton-cholesky")),
     SingleInstance(GaussianNB()),
     SingleInstance(RandomForestClassifier(n_estimators=5, random_state=0)),
@@ -35,7 +34,6 @@ ESTIMATORS = [
     SingleInstance(NearestCentroid()),
     SingleInstance(HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5)),
     SingleInstance(Ridge()),
-    SingleInstance(LinearRegression(), pooling="mean"),
     SingleInstance(KNeighborsRegressor()),
 ]
 

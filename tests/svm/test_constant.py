@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.metrics import roc_auc_score
 
-from milearn import Bags, MIClassifier, MIRegressor
+from milearn import Bags
 from milearn.baselines import SparseMISVC
 from milearn.svm import (
     MISVC,
@@ -18,6 +18,7 @@ from milearn.svm import (
     InstanceMISVC,
     OrdinalMISVC,
 )
+from tests.common.few_trees import MIClassifier, MIRegressor
 
 BALANCED, RBF = {"class_weight": "balanced"}, {"kernel": "rbf"}
 MODELS = [

@@ -200,11 +200,13 @@ class ShareSearch:
         for n_steps in (_FIRST_STEPS, _STEPS - _FIRST_STEPS):
             of = np.repeat(np.arange(len(signs)), own)
             shares = self.shares[numbers[of]]
-            found = ascend(source, self.metric, directions, shares, pull[of], n_steps).directions
+            ends = ascend(source, self.metric, directions, shares, pull[of], n_steps)
+            found = ends.directions
             pooled = superquantiles(source, found, self.shares)[numbers[of], :, np.arange(len(of))]
-            ends = np.reshape(signs[of] * worth(pooled, targets, weights), (-1, own))
-            kept = [descending(each)[0] + own * number for number, each in enumerate(ends)]
-            directions, own = found[kept], 1
+            # With more features than bags, all may separate the bags: then J tells which is right.
+            keys = ends.values, signs[of] * worth(pooled, targets, weights)
+            order = np.lexsort([-np.round(key.reshape(-1, own), 9) for key in keys])
+            directions, own = found[order[:, 0] + own * np.arange(len(order))], 1
         return np.asarray(directions.reshape(2, len(values), -1))
 
     def _part(self, bags: np.ndarray) -> tuple[ArraySource, np.ndarray]:

@@ -121,7 +121,7 @@ def solve_disjunctive(
         generated.exact = True
     search = solver.root()
     root = search.result()
-    solver.note_search(search)
+    solver.note(root, search.bound, len(search.learners), n_reductions=0)
     if search.gap <= options.tol * search.value and problem.members:
         if solver.is_large(search):
             best.stopped = "size"
@@ -266,21 +266,18 @@ class DisjunctiveSolver:
             if not present:
                 self._flat.clear()
 
-    def _note(self, **facts: float) -> None:
-        """Store and report the bounds."""
+    def note(self, near: InteriorStart, bound: float, n_learners: int, **facts: float) -> None:
+        """Improve the weights from a solution, then store and report the bounds."""
+        self._settle(near)
         best = self.best
+        best.lower_bound, lower = bound, min(bound, best.objective)
         best.objective_history.append(best.objective)
-        best.lower_bound_history.append(min(best.lower_bound, best.objective))
-        facts["lower_bound"] = best.lower_bound_history[-1]
-        number = len(best.objective_history)
-        if self._on_iteration and self._on_iteration(number, best.objective, **facts):
+        best.lower_bound_history.append(lower)
+        facts = {"n_learners": n_learners, **facts, "lower_bound": lower}
+        if self._on_iteration and self._on_iteration(
+            len(best.objective_history), best.objective, **facts
+        ):
             self._reason = self._reason or "callback"
-
-    def note_search(self, search: InteriorSearch) -> None:
-        self._settle(search.result())
-        self.best.lower_bound = max(self.best.lower_bound, search.bound)
-        n_reductions = len(search.relaxation.reductions)
-        self._note(n_learners=len(search.learners), n_reductions=n_reductions)
 
     def _fixed(self, witnesses: list[np.ndarray], near: InteriorStart, tol: float) -> InteriorStart:
         """Solve the program with fixed witnesses."""
@@ -328,12 +325,16 @@ class DisjunctiveSolver:
         tol, best = self.options.tol, self.best
         while best.objective - best.lower_bound > tol * best.lower_bound:
             limit = self.options.max_rows - len(search.relaxation.reductions)
-            relaxation = search.tightened(tol, limit)
+            at, entries = search.master.at, search.master.G[search.n_fixed :]
+            weights = np.where(at.alpha > at.s, at.alpha, 0.0)
+            relaxation = search.relaxation.separated(search.H, entries, weights, tol, limit)
             if relaxation is None or self.stops():
                 break
             search = self._search(relaxation, search.result())
             self._run(search, max(self.tol, tol))
-            self.note_search(search)
+            near, bound = search.result(), max(best.lower_bound, search.bound)
+            n_reductions = len(search.relaxation.reductions)
+            self.note(near, bound, len(search.learners), n_reductions=n_reductions)
             if search.gap > _TOO_ROUGH * search.value:
                 # The solution is too rough to tell which reductions it violates.
                 break
@@ -345,21 +346,25 @@ class DisjunctiveSolver:
         A node allows some points of each bag. One of its children allows only one point of a bag,
         and the other one all other points. Nodes are ordered by their bounds.
         """
-        problem, best, tol = self.problem, self.best, self.options.tol
-        count = itertools.count()
+        problem, best, options, count = self.problem, self.best, self.options, itertools.count()
         nodes = [(best.lower_bound, next(count), problem.members, root)]
         stopped, closed = "", np.inf
         # Bounds are computed to a relative tolerance of tol.
-        while nodes and nodes[0][0] < best.objective * (1.0 - 2.0 * tol):
-            if self.stops() or best.n_nodes >= self.options.max_nodes:
+        while nodes and nodes[0][0] < best.objective * (1.0 - 2.0 * options.tol):
+            if self.stops() or best.n_nodes >= options.max_nodes:
                 return "max_nodes"
             bound, _, members, solution = heapq.heappop(nodes)
-            bag, point = _choice(problem, members, solution.scores)
-            if bag < 0:
+            # The bag with the largest loss and several points, and its highest point.
+            scores = solution.scores
+            lacking = [max(0.0, 1.0 - float(scores[block].max())) for block in members]
+            several = np.array([len(block) > 1 for block in members])
+            bag = int(np.argmax(np.where(several, problem.member_costs * lacking, -1.0)))
+            point = members[bag][np.argmax(scores[members[bag]])]
+            if not several[bag]:
                 # Every bag has one point and cannot be divided. The gap is due to an early stop of
                 # the linear program.
                 closed = min(closed, bound)
-                full = len(solution.learners) >= self.options.n_estimators
+                full = len(solution.learners) >= options.n_estimators
                 stopped = "n_estimators" if full else "rounding"
                 continue
             for allowed in (np.array([point]), members[bag][members[bag] != point]):
@@ -370,19 +375,6 @@ class DisjunctiveSolver:
                 lower = max(bound, search.bound)
                 if lower < best.objective:
                     heapq.heappush(nodes, (lower, next(count), child, found))
-            self._settle(solution)
-            lowest = nodes[0][0] if nodes else np.inf
-            best.lower_bound = min(lowest, closed, best.objective)
-            self._note(n_learners=len(solution.learners), n_nodes=best.n_nodes)
+            bound = min(closed, nodes[0][0] if nodes else np.inf)
+            self.note(solution, bound, len(solution.learners), n_nodes=best.n_nodes)
         return stopped
-
-
-def _choice(
-    problem: DisjunctiveProblem, members: list[np.ndarray], scores: np.ndarray
-) -> tuple[int, int]:
-    """The bag with the largest loss and several points, and its highest point; -1 if none."""
-    lacking = [max(0.0, 1.0 - float(scores[block].max())) for block in members]
-    short = np.where([len(block) > 1 for block in members], problem.member_costs * lacking, -1.0)
-    bag = int(np.argmax(short))
-    block = members[bag]
-    return (-1, -1) if short[bag] < 0 else (bag, int(block[np.argmax(scores[block])]))

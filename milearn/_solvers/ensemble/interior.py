@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -105,15 +106,38 @@ class InteriorSearch:
         self.n_fixed = len(relaxation.columns)
         self.max_learners = max_learners * (_COLUMNS_PER_LEARNER if self.n_fixed else 1)
         kind = np.float64 if len(costs) <= BLOCK else np.int8
-        self.master = SoftMarginLP(costs, right=relaxation.right, dtype=kind)
-        # In the order of the rows of the matrix, after those of the fixed columns.
-        self.learners: list[WeakLearner] = []
+        master = self.master = SoftMarginLP(costs, right=relaxation.right, dtype=kind)
+        # In the order of the rows of the matrix, after those of the fixed columns. The keys tell
+        # columns of the program apart: learners and their disjuncts.
+        self.learners: dict[bytes, WeakLearner] = {}
         self.H = np.zeros((0, relaxation.problem.n_points), dtype=np.int8)
-        self.bound, self.value, self.center = 0.0, np.inf, self.master.at.y
-        self._known: set[bytes] = set()
-        self._begin(start)
+        at, self.bound, self.center = master.at, 0.0, master.at.y
         self.n_steps, self._waited, self._stuck = 0, 0, False
         self._least_gap, self._least_value = np.inf, np.inf
+        # Multipliers that are feasible for all learners. There is no limit for their scores: there
+        # is at least one learner, whatever the costs.
+        prices, best, found, columns = self._priced(at.y, -np.inf)
+        at.y = at.y / max(1.0, best)
+        if start is not None:
+            # The solution of a program that differs in a few rows.
+            y = np.clip(relaxation.lifted(start.y), 0.0, costs)
+            prices, best, found, columns = self._priced(y, 1.0 if start.learners else -np.inf)
+            at.y = _INSIDE * at.y + (1.0 - _INSIDE) * y / max(1.0, best)
+        at.t = costs - at.y
+        master.add(relaxation.columns, relaxation.column_costs)
+        if start is not None:
+            self._add(start.learners, start.H, prices)
+        self._add(found, columns, prices)
+        if start is not None:
+            # Weights of the first learners, and other variables such that products are similar.
+            # Equations may be violated; the next Newton step restores them.
+            mu = _RESTART_GAP * float(master.right @ at.y) / at.size
+            at.s = np.maximum(master.column_costs - master.times(at.y), 0.1 * np.sqrt(mu))
+            at.alpha = mu / at.s
+            near = slice(self.n_fixed, self.n_fixed + len(start.alpha))
+            at.alpha[near] = np.maximum(start.alpha, at.alpha[near])
+            over = master.back(at.alpha) - master.right
+            at.v, at.xi = np.maximum(over, mu / at.y), np.maximum(-over, mu / at.t)
         self._update()
 
     @property
@@ -123,10 +147,29 @@ class InteriorSearch:
 
     def run(self, tol: float, exhausted: Callable[[], bool]) -> InteriorStart:
         """Continue until the relative gap is at most ``tol``, unless rounding or time ends it."""
+        master = self.master
         while self.gap > tol * self.value and not self._stuck and not exhausted():
-            self._step()
-            if not self._stuck:
-                self._update()
+            # With few features a pricing finds few learners: the value falls before the gap.
+            falls = self._found and self.value < _FALLING * self._least_value
+            falls = falls or self.gap < _PROGRESS * self._least_gap
+            self._waited = 0 if falls else self._waited + 1
+            self._least_gap = min(self._least_gap, self.gap)
+            self._least_value = min(self._least_value, self.value)
+            patience = _PATIENCE_WHEN_FULL if self.full else _PATIENCE
+            self._stuck = self._waited > patience or self.n_steps >= _MAX_STEPS
+            if self._stuck:
+                break
+            try:
+                master.advance(_AHEAD * self.gap / master.at.size)
+                if not self._found and self.gap <= _LATE_GAP * self.value:
+                    # No learner was missing, so the gap depends only on the barrier parameter.
+                    master.advance(_AHEAD * master.mu)
+            except LinAlgError:
+                self._stuck = True
+                break
+            self._drop_idle()
+            self.n_steps += 1
+            self._update()
         if self.full:
             # The gap over all learners stays open, and has kept the barrier parameter large.
             self.finish(tol, exhausted)
@@ -156,60 +199,6 @@ class InteriorSearch:
         self.gap = self.value - self.bound
         self._found = add and self._add(learners, columns, prices)
 
-    def _step(self) -> None:
-        # With few features a pricing finds few learners, and the value decreases before the gap.
-        falling = self._found and self.value < _FALLING * self._least_value
-        self._waited = 0 if self.gap < _PROGRESS * self._least_gap or falling else self._waited + 1
-        self._least_gap = min(self._least_gap, self.gap)
-        self._least_value = min(self._least_value, self.value)
-        master = self.master
-        try:
-            patience = _PATIENCE_WHEN_FULL if self.full else _PATIENCE
-            if self._waited > patience or self.n_steps >= _MAX_STEPS:
-                raise LinAlgError
-            master.advance(_AHEAD * self.gap / master.at.size)
-            if not self._found and self.gap <= _LATE_GAP * self.value:
-                # No learner was missing, so the gap depends only on the barrier parameter.
-                master.advance(_AHEAD * master.mu)
-        except LinAlgError:
-            self._stuck = True
-            return
-        self._drop_idle()
-        self.n_steps += 1
-
-    def _begin(self, start: InteriorStart | None) -> None:
-        """Start from given learners, with multipliers that are feasible for all learners."""
-        at, costs = self.master.at, self.master.costs
-        # Without a limit: there is at least one learner, whatever the costs.
-        prices, best, found, columns = self._priced(at.y, -np.inf)
-        at.y = at.y / max(1.0, best)
-        if start is not None:
-            # The solution of a program that differs in a few rows.
-            y = np.clip(self.relaxation.lifted(start.y), 0.0, costs)
-            prices, best, found, columns = self._priced(y, 1.0 if start.learners else -np.inf)
-            at.y = _INSIDE * at.y + (1.0 - _INSIDE) * y / max(1.0, best)
-        at.t = costs - at.y
-        self.master.add(self.relaxation.columns, self.relaxation.column_costs)
-        if start is not None:
-            self._add(start.learners, start.H, prices)
-        self._add(found, columns, prices)
-        if start is not None:
-            self._recenter(start.alpha)
-
-    def _recenter(self, alpha: np.ndarray) -> None:
-        """Set weights of the first learners, and other variables such that products are similar.
-
-        Equations may be violated; the next Newton step restores them.
-        """
-        master, at = self.master, self.master.at
-        mu = _RESTART_GAP * float(master.right @ at.y) / at.size
-        at.s = np.maximum(master.column_costs - master.times(at.y), 0.1 * np.sqrt(mu))
-        at.alpha = mu / at.s
-        near = slice(self.n_fixed, self.n_fixed + len(alpha))
-        at.alpha[near] = np.maximum(alpha, at.alpha[near])
-        over = master.back(at.alpha) - master.right
-        at.v, at.xi = np.maximum(over, mu / at.y), np.maximum(-over, mu / at.t)
-
     def _priced(
         self, y: np.ndarray, limit: float
     ) -> tuple[DualPrices, float, list[WeakLearner], np.ndarray]:
@@ -223,23 +212,16 @@ class InteriorSearch:
 
     def _add(self, learners: list[WeakLearner], columns: np.ndarray, prices: DualPrices) -> bool:
         """Add new learners, and return whether there were any."""
-        entries = self.relaxation.entries(columns, prices)
-        new = []
-        for k, key in enumerate(self._keys(columns, entries)):
-            if key not in self._known:
-                self._known.add(key)
+        entries, new = self.relaxation.entries(columns, prices), []
+        keys = np.concatenate([columns, entries[:, self.relaxation.margins]], axis=1)
+        for k, learner in enumerate(learners):
+            key = keys[k].tobytes()
+            if key not in self.learners:
+                self.learners[key] = learner
                 new.append(k)
-        self.learners += [learners[k] for k in new]
         self.H = np.concatenate([self.H, columns[new]])
         self.master.add(entries[new])
         return bool(new)
-
-    def _keys(self, H: np.ndarray, entries: np.ndarray) -> list[bytes]:
-        """What tells columns of the program apart: learners and their disjuncts."""
-        keys = np.concatenate(
-            [H, entries[:, self.relaxation.margins]], axis=1, dtype=np.int8, casting="unsafe"
-        )
-        return [each.tobytes() for each in keys]
 
     def _drop_idle(self) -> None:
         """Remove the learners that are not likely to be used, if there are many of them."""
@@ -254,10 +236,9 @@ class InteriorSearch:
         idle[np.argmax(alpha / s)] = False
         if not idle.any():
             return
-        self._known -= set(self._keys(self.H[idle], self.master.G[self.n_fixed :][idle]))
-        kept = np.flatnonzero(~idle)
-        self.master.keep(np.r_[np.arange(self.n_fixed), self.n_fixed + kept])
-        self.learners, self.H = [self.learners[k] for k in kept], self.H[kept]
+        self.master.keep(np.r_[np.ones(self.n_fixed, dtype=bool), ~idle])
+        self.learners = dict(compress(self.learners.items(), ~idle))
+        self.H = self.H[~idle]
 
     def result(self) -> InteriorStart:
         """The learners that may be needed, their weights, and the best multipliers."""
@@ -266,21 +247,16 @@ class InteriorSearch:
         alpha, s = alpha[kept], s[kept]
         # A learner added in the last step has both equal, but for rounding.
         likely = np.where(comparable(alpha - s) > 0.0, alpha, 0.0)
-        first, group = np.arange(len(kept)), np.arange(len(kept))
+        first = group = np.arange(len(kept))
+        learners = [*self.learners.values()]
         if self.n_fixed:
             # A learner may have several columns.
             rows = np.unique(self.H[kept], axis=0, return_index=True, return_inverse=True)
             first, group = rows[1], rows[2].ravel()
         return InteriorStart(
-            learners=[self.learners[k] for k in kept[first]],
+            learners=[learners[k] for k in kept[first]],
             H=self.H[kept[first]],
             alpha=np.bincount(group, likely, len(first)),
             inside=np.bincount(group, alpha, len(first)),
             y=self.center,
         )
-
-    def tightened(self, tol: float, limit: int) -> Relaxation | None:
-        """The relaxation with reductions that the weights violate, see Relaxation.separated."""
-        at, entries = self.master.at, self.master.G[self.n_fixed :]
-        weights = np.where(at.alpha > at.s, at.alpha, 0.0)
-        return self.relaxation.separated(self.H, entries, weights, tol, limit)

@@ -131,9 +131,7 @@ class Ball:
         return f"Ball(center={center}, threshold={self.threshold!r}, sign={self.sign!r})"
 
     def __eq__(self, other: object) -> bool:
-        if other.__class__ is not self.__class__:
-            return NotImplemented
-        return self._key() == other._key()
+        return isinstance(other, Ball) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -243,8 +241,6 @@ def _cut(values: np.ndarray, threshold: float, sign: int) -> np.ndarray:
 
 def squared_distances(X: Matrix, centers: np.ndarray) -> np.ndarray:
     """Squared distances of the rows of X from dense centres, shape (n_rows, n_centers)."""
-    if sparse.issparse(X):
-        centers = sparse.csr_array(centers)
     return np.asarray(euclidean_distances(X, centers, squared=True))
 
 

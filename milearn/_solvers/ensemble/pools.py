@@ -51,23 +51,20 @@ class CutPool:
 
     exact = True
 
-    def __init__(
-        self, bins: BinnedFeatures, make: Callable[[int, float, int], WeakLearner]
-    ) -> None:
+    def __init__(self, bins: BinnedFeatures, make: Callable[..., WeakLearner]) -> None:
         self.bins, self.make = bins, make
 
     def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
         best, cuts = best_cuts(self.bins, prices, limit, max_learners)
-        learners: list[WeakLearner] = []
         columns = np.empty((len(cuts), self.bins.n_points), dtype=np.int8)
-        for k, (_, cut, sign) in enumerate(cuts):
-            if cut < 0:
-                learners.append(_constant(sign))
+        learners: list[WeakLearner] = []
+        for k, (feature, cut, sign) in enumerate(cuts):
+            if feature < 0:
+                learners.append(Stump(-1, -np.inf, sign))
                 columns[k] = sign
             else:
-                feature = self.bins.feature_of(cut)
                 learners.append(self.make(feature, self.bins.threshold(cut), sign))
-                columns[k] = self.bins.column(cut, sign)
+                columns[k] = self.bins.column(feature, cut, sign)
         return best, learners, columns
 
 
@@ -94,7 +91,7 @@ class ClassifierPool:
         signs = np.sign(weights[used])
         if not len(used) or (signs == signs[0]).all():
             sign = int(signs[0]) if len(used) else 1
-            learner: WeakLearner = _constant(sign)
+            learner: WeakLearner = Stump(-1, -np.inf, sign)
             column = np.full((1, self.X.shape[0]), sign, dtype=np.int8)
         else:
             fitted = clone(self.learner)
@@ -144,19 +141,13 @@ def _point_weights(prices: DualPrices) -> np.ndarray:
     return weights
 
 
-def _constant(sign: int) -> Stump:
-    return Stump(-1, -np.inf, sign)
-
-
 def check_learner(learner: Any) -> None:
     """Raise an error unless this is a known name or a classifier that supports sample weights."""
-    if isinstance(learner, str):
-        valid = learner in ("stump", "rbf")
-    else:
-        instance = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
-        valid = instance and is_classifier(learner) and has_fit_parameter(learner, "sample_weight")
-    if not valid:
-        raise (ValueError if isinstance(learner, str) else TypeError)(
+    named = isinstance(learner, str)
+    instance = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
+    fits = instance and is_classifier(learner) and has_fit_parameter(learner, "sample_weight")
+    if not (learner in ("stump", "rbf") if named else fits):
+        raise (ValueError if named else TypeError)(
             f"estimator={learner!r} is not 'stump', 'rbf', or an instance of a classifier whose "
             "fit takes sample_weight, such as DecisionTreeClassifier(max_depth=2)."
         )
@@ -189,9 +180,9 @@ def make_pool(
     if not isinstance(learner, str):
         return ClassifierPool(X, learner)
     n = X.shape[0]
+    limit: Any = max_bins
     if max_bins == "auto":
-        max_bins = None if n <= exact_points else _AUTO_BINS
-    limit = None if max_bins is None else int(max_bins)
+        limit = None if n <= exact_points else _AUTO_BINS
     if learner == "stump":
         return CutPool(BinnedFeatures(X, max_bins=limit), Stump)
     # Points are sorted by a hash, so that the first ones are a pseudo-random choice.

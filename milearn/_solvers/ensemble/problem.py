@@ -70,9 +70,8 @@ class Unions:
     @classmethod
     def of(cls, sets: Sequence[np.ndarray], bag: np.ndarray) -> Unions:
         """Sets of points of some bags."""
-        return cls(
-            np.concatenate([NONE, *sets]), offsets_of([len(each) for each in sets])[:-1], bag
-        )
+        firsts = offsets_of([*map(len, sets)])[:-1]
+        return cls(np.concatenate([NONE, *sets]), firsts, bag)
 
     @cached_property
     def several(self) -> np.ndarray:
@@ -141,31 +140,26 @@ class DisjunctiveProblem:
 
     def restricted(self, witnesses: list[np.ndarray]) -> DisjunctiveProblem:
         """The linear program with one point of each bag, which has a positive sign."""
-        return DisjunctiveProblem(
-            self.n_points,
-            [],
-            np.zeros(0),
-            np.concatenate([self.points, *witnesses]),
-            np.concatenate([self.signs, np.ones(len(witnesses))]),
-            np.concatenate([self.costs, self.member_costs]),
-        )
+        points = np.concatenate([self.points, *witnesses])
+        signs = np.append(self.signs, np.ones(len(witnesses)))
+        costs = np.append(self.costs, self.member_costs)
+        return DisjunctiveProblem(self.n_points, [], np.zeros(0), points, signs, costs)
 
 
 def disjunctive_problem(
+    positive: np.ndarray,
     point_of: np.ndarray,
     offsets: np.ndarray,
-    positive: np.ndarray,
     costs: np.ndarray,
-    *,
     inherited: bool = False,
 ) -> DisjunctiveProblem:
     """Problem (5): positive bags of two or more points are ambiguous, other points have a sign.
 
     Parameters
     ----------
+    positive : ndarray of bool, shape (n_bags,)
     point_of : ndarray of shape (n_instances,)
     offsets : ndarray of shape (n_bags + 1,)
-    positive : ndarray of bool, shape (n_bags,)
     costs : ndarray of shape (n_bags,)
     inherited : bool, default=False
         Whether every instance has the sign of its bag instead: the supervised problem.

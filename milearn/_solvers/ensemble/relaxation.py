@@ -174,9 +174,8 @@ class Relaxation:
             Maximum number of reductions to add.
         """
         n_split, n_slacks = len(self._split), len(self._reduced)
-        of_etas, paid, _, alpha = np.split(
-            weights, [n_split, n_split + n_slacks, len(self.columns)]
-        )
+        ends = n_split, n_split + n_slacks, len(self.columns)
+        of_etas, paid, _, alpha = np.split(weights, ends)
         etas = np.ones(len(self.disjuncts))
         etas[self._split] = of_etas
         parts: list[tuple[int, int, float, np.ndarray]] = []
@@ -201,23 +200,20 @@ class Relaxation:
         for b, constraints in most_violated(excess, tol, limit).items():
             # The last point split off covers most: learners go to it first, as in this solution.
             for k in reversed(range(firsts[b], stops[b])):
-                asked = [j for j in constraints if lacking[k, j] > 0.0][:limit]
-                if asked:
-                    _reduce(found, *parts[k][:2], np.array(asked))
+                asked = np.array([j for j in constraints if lacking[k, j] > 0.0][:limit])
+                if len(asked):
+                    # A part of a disjunct, for which its point is split off.
                     limit -= len(asked)
+                    d, point = parts[k][:2]
+                    rest = found[d].members[found[d].members != point]
+                    if point < 0 or not len(rest):
+                        asked = np.union1d(found[d].constraints, asked)
+                        found[d] = replace(found[d], constraints=asked)
+                    else:
+                        found[d] = replace(found[d], members=rest)
+                        found.append(Disjunct(found[d].bag, np.array([point]), np.sort(asked)))
         tighter = Relaxation(self.problem, sorted(found, key=lambda each: each.bag))
         return tighter if len(tighter.reductions) > len(self.reductions) else None
-
-
-def _reduce(disjuncts: list[Disjunct], d: int, point: int, constraints: np.ndarray) -> None:
-    """Add reductions of a part of disjunct ``d``, for which its point is split off."""
-    source = disjuncts[d]
-    rest = source.members[source.members != point]
-    if point < 0 or not len(rest):
-        disjuncts[d] = replace(source, constraints=np.union1d(source.constraints, constraints))
-    else:
-        disjuncts[d] = replace(source, members=rest)
-        disjuncts.append(Disjunct(source.bag, np.array([point]), np.sort(constraints)))
 
 
 def most_violated(excess: np.ndarray, tol: float, limit: int) -> dict[int, list[int]]:

@@ -13,8 +13,6 @@ bins with about equal numbers of points, as in histogram gradient boosting.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from scipy import sparse
 
@@ -81,8 +79,9 @@ class BinnedFeatures:
         kept = self._edges  # of one moment: problems in several threads share the features
         if kept is None or kept[0] is not unions:
             sizes = np.diff(np.append(unions.firsts, len(unions.members)))
-            entries, ends = gather_rows(self._by_point.indptr, unions.members)
-            bins = self._by_point.indices[entries].astype(np.intp)
+            by_point = self.stored.T.tocsr()
+            entries, ends = gather_rows(by_point.indptr, unions.members)
+            bins = by_point.indices[entries].astype(np.intp)
             owner = np.repeat(np.repeat(np.arange(len(sizes)), sizes), np.diff(ends))
             keys = owner * self.n_features + np.searchsorted(self.starts, bins, side="right") - 1
             keys, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
@@ -106,28 +105,21 @@ class BinnedFeatures:
         inside = place * np.repeat(sizes, counts) // np.repeat(counts, counts)
         return np.append(np.repeat(self.starts[:-1], counts) + inside, self.starts[-1])
 
-    def feature_of(self, cut: int) -> int:
-        return int(np.searchsorted(self.starts, cut, side="right")) - 1
-
     def threshold(self, cut: int) -> float:
         """A number between the values in a bin and in the previous bin."""
         below, above = float(self.high[cut - 1]), float(self.low[cut])
         middle = below / 2 + above / 2
         return middle if below <= middle < above else below
 
-    def column(self, cut: int, sign: int) -> np.ndarray:
-        """Values of the stump that cuts at a bin, for all points, int8."""
-        feature, starts = self.feature_of(cut), self.stored.indptr
+    def column(self, feature: int, cut: int, sign: int) -> np.ndarray:
+        """Values of the stump that cuts at a bin of a feature, for all points, int8."""
+        starts = self.stored.indptr
         # The stored points on the other side than zeros.
         above = self.zero[feature] >= cut
         first, stop = (self.starts[feature], cut) if above else (cut, self.starts[feature + 1])
         column = np.full(self.n_points, sign if above else -sign, dtype=np.int8)
         column[self.stored.indices[starts[first] : starts[stop]]] *= -1
         return column
-
-    @cached_property
-    def _by_point(self) -> Matrix:
-        return self.stored.T.tocsr()
 
 
 def _ranked(
@@ -220,7 +212,7 @@ def _below(
 
 def best_cuts(
     bins: BinnedFeatures, prices: DualPrices, limit: float, max_cuts: int
-) -> tuple[float, list[tuple[float, int, int]]]:
+) -> tuple[float, list[tuple[int, int, int]]]:
     """The best score of all stumps, and the best cuts above a limit.
 
     There is at most one per feature and sign, or, with few features, per part of a feature.
@@ -229,8 +221,8 @@ def best_cuts(
     -------
     best : float
         The highest score, including the constants.
-    cuts : list of (score, cut, sign)
-        By decreasing score, then by feature; the bin -1 is the constant ``sign``.
+    cuts : list of (feature, cut, sign)
+        By decreasing score, then by feature; the feature -1 is the constant ``sign``.
     """
     found: list[tuple[float, int, int, int]] = []
     best = -np.inf
@@ -256,9 +248,9 @@ def best_cuts(
             # is far from the points with a dual variable.
             run = near[near - near[0] == np.arange(len(near))]
             cut = int(first + run[len(run) // 2])
-            feature = bins.feature_of(cut)
+            feature = int(np.searchsorted(bins.starts, cut, side="right")) - 1
             if cut > bins.starts[feature]:
                 found.append((float(tops[part]), feature, cut, sign))
     unit = _SAME_SCORE * max(1.0, max((abs(each[0]) for each in found), default=1.0))
     found.sort(key=lambda each: (-np.round(each[0] / unit), each[1], each[2], -each[3]))
-    return best, [(score, cut, sign) for score, _, cut, sign in found[:max_cuts]]
+    return best, [each[1:] for each in found[:max_cuts]]

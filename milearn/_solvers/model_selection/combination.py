@@ -2,7 +2,7 @@ r"""The regression that combines models by their scores of bags that they have n
 
 With the scores :math:`z_i` of :math:`m` models it minimises
 
-.. math:: \sum_i w_i \ell(b + v^T z_i, t_i) + 2 \| v - 1/m \|^2, \qquad v \ge 0,
+.. math:: \sum_i w_i \ell(b + v^T z_i, t_i) + \lambda \| v - 1/m \|^2, \qquad v \ge 0,
 
 by the logistic loss, whose targets may lie between 0 and 1, or by half the squared error. With few
 bags the combination is near the mean of the models.
@@ -16,14 +16,18 @@ from scipy.special import expit
 
 from ...exceptions import SolverError
 
-_PENALTY = 2.0
+PENALTY = 2.0
 # Gradient at which the first method stops, and at most at the end, per weight of all bags.
 _STOP, _RESIDUAL = 1e-8, 1e-9
 _NEWTON_STEPS = 3
 
 
 def stacked(
-    columns: np.ndarray, targets: np.ndarray, weights: np.ndarray, logistic: bool
+    columns: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    logistic: bool,
+    penalty: float = PENALTY,
 ) -> tuple[np.ndarray, float]:
     """The coefficients v, which are not negative, and the constant b.
 
@@ -34,6 +38,8 @@ def stacked(
     targets, weights : ndarray of shape (n_bags,)
     logistic : bool
         Whether the loss is logistic.
+    penalty : float, default=2.0
+        The number lambda of the problem.
 
     Returns
     -------
@@ -47,7 +53,7 @@ def stacked(
     """
     equal, total = 1.0 / columns.shape[1], float(weights.sum())
     rows = np.column_stack([columns, np.ones(len(columns))])
-    ridge = np.append(np.full(columns.shape[1], 2.0 * _PENALTY), 0.0)
+    ridge = np.append(np.full(columns.shape[1], 2.0 * penalty), 0.0)
 
     def objective(given: np.ndarray) -> tuple[float, np.ndarray]:
         away, values = given - equal, rows @ given

@@ -17,7 +17,6 @@ sum to the weight of all events.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,36 +24,6 @@ import numpy as np
 # Logarithms of the weights of a risk set are cut off at this distance below the largest: only the
 # curvature uses the weights themselves, which would vanish in double precision.
 _RANGE = 600.0
-
-
-@dataclass(frozen=True)
-class _Terms:
-    """The terms s, grouped by event time, latest first.
-
-    Attributes
-    ----------
-    time : ndarray of int of shape (n_terms,), number of the event time
-    weights : ndarray of shape (n_terms,), the g_s
-    coefs : ndarray of shape (n_terms,), the a_sj of tied events
-    starts : ndarray of int of shape (n_times,), first term of each event time
-    """
-
-    time: np.ndarray
-    weights: np.ndarray
-    coefs: np.ndarray
-    starts: np.ndarray
-
-    @classmethod
-    def of(cls, tied: np.ndarray, ties: str) -> _Terms:
-        """The terms of event times with tied events of the given weights."""
-        if ties == "breslow":
-            each = np.arange(len(tied))
-            return cls(each, tied, np.ones(len(tied)), each)
-        counts = np.maximum(np.ceil(tied - 1e-9), 1.0).astype(np.intp)
-        starts = np.cumsum(counts) - counts
-        time = np.repeat(np.arange(len(tied)), counts)
-        number = np.arange(len(time)) - starts[time]
-        return cls(time, np.minimum(1.0, tied[time] - number), 1.0 - number / tied[time], starts)
 
 
 class PartialLikelihood:
@@ -75,6 +44,16 @@ class PartialLikelihood:
         Those that are ever at risk at an event, by time, latest first; of one time, events last.
     event_weights : ndarray of shape (n,)
         Weights of events, zero for what is censored.
+    event_times, tied_weights : ndarray of shape (n_times,)
+        Distinct times of events, latest first, and the weight of their events.
+    n_events : float
+        Weight of all events, the sum of the slopes of G.
+    term_time, term_starts : ndarray of int of shape (n_terms,) and (n_times,)
+        Number of the event time of each term s, and the first term of each event time.
+    term_weights, coefs : ndarray of shape (n_terms,)
+        The g_s, and the a_sj of tied events.
+    lowest : float
+        A lower bound of L: that of subjects which leave by events before all others.
     """
 
     def __init__(
@@ -93,13 +72,20 @@ class PartialLikelihood:
         self._begin = at[new]
         self._end = at[np.r_[new[1:], len(at)] - 1] + 1 if len(at) else self._begin
         self._starts_of_tied = np.cumsum(self._end - self._begin) - (self._end - self._begin)
-        #: Distinct times of events, latest first, and the weight of their events.
         self.event_times = times[self._begin]
         by_time = np.add.reduceat(self.event_weights[self.subjects[at]], new) if len(at) else at
-        self.tied_weights = np.asarray(by_time, dtype=np.float64)
-        #: Weight of all events, the sum of the slopes of G.
-        self.n_events = float(self.tied_weights.sum())
-        self._terms = _Terms.of(self.tied_weights, ties)
+        self.tied_weights = tied = np.asarray(by_time, dtype=np.float64)
+        self.n_events = float(tied.sum())
+        counts = np.ones(len(tied), dtype=np.intp)
+        if ties == "efron":
+            counts = np.maximum(np.ceil(tied - 1e-9), 1.0).astype(np.intp)
+        self.term_starts = np.cumsum(counts) - counts
+        self.term_time = np.repeat(np.arange(len(tied)), counts)
+        number = np.arange(len(self.term_time)) - self.term_starts[self.term_time]
+        tied_at = tied[self.term_time]
+        self.term_weights = tied if ties == "breslow" else np.minimum(1.0, tied_at - number)
+        self.coefs = 1.0 - number / tied_at
+        self.lowest = float(tied @ np.log(tied) + self.term_weights @ np.log(self.coefs))
         # Number of the latest event time at which a subject is at risk.
         self._entry = np.searchsorted(-self.event_times, -times, side="left")
         self._tied = happened
@@ -109,19 +95,9 @@ class PartialLikelihood:
         events, times, weights, ties = self._given
         return PartialLikelihood(events[subjects], times[subjects], weights[subjects], ties)
 
-    @cached_property
-    def lowest(self) -> float:
-        """A lower bound of L: that of subjects which leave by events before all others."""
-        m, terms = self.tied_weights, self._terms
-        return float(m @ np.log(m) + terms.weights @ np.log(terms.coefs))
-
-    def value(self, f: np.ndarray) -> float:
-        """L of scores of shape (n,)."""
-        return self.log_sums(f) - float(self.event_weights @ f)
-
     def log_sums(self, f: np.ndarray) -> float:
         """G of scores of shape (n,)."""
-        return float(self._terms.weights @ self._logs(f[self.subjects] + self._log_weights))
+        return float(self.term_weights @ self._logs(f[self.subjects] + self._log_weights))
 
     def slopes(self, f: np.ndarray) -> np.ndarray:
         """The slopes of G, shape (n,)."""
@@ -129,10 +105,6 @@ class PartialLikelihood:
         logs = f[self.subjects] + self._log_weights
         found[self.subjects] = np.exp(logs + self._log_hazards(self._logs(logs)))
         return found
-
-    def conjugate(self, f: np.ndarray) -> float:
-        """G*, the largest p.x - G(x) over all x, at the slopes p in f."""
-        return float(self.slopes(f) @ f) - self.log_sums(f)
 
     def curvature(self, f: np.ndarray, factor: float) -> Curvature:
         """The second derivative of G times a factor."""
@@ -160,19 +132,18 @@ class PartialLikelihood:
             return np.zeros(0)
         before = np.append(-np.inf, np.logaddexp.accumulate(logs))[self._begin]
         tied = np.logaddexp.reduceat(logs[self._tied], self._starts_of_tied)
-        terms = self._terms
-        return np.asarray(np.logaddexp(before[terms.time], np.log(terms.coefs) + tied[terms.time]))
+        tied = np.log(self.coefs) + tied[self.term_time]
+        return np.asarray(np.logaddexp(before[self.term_time], tied))
 
     def _log_hazards(self, sums: np.ndarray) -> np.ndarray:
         """Logarithm of the hazard that each subject was exposed to."""
-        terms = self._terms
-        if len(terms.time) == 0:
+        if len(sums) == 0:
             return np.zeros(0)
-        logs = np.log(terms.weights) - sums
+        logs = np.log(self.term_weights) - sums
         # Of all terms up to a time, which is the sum over those from its number on.
-        at = np.logaddexp.reduceat(logs, terms.starts)
+        at = np.logaddexp.reduceat(logs, self.term_starts)
         total = np.append(np.logaddexp.accumulate(at[::-1])[::-1], -np.inf)
-        own = np.logaddexp.reduceat(logs + np.log(terms.coefs), terms.starts)
+        own = np.logaddexp.reduceat(logs + np.log(self.coefs), self.term_starts)
         of_tied = np.logaddexp(total[1:], own)
         return np.where(self._tied, of_tied[self._entry], total[self._entry])
 
@@ -199,13 +170,27 @@ class Curvature:
 
     def __matmul__(self, values: Any) -> np.ndarray:
         """The product with values of shape (n,) or (n, k)."""
-        given = np.asarray(values, dtype=np.float64)
-        found = np.zeros_like(given)
-        subjects = self.likelihood.subjects
-        if given.ndim == 1:
-            given = given[:, None]
-        centred = (given - self._centre(given))[subjects]
-        found[subjects] = self._times(centred).reshape(-1, *found.shape[1:])
+        values, given = np.asarray(values, dtype=np.float64), self.likelihood
+        found: np.ndarray = np.zeros_like(values)
+        subjects = given.subjects
+        if len(given.coefs) == 0:
+            return found
+        rows = values.reshape(len(values), -1)
+        rows = (rows - self._centre(rows))[subjects]
+        sums = np.cumsum(self.weights[:, None] * rows, axis=0)
+        sums = np.vstack([np.zeros(rows.shape[1]), sums])
+        before, tied = sums[given._begin], sums[given._end] - sums[given._begin]
+        means = before[given.term_time] + given.coefs[:, None] * tied[given.term_time]
+        # g_s q_s.v / S_s, of which a subject takes the sum over its terms; 1 / S_s^2 may overflow.
+        means *= self.inverse[:, None]
+        means *= (given.term_weights * self.inverse)[:, None]
+        at = np.add.reduceat(means, given.term_starts, axis=0)
+        total = np.vstack([np.cumsum(at[::-1], axis=0)[::-1], np.zeros(rows.shape[1])])
+        own = np.add.reduceat(means * given.coefs[:, None], given.term_starts, axis=0)
+        of_tied = (total[1:] + own)[given._entry]
+        exposed = np.where(given._tied[:, None], of_tied, total[given._entry])
+        product = self.slopes[:, None] * rows - self.weights[:, None] * exposed
+        found[subjects] = self.factor * product.reshape(-1, *found.shape[1:])
         return found
 
     def gram(self, values: np.ndarray, *, chunk_numbers: int = 2**17) -> np.ndarray:
@@ -213,12 +198,12 @@ class Curvature:
 
         Chunks of rows with ``chunk_numbers`` numbers stay in a core's cache.
         """
-        given, terms, width = self.likelihood, self.likelihood._terms, values.shape[1]
-        centre = self._centre(values)
+        given, centre, width = self.likelihood, self._centre(values), values.shape[1]
         found, total = np.zeros((width, width)), np.zeros(width)
         step = max(1, chunk_numbers // max(1, width))
+        efron = bool((given.coefs < 1.0).any())
         # Sums up to the first and to the last of tied events.
-        bounds = [(given._begin, np.zeros((len(given._begin), width)))] if self._efron else []
+        bounds = [(given._begin, np.zeros((len(given._begin), width)))] if efron else []
         bounds.append((given._end, np.empty((len(given._end), width))))
         for first in range(0, len(given.subjects), step):
             part = slice(first, first + step)
@@ -234,14 +219,14 @@ class Curvature:
         # What is left of a difference may be rounding: its bound keeps the result semidefinite.
         found[np.diag_indices(width)] *= 1.0 + 10.0 * width * np.finfo(np.float64).eps
         upto = bounds[-1][1]
-        for first in range(0, len(terms.time), step):
+        for first in range(0, len(given.coefs), step):
             part = slice(first, first + step)
-            time = terms.time[part]
+            time = given.term_time[part]
             means = upto[time]
-            if self._efron:
+            if efron:
                 before = bounds[0][1][time]
-                means = before + terms.coefs[part, None] * (means - before)
-            means *= (np.sqrt(terms.weights) * self.inverse)[part, None]
+                means = before + given.coefs[part, None] * (means - before)
+            means *= (np.sqrt(given.term_weights) * self.inverse)[part, None]
             found -= means.T @ means
         return np.asarray(self.factor * found)
 
@@ -250,28 +235,3 @@ class Curvature:
         weights = np.zeros(self.likelihood.n)
         weights[self.likelihood.subjects] = self.slopes
         return np.asarray(weights @ values / max(float(weights.sum()), 1e-300))
-
-    @property
-    def _efron(self) -> bool:
-        return bool((self.likelihood._terms.coefs < 1.0).any())
-
-    def _times(self, values: np.ndarray) -> np.ndarray:
-        given, terms = self.likelihood, self.likelihood._terms
-        if len(terms.time) == 0:
-            return np.zeros_like(values)
-        weighted = self.weights[:, None] * values
-        sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(weighted, axis=0)])
-        before, tied = sums[given._begin], sums[given._end] - sums[given._begin]
-        means = before[terms.time] + terms.coefs[:, None] * tied[terms.time]
-        # g_s q_s.v / S_s, of which a subject takes the sum over its terms; 1 / S_s^2 may overflow.
-        means *= self.inverse[:, None]
-        means *= (terms.weights * self.inverse)[:, None]
-        at = np.add.reduceat(means, terms.starts, axis=0)
-        total = np.vstack([np.cumsum(at[::-1], axis=0)[::-1], np.zeros(values.shape[1])])
-        own = np.add.reduceat(means * terms.coefs[:, None], terms.starts, axis=0)
-        exposed = np.where(
-            given._tied[:, None], (total[1:] + own)[given._entry], total[given._entry]
-        )
-        return np.asarray(
-            self.factor * (self.slopes[:, None] * values - self.weights[:, None] * exposed)
-        )

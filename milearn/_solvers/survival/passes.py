@@ -85,7 +85,6 @@ class _RiskView:
 
     Attributes
     ----------
-    top : ndarray of shape (n_bags,), highest score of each bag at risk
     highest : _Witnesses
         The highest instances of bags with events.
     working : WorkingSet
@@ -95,7 +94,6 @@ class _RiskView:
         There are no variables without a norm.
     """
 
-    top: np.ndarray
     highest: _Witnesses
     working: WorkingSet
     objective: float
@@ -151,7 +149,7 @@ def solve_cox_mean(problem: CoxProblem, options: SolverOptions) -> PassSolution:
     """The minimum of J with the mean of each bag in place of its highest instance."""
     model = _Maximum(problem, RISK_LIMITS)
     start = np.zeros(problem.source.n_features), _NOTHING
-    found = model.of_vectors(model.means()).solve(start, options.tol)
+    found = model.of_vectors().solve(start, options.tol)
     if options.on_iteration is not None:
         options.on_iteration(1, found.objective + model.lowest)
     solution = PassSolution(
@@ -171,7 +169,7 @@ def _with_constant(found: PassSolution, model: _Maximum) -> PassSolution:
     """The result with the constant that was left out, which may make J negative."""
     found.objective_scale = found.objective
     found.objective += model.lowest
-    found.history = [value + model.lowest for value in found.history]
+    found.history = (np.array(found.history) + model.lowest).tolist()
     return found
 
 
@@ -189,17 +187,21 @@ class _Maximum:
         self.weights = np.full(source.n_bags, np.nan)
         self.weights[self.used] = self.likelihood.event_weights
         self.n_passes = 0
+        # J at w = 0.
+        at_zero = self.likelihood.log_sums(np.zeros(len(self.used)))
+        self.at_zero = problem.C * (at_zero - self.likelihood.lowest)
 
     # -- first functions -----------------------------------------------------------------------
 
-    def means(self) -> Matrix:
-        """The mean of each bag at risk."""
+    def of_vectors(self, rows: np.ndarray | None = None) -> RiskProblem:
+        """The problem of bags of one vector each: the given rows, by default the means."""
         self.n_passes += 1
-        means = bag_means(self.source, np.float64)
-        return means if len(self.used) == self.source.n_bags else means[self.used]
-
-    def of_vectors(self, vectors: Matrix) -> RiskProblem:
-        """The problem of bags of one vector each."""
+        if rows is not None:
+            vectors = gather(self.source, rows[self.used])
+        else:
+            vectors = bag_means(self.source, np.float64)
+            if len(self.used) < self.source.n_bags:
+                vectors = vectors[self.used]
         linear = np.asarray(vectors.T @ self.likelihood.event_weights)
         offsets = np.arange(len(self.used) + 1)
         return RiskProblem(vectors, offsets, linear, self.likelihood, self.C)
@@ -209,12 +211,7 @@ class _Maximum:
         rows = start.rows
         if start.w is not None:
             return start.w, None
-        if rows is None:
-            vectors = self.means()
-        else:
-            self.n_passes += 1
-            vectors = gather(self.source, rows[self.used])
-        problem = self.of_vectors(vectors)
+        problem = self.of_vectors(rows)
         w = problem.solve((np.zeros(self.source.n_features), _NOTHING), _START_TOL).w
         if rows is None or not start.held:
             return w, None
@@ -223,16 +220,11 @@ class _Maximum:
     # -- the model -----------------------------------------------------------------------------
 
     @cached_property
-    def at_zero(self) -> float:
-        """J at w = 0."""
-        return self.C * (self.likelihood.value(np.zeros(len(self.used))) - self.likelihood.lowest)
-
-    @cached_property
     def falling(self) -> np.ndarray:
         """The direction in which the losses of the means decrease from w = 0."""
         given = self.likelihood
         slopes = given.event_weights - given.slopes(np.zeros(len(self.used)))
-        return np.asarray(self.means().T @ slopes)
+        return np.asarray(self.of_vectors().Z[:-1].T @ slopes)
 
     def view(self, w: np.ndarray, v: np.ndarray, witnesses: _Witnesses | None) -> _RiskView:
         """Pass over all instances."""
@@ -246,7 +238,6 @@ class _Maximum:
         fixed = 0.5 * norm + self.C * (given.log_sums(top) - given.lowest)
         by_events = float(given.event_weights @ top)
         return _RiskView(
-            top=top,
             highest=_Witnesses(np.concatenate(rows), np.sum(totals, axis=0)),
             working=WorkingSet.together(working),
             objective=fixed - self.C * by_events,

@@ -18,7 +18,6 @@ is a value of the dual, hence a lower bound.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,11 +55,10 @@ class _Smoothed:
     proportions: _Dual
 
 
-@dataclass(frozen=True)
 class RiskProblem:
     """A :class:`..common.newton.engine.Problem`; all its values are above ``cost`` times L.lowest.
 
-    Attributes
+    Parameters
     ----------
     rows : matrix of shape (n_rows, n_features), consecutive for each group
     offsets : ndarray of shape (n_groups + 1,)
@@ -69,37 +67,28 @@ class RiskProblem:
     C : float
     """
 
-    rows: Matrix
-    offsets: np.ndarray
-    linear: np.ndarray
-    likelihood: PartialLikelihood
-    C: float
-
-    @cached_property
-    def Z(self) -> Matrix:
-        """The rows in float64, and m over the weight of all events, which is of their size."""
-        rows, mean = self.rows, self.linear / self.likelihood.n_events
+    def __init__(
+        self,
+        rows: Matrix,
+        offsets: np.ndarray,
+        linear: np.ndarray,
+        likelihood: PartialLikelihood,
+        C: float,
+    ) -> None:
+        self.offsets, self.linear, self.likelihood, self.C = offsets, linear, likelihood, C
+        # C times the weight of all events.
+        self.cost = C * likelihood.n_events
+        # The rows in float64, and m over the weight of all events, which is of their size.
+        mean = linear / likelihood.n_events
         if sparse.issparse(rows):
             below = sparse.csr_array(mean[None])
-            return stacked([rows.astype(np.float64, copy=False), below])
-        found = np.empty((rows.shape[0] + 1, rows.shape[1]))
-        found[:-1], found[-1] = rows, mean
-        return found
-
-    @property
-    def free(self) -> np.ndarray:
-        """There are no variables without a norm."""
-        return np.zeros((self.Z.shape[0], 0))
-
-    @cached_property
-    def cost(self) -> float:
-        """C times the weight of all events."""
-        return self.C * self.likelihood.n_events
-
-    @cached_property
-    def owner(self) -> np.ndarray:
-        """The group of each row but the last."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+            self.Z: Matrix = stacked([rows.astype(np.float64, copy=False), below])
+        else:
+            self.Z = np.empty((rows.shape[0] + 1, rows.shape[1]))
+            self.Z[:-1], self.Z[-1] = rows, mean
+        # The group of each row but the last. There are no variables without a norm.
+        self.owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        self.free = np.zeros((self.Z.shape[0], 0))
 
     def values(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Scores of all rows."""
@@ -107,16 +96,12 @@ class RiskProblem:
 
     change = values
 
-    def losses(self, values: np.ndarray) -> float:
-        """The losses without smoothing."""
-        return self._losses(self._maxima(values), values)
-
-    def _losses(self, scores: np.ndarray, values: np.ndarray) -> float:
+    def losses(self, values: np.ndarray, scores: np.ndarray | None = None) -> float:
+        """The losses at scores of the groups, by default their maxima."""
+        if scores is None:
+            scores = np.maximum.reduceat(values[:-1], self.offsets[:-1])
         given = self.likelihood
         return self.C * (given.log_sums(scores) - given.lowest) - self.cost * float(values[-1])
-
-    def _maxima(self, values: np.ndarray) -> np.ndarray:
-        return np.asarray(np.maximum.reduceat(values[:-1], self.offsets[:-1]))
 
     # -- smoothing -------------------------------------------------------------------------------
 
@@ -129,7 +114,7 @@ class RiskProblem:
 
     def smoothed_losses(self, at: _Smoothed) -> tuple[float, float]:
         """The smoothed losses, and their difference to the losses at the maximisers."""
-        value = self._losses(at.proportions.scores, at.values)
+        value = self.losses(at.values, at.proportions.scores)
         return value, self.losses(at.values) - value
 
     def coefficients(self, proportions: _Dual) -> np.ndarray:
@@ -164,9 +149,9 @@ class RiskProblem:
     def dual_value(self, proportions: _Dual) -> float:
         """The dual objective."""
         normal = np.asarray(self.Z.T @ self.coefficients(proportions))
-        given = self.likelihood
-        lost = given.conjugate(proportions.scores) + given.lowest
-        return -0.5 * float(normal @ normal) - self.C * lost
+        scores, given = proportions.scores, self.likelihood
+        conjugate = float(given.slopes(scores) @ scores) - given.log_sums(scores)
+        return -0.5 * float(normal @ normal) - self.C * (conjugate + given.lowest)
 
     # -- solution --------------------------------------------------------------------------------
 
@@ -200,7 +185,7 @@ class RiskProblem:
         found = solve(
             self,
             *start,
-            _Dual(known, self._maxima(u)),
+            _Dual(known, np.maximum.reduceat(u[:-1], self.offsets[:-1])),
             lambda best: best.objective - best.lower_bound <= gap_tol * max(best.objective, scale),
             smoothing=_SMOOTHING if proportions is None else _WARM_SMOOTHING,
             precision=0.1 * gap_tol if gap_tol > _FINE else _RESIDUALS,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,16 @@ import numpy as np
 from ..._bags.blocks import PassSource
 from ..._bags.segments import segment_index
 from ..common.cccp import CCCPSolution, SolverOptions
-from ..common.low_rank import centered_kernel, kernel_features, needs_kernel
 from ..common.passes import instance_scores
 from .losses import Hinge
 from .mi_svm_kernel import BinaryProblem, solve_mi_svm, witness_rule
 from .mi_svm_rows import TRIAL, solve_mi_svm_rows
-from .selection_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
+from .selection_relaxation import (
+    RelaxationProblem,
+    RelaxationResult,
+    instance_features,
+    solve_relaxation,
+)
 
 # The selection depends on small differences of scores. The relaxation is therefore solved more
 # precisely than to ``tol``, and scores that differ by less than its precision tie.
@@ -42,7 +47,7 @@ class SelectionSettings:
     exactly_one: bool
     # Whether to continue with the concave-convex procedure.
     polish: bool
-    # See :func:`milearn._solvers.common.low_rank.kernel_features`.
+    # See :func:`.selection_relaxation.instance_features`.
     n_components: int | None
     max_bytes: float
 
@@ -77,44 +82,40 @@ def solve_selection(
     others : ndarray of int of shape (n_others, n_positive), default=None
         Further starts of the concave-convex procedure; the lowest objective is kept.
     """
-    relaxed = relaxation_problem(problem, settings)
+    signs, weights = problem.signs, problem.weights
+    features, is_kernel = instance_features(problem.gram, settings.n_components, settings.max_bytes)
+    relaxed = RelaxationProblem(
+        features,
+        problem.offsets,
+        signs,
+        weights,
+        slack_bound=settings.slack_bound,
+        exactly_one=settings.exactly_one,
+        is_kernel=is_kernel,
+    )
     relaxation = solve_relaxation(relaxed, tol=_RELAXATION_TOL * options.tol)
     selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
-
-    def solve(start: np.ndarray, options: SolverOptions) -> Any:
-        """MI-SVM with one slack per instance, from a selection."""
-        if rows is None:
-            return solve_mi_svm(problem, "instance", start, options)
-        loss = Hinge(problem.signs, problem.weights)
-        if start.ndim == 2:
-            # Of several starts, the one whose first steps end lowest.
-            ends = [solve_mi_svm_rows(rows, loss, "instance", each, TRIAL) for each in start]
-            start = start[int(np.argmin([end.objective for end in ends]))]
-        return solve_mi_svm_rows(rows, loss, "instance", start, options)
-
-    def fitted(selection: np.ndarray) -> Any:
-        """The SVM of a selection: one step of MI-SVM, with the value of the selection."""
-        found = solve(selection, SolverOptions(options.tol, 1))
-        if rows is None:
-            scores, norm2 = found.scores - found.intercept, found.norm2
-        else:
-            scores, norm2 = instance_scores(rows, found.w[None])[:, 0], float(found.w @ found.w)
-        owner = segment_index(problem.offsets)
-        used = problem.signs[owner] < 0
-        used[selection] = True
-        loss = Hinge(problem.signs[owner[used]], problem.weights[owner[used]])
-        intercept, _ = loss.free(scores[used])
-        value = 0.5 * norm2 + loss.value(scores[used], intercept)
-        own: dict[str, Any] = {"v": np.array([intercept])}
-        if rows is None:
-            own = {"intercept": intercept, "scores": scores + intercept}
-        return replace(found, objective=value, history=[value], stopped="", **own)
-
-    first = fitted(selected)
+    solve = partial(_mi_svm, problem, rows)
+    # The SVM of the selection: one step of MI-SVM, with the value of the selection.
+    svm = solve(selected, SolverOptions(options.tol, 1))
+    owner = segment_index(problem.offsets)
+    used = signs[owner] < 0
+    used[selected] = True
+    loss = Hinge(signs[owner[used]], weights[owner[used]])
+    if rows is None:
+        scores, norm2 = svm.scores - svm.intercept, svm.norm2
+    else:
+        scores, norm2 = instance_scores(rows, svm.w[None])[:, 0], float(svm.w @ svm.w)
+    intercept, _ = loss.free(scores[used])
+    value = 0.5 * norm2 + loss.value(scores[used], intercept)
+    own: dict[str, Any] = {"v": np.array([intercept])}
+    if rows is None:
+        own = {"intercept": intercept, "scores": scores + intercept}
+    svm = replace(svm, objective=value, history=[value], stopped="", **own)
     best = SelectionResult(
-        **first.outcome(),
-        objective_scale=first.objective_scale,
-        svm=first,
+        **svm.outcome(),
+        objective_scale=svm.objective_scale,
+        svm=svm,
         selected=selected,
         relaxation=relaxation,
     )
@@ -127,27 +128,18 @@ def solve_selection(
     return _polished(best, solve, options, others)
 
 
-def relaxation_problem(problem: BinaryProblem, settings: SelectionSettings) -> RelaxationProblem:
-    """The relaxation with the smallest representation of the instances.
-
-    It is the matrix of the instances if they have few features, otherwise the kernel matrix, or
-    with ``n_components`` a factor of it.
-    """
-    n_components, max_bytes = settings.n_components, settings.max_bytes
-    is_kernel = n_components is None and needs_kernel(problem.gram)
-    if is_kernel:
-        features = centered_kernel(problem.gram, max_bytes=max_bytes)
-    else:
-        features = kernel_features(problem.gram, n_components=n_components, max_bytes=max_bytes)
-    return RelaxationProblem(
-        features,
-        problem.offsets,
-        problem.signs,
-        problem.weights,
-        slack_bound=settings.slack_bound,
-        exactly_one=settings.exactly_one,
-        is_kernel=is_kernel,
-    )
+def _mi_svm(
+    problem: BinaryProblem, rows: PassSource | None, start: np.ndarray, options: SolverOptions
+) -> Any:
+    """MI-SVM with one slack per instance, from a selection or from the best of several."""
+    if rows is None:
+        return solve_mi_svm(problem, "instance", start, options)
+    loss = Hinge(problem.signs, problem.weights)
+    if start.ndim == 2:
+        # Of several starts, the one whose first steps end lowest.
+        ends = [solve_mi_svm_rows(rows, loss, "instance", each, TRIAL) for each in start]
+        start = start[int(np.argmin([end.objective for end in ends]))]
+    return solve_mi_svm_rows(rows, loss, "instance", start, options)
 
 
 def _polished(

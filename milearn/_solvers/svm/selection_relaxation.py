@@ -24,6 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +33,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..._bags.segments import gather_rows, segment_index, segment_sum
 from ...exceptions import SolverError
+from ..common.gram import Gram
 
 # If steps make no progress below this error, the precision is limited by rounding.
 _STAGNATION_TOL = 1e-4
@@ -42,6 +45,85 @@ _REFINEMENTS = 2
 _WEIGHTLESS = 1e-15
 
 _Solve = Callable[[np.ndarray], np.ndarray]
+
+
+def instance_features(
+    gram: Gram, n_components: int | None = None, max_bytes: float = np.inf
+) -> tuple[np.ndarray, bool]:
+    """The smallest representation of all instances, centred, and whether it is the kernel matrix.
+
+    It is their used columns unless these are more than instances; then a factor of the kernel
+    matrix of ``n_components`` columns, if these are fewer than instances; then the matrix. With an
+    intercept, the origin of the feature space is arbitrary, and a common offset would cost digits.
+
+    Parameters
+    ----------
+    gram : Gram
+    n_components : int, default=None
+        Maximum number of columns of the factor.
+    max_bytes : float
+        Maximum size of the kernel matrix.
+
+    Returns
+    -------
+    features : ndarray of shape (n_instances, n_columns), new
+        In Fortran order if it is the kernel matrix.
+    is_kernel : bool
+
+    Raises
+    ------
+    MemoryError
+        If the kernel matrix would be larger than ``max_bytes``.
+    """
+    features: Any = gram.vectors()
+    n = gram.n
+    if sparse.issparse(features):
+        used = np.unique(features.indices)
+        features = features[:, used if len(used) else [0]]
+        features = features.astype(np.float64).toarray() if len(used) <= n else None
+    elif features is not None and features.shape[1] > n:
+        features = None
+    if features is None and n_components is not None and n_components < n:
+        features = _greedy(gram, n_components)
+    if features is not None:
+        return np.asarray(features - features.mean(axis=0)), False
+    if 8 * n * n > max_bytes:
+        raise MemoryError(
+            f"The fit needs the kernel matrix of {n} x {n} instances "
+            f"({8 * n * n / 2**20:.0f} MiB): raise working_memory by sklearn.set_config, or "
+            "set n_components to use a low-rank approximation."
+        )
+    matrix = np.array(gram.inner(np.arange(n), np.arange(n)), order="F")
+    middle = matrix.mean(axis=0)
+    matrix -= middle
+    matrix -= (middle - middle.mean())[:, None]
+    return matrix, True
+
+
+def _greedy(gram: Gram, n_components: int, block: int = 256) -> np.ndarray:
+    """Pivoted Cholesky with one kernel row per step; the pivot has the largest residual."""
+    n, rest = gram.n, np.empty(gram.n)
+    for first in range(0, n, block):
+        mine = np.arange(first, min(first + block, n))
+        rest[mine] = np.diagonal(gram.inner(mine, mine))
+    # In the first step of an RBF kernel all instances tie. A projection of the instances breaks the
+    # tie, independently of their order and multiplicity.
+    own = np.asarray(gram.instances @ np.cos(np.arange(1.0, gram.instances.shape[1] + 1.0)))
+    stop = 1e-10 * float(rest.max())
+    factor = np.zeros((n, n_components), order="F")
+    for step in range(n_components):
+        largest = float(rest.max())
+        if largest <= stop:
+            return factor[:, : max(step, 1)]
+        tied = np.flatnonzero(rest >= largest * (1.0 - 1e-9))
+        pivot = tied[np.argmax(own[tied])]
+        column = gram.inner(np.array([pivot]), np.arange(n))[0]
+        column = column - factor[:, :step] @ factor[pivot, :step]
+        factor[:, step] = column / np.sqrt(column[pivot])
+        rest -= factor[:, step] ** 2
+        rest[pivot] = 0.0
+        np.maximum(rest, 0.0, out=rest)
+    return factor
 
 
 class RelaxationProblem:
@@ -87,19 +169,6 @@ class RelaxationProblem:
         self.slack_bound = float(slack_bound)
         self.exactly_one = exactly_one
 
-    def value(self, w: np.ndarray, slacks: np.ndarray, eta: np.ndarray) -> float:
-        """The objective of this module."""
-        square = w @ self.features @ w if self.is_kernel else w @ w
-        return float(0.5 * square + self.costs @ self.losses(slacks, eta))
-
-    def losses(self, slacks: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        """The loss of each instance, without its cost."""
-        values, above = slacks.copy(), slacks[: self.n_positive]
-        values[: self.n_positive] = (
-            0.5 * (above + eta) ** 2 - 0.5 * self.slack_bound * above - 0.5 * eta
-        )
-        return values
-
 
 @dataclass
 class RelaxationResult:
@@ -134,7 +203,7 @@ def solve_relaxation(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relaxa
         If no solution is found.
     """
     method = _InteriorPointMethod(problem)
-    x = best = method.start()
+    x = best = method.first
     found, waited, n_iter = method.errors(x), 0, 0
     while n_iter < _MAX_STEPS and not found[-1] <= tol:
         try:
@@ -148,7 +217,7 @@ def solve_relaxation(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relaxa
             best, found, waited = x, errors, 0
         elif waited >= _PATIENCE and found[-1] <= _STAGNATION_TOL:
             break
-    gap, primal, dual, error = found
+    objective, gap, primal, dual, error = found
     if not error <= _STAGNATION_TOL:
         raise SolverError(
             f"The relaxation of {len(problem.rows)} instances was not solved (residuals "
@@ -167,7 +236,7 @@ def solve_relaxation(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relaxa
         rows=problem.positive_rows,
         slacks=slacks,
         eta=eta,
-        value=problem.value(w, slacks, eta),
+        value=unit * objective,
         gap=gap * unit,
         primal_residual=primal,
         dual_residual=dual,
@@ -204,22 +273,17 @@ class _InteriorPointMethod:
         self.ends = np.cumsum(lengths)
         self.rooms = slice(self.ends[2], self.ends[7])
         self.duals = slice(self.ends[7], self.ends[11] + n_sums)
+        self.first, half = np.ones(self.ends[-1]), 0.5 * self.s
+        v, slacks, eta, _, lower, upper, least, _, *duals, nu = self.parts(self.first)
+        v[:], slacks[:p], eta[:], upper[:] = 0.0, half, 1.0 / np.diff(self.bags)[self.bag], half
+        lower[:], least[:] = slacks, eta
+        for dual in duals:
+            dual[:] = 0.5 * self.c[: len(dual)]
+        nu[:] = 0.0 if problem.exactly_one else 1.0
 
     def parts(self, x: np.ndarray) -> list[np.ndarray]:
         """The 13 parts of a point."""
         return np.split(x, self.ends[:-1])
-
-    def start(self) -> np.ndarray:
-        """The first point."""
-        p, half, c = self.p, 0.5 * self.s, 0.5 * self.c
-        x = np.ones(self.ends[-1])
-        v, slacks, eta, _, lower, upper, least, _, *duals, nu = self.parts(x)
-        v[:], slacks[:p], eta[:], upper[:] = 0.0, half, 1.0 / np.diff(self.bags)[self.bag], half
-        lower[:], least[:] = slacks, eta
-        for dual in duals:
-            dual[:] = c[: len(dual)]
-        nu[:] = 0.0 if self.problem.exactly_one else 1.0
-        return x
 
     def margins(self, v: np.ndarray) -> np.ndarray:
         """Signed scores of the instances."""
@@ -248,21 +312,23 @@ class _InteriorPointMethod:
             sums -= surplus
         return [of_v, of_slacks, of_eta, violations, sums]
 
-    def errors(self, x: np.ndarray) -> tuple[float, float, float, float]:
-        """Gap, primal and dual residual, and the largest of them with the relative gap."""
+    def errors(self, x: np.ndarray) -> tuple[float, float, float, float, float]:
+        """Objective, gap, primal and dual residual, and the largest of these with relative gap."""
         of_v, of_slacks, of_eta, violations, sums = self.residuals(x)
         v, slacks, eta, *_ = self.parts(x)
         w, of_w = v[:-1], of_v[:-1]
         is_kernel = self.problem.is_kernel
         square = w @ (self.Z @ w) if is_kernel else w @ w
-        objective = float(0.5 * square + self.c @ self.problem.losses(slacks, eta))
+        losses, above = slacks.copy(), slacks[: self.p]
+        losses[: self.p] = 0.5 * (above + eta) ** 2 - 0.5 * self.s * above - 0.5 * eta
+        objective = float(0.5 * square + self.c @ losses)
         # The gradient in w is proportional to the features and is divided by their size.
         short = np.sqrt(max(0.0, of_w @ (self.Z @ of_w))) if is_kernel else np.abs(of_w).max()
         gradients = np.concatenate([[max(short, abs(of_v[-1])) / self.size], of_slacks, of_eta])
         gap, dual = float(x[self.rooms] @ x[self.duals]), float(np.abs(gradients).max())
         primal = max(float(np.abs(violations).max()), float(np.abs(sums).max()))
         error = max(gap / (1.0 + abs(objective)), primal, dual)
-        return gap, primal, dual, error if np.isfinite(error) else np.inf
+        return objective, gap, primal, dual, error if np.isfinite(error) else np.inf
 
     def advanced(self, x: np.ndarray) -> np.ndarray:
         """The point after a step of predictor and corrector."""
@@ -370,10 +436,10 @@ class _InteriorPointMethod:
             matrix[np.arange(len(matrix) - 1), np.arange(len(matrix) - 1)] += 1.0
             if matrix[-1, -1] <= 0:
                 matrix[-1, -1] = 1.0
-            return _inverse(matrix)
+            return partial(cho_solve, _factor(matrix), check_finite=False)
         matrix = np.ascontiguousarray(T @ rows.T)
         matrix[np.arange(len(matrix)), np.arange(len(matrix))] += 1.0
-        inverse = _inverse(matrix)
+        inverse = partial(cho_solve, _factor(matrix), check_finite=False)
         solved_ones = inverse(ones)
         curvature = float(ones @ solved_ones) or 1.0
 
@@ -385,17 +451,16 @@ class _InteriorPointMethod:
         return solve
 
 
-def _inverse(matrix: np.ndarray) -> _Solve:
-    """The inverse of a positive definite matrix, which is overwritten."""
+def _factor(matrix: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The factor of a positive definite matrix, whose diagonal may be increased."""
     try:
-        factor = cho_factor(matrix.T, lower=True, check_finite=False)
+        return cho_factor(matrix.T, lower=True, check_finite=False)  # type: ignore[no-any-return]
     except LinAlgError:
         # Near convergence the ratio of weights may be 1e15.
         matrix[np.diag_indices(len(matrix))] += (
             2.0 * np.finfo(float).eps ** 0.9 * matrix.diagonal().max()
         )
-        factor = cho_factor(matrix.T, lower=True, check_finite=False)
-    return lambda right: np.asarray(cho_solve(factor, right, check_finite=False))
+        return cho_factor(matrix.T, lower=True, check_finite=False)  # type: ignore[no-any-return]
 
 
 def _length(

@@ -47,7 +47,7 @@ class Clock:
 def noisy_problem(inherited):
     X, y = make_bags(30, 4, bag_size=6, flip_y=0.1, random_state=0)
     rows, point_of = distinct_points(X.instances)
-    problem = disjunctive_problem(point_of, X.offsets, y == 1, np.ones(len(X)), inherited=inherited)
+    problem = disjunctive_problem(y == 1, point_of, X.offsets, np.ones(len(X)), inherited)
     return problem, stumps(X.instances[rows])
 
 

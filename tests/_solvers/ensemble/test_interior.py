@@ -20,7 +20,7 @@ def problem_of_bags(seed, n_bags=16, d=3, ambiguous=True, C=1.0):
     bags, positive = Bags.from_list(blocks), np.arange(n_bags) % 2 == 1
     rows, point_of = distinct_points(bags.instances)
     costs = rng.uniform(0.5, 1.5, n_bags) * C
-    problem = disjunctive_problem(point_of, bags.offsets, positive, costs, inherited=not ambiguous)
+    problem = disjunctive_problem(positive, point_of, bags.offsets, costs, not ambiguous)
     return problem, bags.instances[rows]
 
 

@@ -72,7 +72,7 @@ def small_problem(seed, n_bags=4, d=2, C=1.0):
     positive = np.r_[np.ones(n_bags, bool), np.zeros(n_bags, bool), True]
     bags = Bags.from_list([np.round(block, 2) for block in blocks])
     rows, point_of = distinct_points(bags.instances)
-    problem = disjunctive_problem(point_of, bags.offsets, positive, np.full(len(bags), C))
+    problem = disjunctive_problem(positive, point_of, bags.offsets, np.full(len(bags), C))
     return problem, bags.instances[rows], bags, positive.astype(int)
 
 

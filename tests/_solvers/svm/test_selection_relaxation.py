@@ -12,12 +12,11 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from milearn._bags.segments import segment_min, segment_sum
 from milearn._solvers.common.gram import KernelGram, LinearGram
-from milearn._solvers.common.low_rank import (
-    centered_kernel,
-    kernel_features,
-    needs_kernel,
+from milearn._solvers.svm.selection_relaxation import (
+    RelaxationProblem,
+    instance_features,
+    solve_relaxation,
 )
-from milearn._solvers.svm.selection_relaxation import RelaxationProblem, solve_relaxation
 from milearn.exceptions import SolverError
 
 
@@ -40,7 +39,8 @@ def three_cones(problem):
     """
     n, p, c = len(problem.rows), problem.n_positive, problem.costs
     y, s = problem.signs, problem.slack_bound
-    Q = (problem.features @ problem.features.T) * np.outer(y, y)
+    Q = problem.features if problem.is_kernel else problem.features @ problem.features.T
+    Q = Q * np.outer(y, y)
     delta, g, h, shift = (cp.Variable() for _ in range(4))
     mu, slacks, eta = cp.Variable(n), cp.Variable(n), cp.Variable(p)
 
@@ -93,7 +93,9 @@ def test_three_cones_are_one_quadratic_program(seed, d, bound, one):
     sums = segment_sum(ours.eta, problem.bag_offsets)
     assert (np.abs(sums - 1) if one else np.maximum(0, 1 - sums)).max() < 1e-9
     assert (ours.eta <= 1 + 1e-9).all()
-    assert ours.value == pytest.approx(problem.value(ours.w, ours.slacks, ours.eta))
+    losses, above = ours.slacks.copy(), ours.slacks[:p]
+    losses[:p] = 0.5 * (above + ours.eta) ** 2 - 0.5 * s * above - 0.5 * ours.eta
+    assert ours.value == pytest.approx(0.5 * ours.w @ ours.w + problem.costs @ losses)
     assert ours.scores[problem.rows] == pytest.approx(problem.signs * margins)
 
 
@@ -110,8 +112,10 @@ def test_three_cones_of_kernels(seed, kernel):
     signs = np.where(np.arange(6) % 2, 1.0, -1.0)
     rng = np.random.default_rng(seed)
     offsets = np.r_[0, np.cumsum(rng.integers(1, 4, size=6))]
+    matrix, is_kernel = instance_features(gram)
+    assert is_kernel
     problem = RelaxationProblem(
-        kernel_features(gram), offsets, signs, np.ones(6), slack_bound=2.0, exactly_one=True
+        matrix, offsets, signs, np.ones(6), slack_bound=2.0, exactly_one=True, is_kernel=True
     )
     value = solve_relaxation(problem).value
     assert value == pytest.approx(three_cones(problem)[0], rel=1e-5, abs=1e-7)
@@ -163,15 +167,18 @@ def test_features_have_the_inner_products_of_the_kernel():
         (LinearGram(sparse.csr_array(X[:4])), X[:4] @ X[:4].T),
         (KernelGram(X, rbf_kernel, 2**20), rbf_kernel(X)),
     ):
-        features = kernel_features(gram)
-        assert features @ features.T == pytest.approx(centred(kernel), abs=1e-9)
-        assert features.shape[1] <= min(gram.n, gram.rank)
+        features, is_kernel = instance_features(gram)
+        products = features if is_kernel else features @ features.T
+        assert products == pytest.approx(centred(kernel), abs=1e-9)
+        # The kernel matrix is asked for only where features are not fewer.
+        wide = gram.instances.shape[1] > gram.n
+        assert is_kernel == (wide or isinstance(gram, KernelGram))
 
 
 def test_unused_columns_cost_nothing():
     wide = sparse.csr_array(([1.0, 2.0, 1.0], ([0, 1, 2], [5, 66_000, 5])), shape=(3, 70_000))
-    assert kernel_features(LinearGram(wide)).shape == (3, 2)
-    assert kernel_features(LinearGram(sparse.csr_array((3, 70_000)))).shape == (3, 1)
+    assert instance_features(LinearGram(wide))[0].shape == (3, 2)
+    assert instance_features(LinearGram(sparse.csr_array((3, 70_000))))[0].shape == (3, 1)
 
 
 def test_few_components_are_enough_for_a_smooth_kernel():
@@ -181,7 +188,7 @@ def test_few_components_are_enough_for_a_smooth_kernel():
     gram = KernelGram(X, lambda a, b: rbf_kernel(a, b, gamma=0.1), 0)
     errors = []
     for n_components in (5, 10, 30):
-        features = kernel_features(gram, n_components=n_components)
+        features, _ = instance_features(gram, n_components)
         assert features.shape[1] <= n_components
         errors.append(np.abs(features @ features.T - centred(kernel)).max())
     assert errors[0] > errors[1] > errors[2]
@@ -192,25 +199,20 @@ def test_components_do_not_depend_on_order_or_repetition():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(30, 3))
     order = rng.permutation(30)
-    one = kernel_features(KernelGram(X, rbf_kernel, 2**20), n_components=6)
-    other = kernel_features(KernelGram(X[order], rbf_kernel, 2**20), n_components=6)
+    one, _ = instance_features(KernelGram(X, rbf_kernel, 2**20), 6)
+    other, _ = instance_features(KernelGram(X[order], rbf_kernel, 2**20), 6)
     assert other @ other.T == pytest.approx((one @ one.T)[np.ix_(order, order)], abs=1e-9)
 
 
 # -- the kernel matrix in place of features -----------------------------------------------------
 
 
-def test_kernel_is_asked_for_only_where_features_are_not_fewer():
-    rng = np.random.default_rng(0)
-    assert not needs_kernel(LinearGram(rng.normal(size=(9, 3))))
-    assert needs_kernel(LinearGram(rng.normal(size=(3, 9))))
-    gram = KernelGram(rng.normal(size=(9, 3)), rbf_kernel, 2**20)
-    assert needs_kernel(gram)
-    K = rbf_kernel(gram.instances, gram.instances)
-    middle = np.eye(9) - 1.0 / 9.0
-    assert centered_kernel(gram) == pytest.approx(middle @ K @ middle)
-    with pytest.raises(MemoryError, match="raise working_memory"):
-        centered_kernel(gram, max_bytes=8 * 80)
+def test_a_kernel_matrix_has_a_limit():
+    gram = KernelGram(np.random.default_rng(0).normal(size=(9, 3)), rbf_kernel, 2**20)
+    for n_components in (None, 9):
+        with pytest.raises(MemoryError, match="raise working_memory"):
+            instance_features(gram, n_components, max_bytes=8 * 80)
+    assert not instance_features(gram, 8, max_bytes=8 * 80)[1]
 
 
 OFFSETS = np.array([0, 1, 4, 9, 11, 18, 20, 23])
