@@ -178,7 +178,7 @@ def attributes_of(results: Sequence[Any], *names: str, **renamed: str) -> dict[s
     """
     fitted: dict[str, Any] = {}
     for name in (*names, *renamed):
-        found = [*map(attrgetter(renamed.get(name, name)), results)]
+        found: Any = [*map(attrgetter(renamed.get(name, name)), results)]
         several = len(found) > 1
         if isinstance(found[0], list):
             found = [*map(np.array, found)]

@@ -212,14 +212,10 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list
     except OSQPException as error:
         return None, [None] * 3, False, f"status {error}"
     # A backend has no multipliers of constraints that are missing.
-    multipliers = [
-        np.zeros(n) if each is None or np.size(each) != n else np.ravel(each).astype(np.float64)
-        for each, n in (
-            (found.y, len(problem.b)),
-            (found.z, len(problem.h)),
-            (found.z_box, len(problem.q)),
-        )
-    ]
+    multipliers = [np.zeros(len(term)) for term in (problem.b, problem.h, problem.q)]
+    for values, given in zip(multipliers, (found.y, found.z, found.z_box), strict=True):
+        if given is not None and np.size(given) == len(values):
+            values[:] = np.ravel(given)
     info = found.extras.get("info")
     status = str(getattr(info, "status", found.extras.get("status", "no solution found")))
     return found.x, multipliers, bool(found.found), status

@@ -182,13 +182,14 @@ def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[St
         if small:
             return [None, found.rows[best, part.upper]]
         # Where the means are followed on all instances, their end on the sample is not needed.
-        starts = [None] * many + [(ends[best].w, ends[best].v)]
+        after_trial: Start = (ends[best].w, ends[best].v)
+        starts = [None, after_trial] if many else [after_trial]
     if small:
         return starts
     options = SolverOptions(limits.tol, 100)
     ends = [solve_from(part, each, options, max_passes=limits.max_passes) for each in starts]
-    lowest_end = min(ends, key=attrgetter("objective"))
-    return [None] * (not many) + [(lowest_end.w, lowest_end.v)]
+    end = min(ends, key=attrgetter("objective"))
+    return [(end.w, end.v)] if many else [None, (end.w, end.v)]
 
 
 def screened_rows(source: PassSource, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:

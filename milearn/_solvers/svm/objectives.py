@@ -110,7 +110,7 @@ class BagHinge:
         self.signs = np.repeat([1.0, -1.0], [n, len(bags)])
         self.costs = costs[np.r_[self.positive, bags]]
         self.scale, self.highest = rounding_scale(self.costs), highest
-        self.at_zero = 2.0 * float(np.bincount(self.signs < 0, self.costs).min())
+        self.at_zero = 2.0 * float(np.bincount(self.signs < 0, self.costs, 2).min())
 
     def value(self, scores: np.ndarray, norm2: float, intercept: float) -> tuple[float, float]:
         """J, at most the value of a step with these scores."""
@@ -318,8 +318,8 @@ def rows_of_parts(
     """Rows with the given numbers of each matrix; dense ones are many, and are copied once."""
     if sparse.issparse(parts[0][0]):
         return stacked([rows[numbers] for rows, numbers in parts])
-    (first_rows, *_), numbers_of_parts = zip(*parts, strict=True)
-    n_rows, n_columns = len(np.concatenate(numbers_of_parts)), first_rows.shape[1]
+    all_rows, all_numbers = zip(*parts, strict=True)
+    n_rows, n_columns = sum(map(len, all_numbers)), all_rows[0].shape[1]
     single = n_rows * n_columns > double_numbers and parts[1][0].dtype == np.float32
     found, first = np.empty((n_rows, n_columns), dtype=np.float32 if single else np.float64), 0
     for rows, numbers in parts:
