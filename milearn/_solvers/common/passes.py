@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from ..._bags.segments import (
     segment_index,
     segment_max,
     segment_mean,
-    segment_sum,
 )
 from .cccp import RELATIVE_TIE
 
@@ -206,8 +206,8 @@ class HighestInstances:
     bags : ndarray of int
         Positions of these bags.
     second_scores : callable
-        ``second_scores(rows)`` returns a score of each of the given instances. It is called only
-        for instances that tie, and once for each of them.
+        ``second_scores()`` returns a score of each of all instances. It is called once, and only if
+        instances tie.
     tie : float, default=RELATIVE_TIE
         Difference up to which scores tie, as a fraction of the largest absolute score or of 1.
     """
@@ -216,12 +216,16 @@ class HighestInstances:
         self,
         offsets: np.ndarray,
         bags: np.ndarray,
-        second_scores: Callable[[np.ndarray], np.ndarray],
+        second_scores: Callable[[], np.ndarray],
         tie: float = RELATIVE_TIE,
     ) -> None:
         self.bags, self.second_scores, self.tie = bags, second_scores, tie
         self.rows, self.offsets = gather_rows(offsets, bags)
-        self._known = np.full(len(self.rows), np.nan)
+
+    @cached_property
+    def second(self) -> np.ndarray:
+        """The second scores of the instances of these bags."""
+        return self.second_scores()[self.rows]
 
     def of(self, scores: np.ndarray, *, constant: bool = False) -> np.ndarray:
         """Row of the highest instance of each bag, from the scores of all instances.
@@ -231,22 +235,16 @@ class HighestInstances:
         if len(self.bags) == 0:
             return np.zeros(0, dtype=np.intp)
         tied, several = self.tied(scores, constant)
-        ranking = np.where(tied, 0.0, -np.inf)
-        asked = np.flatnonzero(tied & several)
-        unknown = asked[np.isnan(self._known[asked])]
-        if len(unknown):
-            self._known[unknown] = self.second_scores(self.rows[unknown])
-        ranking[asked] = self._known[asked]
+        ranking = np.where(tied, self.second if several else 0.0, -np.inf)
         rows: np.ndarray = self.rows[segment_argmax(ranking, self.offsets)]
         return rows
 
-    def tied(self, scores: np.ndarray, constant: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Whether instances tie with the highest of their bag, and whether there are several."""
+    def tied(self, scores: np.ndarray, constant: bool) -> tuple[np.ndarray, bool]:
+        """The instances that tie with the highest of their bag, and whether a bag has several."""
         own, sizes = scores[self.rows], np.diff(self.offsets)
         near = np.inf if constant else self.tie * max(1.0, float(np.abs(own).max()))
         tied = own >= np.repeat(segment_max(own, self.offsets) - near, sizes)
-        counts = segment_sum(tied.astype(np.intp), self.offsets)
-        return tied, np.repeat(counts > 1, sizes)
+        return tied, np.count_nonzero(tied) > len(sizes)
 
 
 @dataclass(frozen=True)
@@ -260,9 +258,11 @@ class TieRule:
         self, block: Block, scores: np.ndarray, bags: np.ndarray
     ) -> tuple[np.ndarray, bool]:
         """Rows of the highest instances of bags of a block, and whether ties were left open."""
-        rule = HighestInstances(block.offsets, bags, lambda rows: block.take(rows) @ self.second)
+        rule = HighestInstances(
+            block.offsets, bags, lambda: block.scores(np.asarray(self.second), precise=True)
+        )
         if self.second is None:
-            open_ties = len(bags) > 0 and bool(rule.tied(scores, constant=False)[1].any())
+            open_ties = len(bags) > 0 and rule.tied(scores, constant=False)[1]
             return segment_argmax(scores, block.offsets)[bags], open_ties
         return rule.of(scores, constant=self.constant), False
 

@@ -94,4 +94,4 @@ class LinkedProblem:
         # A function that does not refer to self: a reference cycle would keep X in memory.
         X = self.X
         difference = np.asarray(X.T @ mean_difference(self.offsets, self.signs, self.weights))
-        return HighestInstances(self.offsets, self.linearised, lambda rows: X[rows] @ difference)
+        return HighestInstances(self.offsets, self.linearised, lambda: X @ difference)

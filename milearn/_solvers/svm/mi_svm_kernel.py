@@ -190,9 +190,5 @@ def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> Highe
         Difference of scores that counts as a tie, as a fraction of the largest score.
     """
     difference = mean_difference(problem.offsets, problem.signs, problem.weights)
-    second = partial(_scores_of_means, problem.gram, difference)
+    second = partial(problem.gram.scores, difference)
     return HighestInstances(problem.offsets, np.flatnonzero(problem.signs > 0), second, tie_tol)
-
-
-def _scores_of_means(gram: Gram, difference: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    return np.asarray(gram.scores(difference)[rows])

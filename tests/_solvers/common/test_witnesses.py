@@ -19,8 +19,8 @@ OFFSETS = np.array([0, 3, 4, 6, 10])
 
 
 def test_without_ties_it_is_the_highest_and_the_second_score_is_not_asked():
-    def refused(rows):
-        raise AssertionError(rows)
+    def refused():
+        raise AssertionError
 
     scores = np.random.default_rng(0).normal(size=10)
     bags = np.array([0, 2, 3])
@@ -31,18 +31,18 @@ def test_without_ties_it_is_the_highest_and_the_second_score_is_not_asked():
 
 @pytest.mark.parametrize("noise", [0.0, 1e-12])
 def test_the_second_score_decides_between_equal_ones_and_is_asked_once(noise):
-    second, asked = np.arange(10.0)[::-1], []
+    asked = []
 
-    def second_scores(rows):
-        asked.extend(rows.tolist())
-        return second[rows]
+    def second_scores():
+        asked.append(True)
+        return np.arange(10.0)[::-1]
 
     rule = HighestInstances(OFFSETS, np.arange(4), second_scores)
     scores = np.array([1.0, 1.0, 0.0, 5.0, 2.0, 1.0, 0.0, 3.0, 3.0, 3.0])
     for _ in range(2):
         shaken = scores + noise * np.arange(10.0)
         assert rule.of(shaken).tolist() == [0, 3, 4, 7]
-    assert asked == [0, 1, 7, 8, 9]
+    assert len(asked) == 1
 
 
 def test_mean_difference_is_that_of_weighted_means_of_means():
@@ -66,7 +66,7 @@ def test_a_pass_breaks_ties_as_the_dual_does_and_tells_where_it_cannot():
     )
     (block,) = ArraySource(X, OFFSETS).map(lambda block: block)
     bags = np.arange(4)
-    rule = HighestInstances(OFFSETS, bags, lambda rows: X[rows] @ second)
+    rule = HighestInstances(OFFSETS, bags, lambda: X @ second)
     for constant in (False, True):
         rows, tied = TieRule(second, constant).highest(block, X @ w, bags)
         assert rows.tolist() == rule.of(X @ w, constant=constant).tolist()

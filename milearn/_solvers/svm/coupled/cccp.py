@@ -112,7 +112,7 @@ def solve_coupled(
     # broken in favour of the instance that is highest along a descent direction of the loss of the
     # means.
     descent = cast(Tube, loss).descent() if coupling.hard else zeros
-    rule = HighestInstances(offsets, everyone, lambda rows: (descent @ bags.cross)[rows])
+    rule = HighestInstances(offsets, everyone, lambda: descent @ bags.cross)
 
     def linearise(scores: np.ndarray, value: float) -> np.ndarray:
         """The subgradient at scores of all instances with the value of their problem."""
