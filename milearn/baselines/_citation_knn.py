@@ -203,9 +203,7 @@ class CitationKNN(BaselineClassifier):
 
     def _proportions(self, bags: Bags) -> np.ndarray:
         # Three matrices of the size of the distances are held.
-        blocks = list(gen_batches(len(bags), rows_per_block(24 * len(self.bags_))))
-        if len(blocks) == 1:
-            return self._block_proportions(bags)
+        blocks = gen_batches(len(bags), rows_per_block(24 * len(self.bags_)))
         return np.concatenate([self._block_proportions(bags[part]) for part in blocks])
 
     def _block_proportions(self, bags: Bags) -> np.ndarray:

@@ -172,7 +172,7 @@ class DDSVM(BaselineClassifier):
         options = {name: getattr(self, name) for name in CONCEPT_OPTIONS}
         concepts = learn_concepts(instances, merged, **options)
         points = instances[merged.kept[merged.point_of]]
-        rows = concept_distances(points, merged.offsets, concepts.points, concepts.scales)
+        rows = concept_distances(points, merged.offsets, concepts.concepts, concepts.scales)
         width = resolve_gamma("scale", rows, merged.sample_weights)
         self._replace_fitted(
             {
@@ -186,7 +186,7 @@ class DDSVM(BaselineClassifier):
                 ],
             }
         )
-        warn_of_limit(self, concepts.n_limited, len(concepts.points), "concept(s)")
+        warn_of_limit(self, concepts.n_limited, len(concepts.concepts), "concept(s)")
         return self
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:

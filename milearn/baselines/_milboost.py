@@ -181,26 +181,17 @@ class MILBoost(BaselineClassifier):
         check_learner(self.estimator)
         training = self._training(X, y, sample_weight)
         merged = training.merged()
-        learn = _learning(
-            make_pool(
-                self.estimator,
-                training.bags.instances[merged.kept],
-                self.n_prototypes,
-                self.max_bins,
-            )
-        )
-        results = [
-            boost_noisy_or(
-                BoostingProblem(
-                    merged.point_of, merged.offsets, positive, merged.weights, len(merged.kept)
-                ),
-                learn,
-                n_rounds=self.n_estimators,
-                rate=self.learning_rate,
-                tol=_TOL,
-            )
-            for positive in training.problems(merged)
-        ]
+        points, n_points = training.bags.instances[merged.kept], len(merged.kept)
+        learn = _learning(make_pool(self.estimator, points, self.n_prototypes, self.max_bins))
+        limits: dict[str, Any] = {
+            "n_rounds": self.n_estimators,
+            "rate": self.learning_rate,
+            "tol": _TOL,
+        }
+        results = []
+        for positive in training.problems(merged):
+            bags = merged.point_of, merged.offsets, positive, merged.weights, n_points
+            results.append(boost_noisy_or(BoostingProblem(*bags), learn, **limits))
         several = len(results) > 1
         learners = [each.learners for each in results]
         steps = [each.steps for each in results]

@@ -16,7 +16,7 @@ from .._fit.multi_start import attributes_of, judge_gaps, warn_of_constants, war
 from .._fit.threads import fit_context
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
-from .._solvers.common.features import STORED_LIMITS, FeatureMap, auto_components, landmark_features
+from .._solvers.common.features import STORED_LIMITS, auto_components, landmark_features
 from .._solvers.common.gram import Gram, KernelExpansion, KernelGram, LinearGram, clipped_gram
 from .._solvers.svm.sparse_mi import (
     MarginSolution,
@@ -216,7 +216,13 @@ class SparseMISVC(BaselineClassifier):
             sizes = len(bags), bags.n_instances
             n_components = auto_components(self.n_components, *sizes, STORED_LIMITS)
         if self.kernel != "linear" and n_components is not None:
-            features = stored_features(instances, kernel, n_components)
+            require_memory(
+                _COPIES * 8 * bags.n_instances * n_components,
+                f"A fit on {n_components} features of {bags.n_instances} instances",
+                "take a smaller n_components, MISVC or fewer bags",
+            )
+            rng = np.random.RandomState(0)
+            features = landmark_features(instances, kernel, n_components, rng)
             points = features.transform(instances)
         gram: Gram = LinearGram(points)
         if self.kernel != "linear" and features is None:
@@ -298,23 +304,3 @@ def _labels(
     reached = order[before < (eta - _EQUAL) * spread[rows].sum()]
     cut = scores[reached].min() - _EQUAL if len(reached) else np.inf
     return np.where(inside & (tops | (scores >= cut)), 1.0, -1.0)
-
-
-# -- explicit features by landmarks ------------------------------------------------------------
-
-
-def stored_features(instances: Any, kernel: Any, n_components: int) -> FeatureMap:
-    """Explicit features by landmarks, after a check of the memory for those of all instances.
-
-    Raises
-    ------
-    MemoryError
-        If they do not fit into the available memory.
-    """
-    n = instances.shape[0]
-    require_memory(
-        _COPIES * 8 * n * n_components,
-        f"A fit on {n_components} features of {n} instances",
-        "take a smaller n_components, MISVC or fewer bags",
-    )
-    return landmark_features(instances, kernel, n_components, np.random.RandomState(0))

@@ -414,7 +414,7 @@ class ConceptEmbedding(BagEmbedding):
         merged = PointBags.of(part, found.codes, found.weights, found.sample_weights)
         options = {name: getattr(self, name) for name in CONCEPT_OPTIONS}
         concepts = learn_concepts(part.instances, merged, **options)
-        n_columns = len(concepts.points)
+        n_columns = len(concepts.concepts)
         self._replace_fitted({**noted, **concepts.fitted(), "_n_features_out": n_columns})
         warn_of_limit(self, concepts.n_limited, n_columns, "concept(s)")
         return self

@@ -213,19 +213,16 @@ def grow_trees(
     grown = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
         delayed(_grown)(problem, options, group) for group in groups
     )
-    first = np.cumsum([0, *(len(each.feature) for each in grown)])
+    first = 0
+    for each in grown:
+        each.left[:] += first
+        each.roots[:] += first
+        first += len(each.feature)
+    names = "feature", "threshold", "proportion", "left", "values", "roots"
+    joined = {name: np.concatenate([getattr(each, name) for each in grown]) for name in names}
     sizes = [len(group) for group in groups]
-    return BagTrees(
-        feature=np.concatenate([each.feature for each in grown]),
-        threshold=np.concatenate([each.threshold for each in grown]),
-        proportion=np.concatenate([each.proportion for each in grown]),
-        left=np.concatenate([each.left + start for each, start in zip(grown, first, strict=False)]),
-        values=np.concatenate([each.values for each in grown]),
-        roots=np.concatenate(
-            [each.roots + start for each, start in zip(grown, first, strict=False)]
-        ),
-        importances=np.average([each.importances for each in grown], axis=0, weights=sizes),
-    )
+    importances = np.average([each.importances for each in grown], axis=0, weights=sizes)
+    return BagTrees(**joined, importances=importances)
 
 
 def mean_leaf(
@@ -242,27 +239,17 @@ def mean_leaf(
             for column, values in zip(out.T, trees.values[nodes[in_leaf]].T, strict=True):
                 column += np.bincount(bags[in_leaf], weights=values, minlength=n_bags)
             bags, nodes = bags[~in_leaf], nodes[~in_leaf]
-            right = _passes(
-                statistics,
-                bags,
-                trees.feature[nodes],
-                trees.threshold[nodes],
-                trees.proportion[nodes],
-            )
-            nodes = trees.left[nodes] + right
+            nodes = trees.left[nodes] + _passes(statistics, bags, trees, nodes)
     return out / n_trees
 
 
 def _passes(
-    statistics: OrderStatistics,
-    bags: np.ndarray,
-    features: np.ndarray,
-    thresholds: np.ndarray,
-    proportions: np.ndarray,
+    statistics: OrderStatistics, bags: np.ndarray, rules: BagTrees | _Rules, nodes: np.ndarray
 ) -> np.ndarray:
-    """Whether each bag has a share above r, all arrays of one shape."""
-    ranks = (proportions * statistics.sizes[bags]).astype(np.intp)
-    return np.asarray(statistics.at(bags, features, ranks[..., None])[..., 0] > thresholds)
+    """Whether each bag has a share above the r of its node."""
+    ranks = (rules.proportion[nodes] * statistics.sizes[bags]).astype(np.intp)
+    values = statistics.at(bags, rules.feature[nodes], ranks[:, None])[:, 0]
+    return np.asarray(values > rules.threshold[nodes])
 
 
 # -- growth ----------------------------------------------------------------------------------------
@@ -294,10 +281,10 @@ class _Level:
 class _Rules:
     """One rule for each node, and the entropy that is left; infinite where none separates bags."""
 
-    features: np.ndarray
-    thresholds: np.ndarray
-    proportions: np.ndarray
-    losses: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    proportion: np.ndarray
+    loss: np.ndarray
 
     def write_to(self, rules: _Rules, nodes: np.ndarray) -> None:
         """Make these the rules of some nodes among all."""
@@ -326,24 +313,15 @@ def _grown(problem: TreeProblem, options: TreeOptions, seeds: Sequence[int]) -> 
         if options.max_depth is None or depth < options.max_depth:
             mixed = np.flatnonzero((totals > 0).sum(axis=1) > 1)
             rules = _search(problem, options, level, mixed, streams)
-            split = np.flatnonzero(rules.losses < np.inf)
+            split = np.flatnonzero(rules.loss < np.inf)
         first += len(level.tree)
         left = np.full(len(level.tree), -1)
         left[split] = first + 2 * np.arange(len(split))
         decrease = np.zeros(len(level.tree))
-        decrease[split] = np.maximum(0.0, _entropy(totals[split].T) - rules.losses[split])
+        decrease[split] = np.maximum(0.0, _entropy(totals[split].T) - rules.loss[split])
         values = totals / totals.sum(axis=1, keepdims=True)
-        levels.append(
-            (
-                rules.features,
-                rules.thresholds,
-                rules.proportions,
-                left,
-                values,
-                level.tree,
-                decrease,
-            )
-        )
+        found = rules.feature, rules.threshold, rules.proportion, left, values
+        levels.append((*found, level.tree, decrease))
         level = _children(problem, level, rules, split)
         depth += 1
     feature, threshold, proportion, left, values, tree, decrease = (
@@ -351,10 +329,8 @@ def _grown(problem: TreeProblem, options: TreeOptions, seeds: Sequence[int]) -> 
     )
     sums = np.bincount(tree, weights=decrease, minlength=n_trees)
     parts_of_sum = decrease / np.where(sums > 0, sums, 1.0)[tree] / n_trees
-    inner = feature >= 0
-    importances = np.bincount(
-        feature[inner], weights=parts_of_sum[inner], minlength=problem.statistics.n_features
-    )
+    inner, n = feature >= 0, problem.statistics.n_features
+    importances = np.bincount(feature[inner], weights=parts_of_sum[inner], minlength=n)
     roots = np.arange(n_trees)
     return BagTrees(feature, threshold, proportion, left, values, roots, importances)
 
@@ -363,14 +339,7 @@ def _children(problem: TreeProblem, level: _Level, rules: _Rules, split: np.ndar
     """The next level: the two sides of each node that is split."""
     parents = level.taken(split)
     node = parents.node_of
-    right = _passes(
-        problem.statistics,
-        parents.members,
-        rules.features[split][node],
-        rules.thresholds[split][node],
-        rules.proportions[split][node],
-    )
-    child = 2 * node + right
+    child = 2 * node + _passes(problem.statistics, parents.members, rules, split[node])
     sizes = np.bincount(child, minlength=2 * len(split))
     return _Level(
         np.repeat(parents.tree, 2),
@@ -428,7 +397,7 @@ def _search(
             _take_best(problem, options, batch, features, draws).write_to(rules, part)
         if n_drawn == n_all:
             break
-        nodes = nodes[np.isinf(rules.losses[nodes])]
+        nodes = nodes[np.isinf(rules.loss[nodes])]
         n_drawn = min(_MORE_FEATURES * n_drawn, n_all)
     return rules
 

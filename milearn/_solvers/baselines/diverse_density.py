@@ -180,9 +180,8 @@ def promising_starts(
     scales : ndarray of shape (n_features,)
     n_init : int or None
         Number of starts; None for all instances.
-    max_entries : int, default=2**26
-        Number of pairs of a candidate and an instance whose distances are computed; if there are
-        more, every k-th instance of positive bags is a candidate. Not used if ``n_init`` is None.
+        Otherwise every k-th instance of positive bags is a candidate where their distances from
+        all instances would be too many.
 
     Returns
     -------
@@ -341,29 +340,22 @@ class Concepts:
     """Concept points with the scales of their features."""
 
     # Of shape (n_concepts, n_features).
-    points: np.ndarray
+    concepts: np.ndarray
     scales: np.ndarray
     # Number of the class of each, of shape (n_concepts,).
-    codes: np.ndarray
+    concept_codes: np.ndarray
     # Negative logarithms of their diverse densities, of shape (n_concepts,).
-    objectives: np.ndarray
+    concept_objectives: np.ndarray
     # Resolved value of ``gamma``.
     gamma: float
-    # Number of runs that have not converged.
-    n_limited: int
     # Number of iterations of the longest descent.
     n_iter: int
+    # Number of runs that have not converged.
+    n_limited: int
 
     def fitted(self) -> dict[str, Any]:
         """Fitted attributes of an estimator."""
-        return {
-            "concepts_": self.points,
-            "scales_": self.scales,
-            "concept_codes_": self.codes,
-            "concept_objectives_": self.objectives,
-            "gamma_": self.gamma,
-            "n_iter_": self.n_iter,
-        }
+        return {f"{name}_": value for name, value in vars(self).items() if name != "n_limited"}
 
 
 def learn_concepts(
@@ -394,10 +386,10 @@ def learn_concepts(
         ]
         kept = _distinct_maxima(solutions)
         if part is not problem:
-            kept = sorted(
-                (replace(each, objective=_objective(problem, each)) for each in kept),
-                key=lambda each: each.objective,
-            )
+            for each in kept:
+                distances = squared_distances(X, each.concept, each.scales)
+                each.objective = float(noisy_or(problem, distances)[0])
+            kept.sort(key=lambda each: each.objective)
         found += [(code, each) for each in kept]
     return Concepts(
         np.stack([each.concept + centre for _, each in found]),
@@ -405,15 +397,9 @@ def learn_concepts(
         np.array([code for code, _ in found]),
         np.array([each.objective for _, each in found]),
         gamma=gamma,
-        n_limited=sum(not each.converged for _, each in found),
         n_iter=max(each.n_iter for _, each in found),
+        n_limited=sum(not each.converged for _, each in found),
     )
-
-
-def _objective(problem: ConceptProblem, found: ConceptSolution) -> float:
-    """The noisy-or loss of a concept for all bags."""
-    distances = squared_distances(problem.instances, found.concept, found.scales)
-    return float(noisy_or(problem, distances)[0])
 
 
 def _distinct_maxima(solutions: list[ConceptSolution]) -> list[ConceptSolution]:

@@ -7,7 +7,7 @@ where r_e is the weight of the edge divided by the number of links.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,16 +31,11 @@ class Edges:
     @classmethod
     def joined(cls, first: Edges, second: Edges) -> Edges:
         """The edges of two graphs, with the nodes of the second after those of the first."""
-        n = first.n_nodes
-        parts = [
-            (first.left, second.left + n),
-            (first.right, second.right + n),
-            (first.weights, second.weights),
-            (first.left_scale, second.left_scale),
-            (first.right_scale, second.right_scale),
-        ]
-        left, right, weights, left_scale, right_scale = map(np.concatenate, parts)
-        return cls(left, right, weights, left_scale, right_scale, n + second.n_nodes)
+        n, names = first.n_nodes, ("left", "right", "weights", "left_scale", "right_scale")
+        second = replace(second, left=second.left + n, right=second.right + n)
+        both = {name: [getattr(each, name) for each in (first, second)] for name in names}
+        parts = {name: np.concatenate(arrays) for name, arrays in both.items()}
+        return cls(**parts, n_nodes=n + second.n_nodes)
 
     def __len__(self) -> int:
         return len(self.left)
@@ -127,9 +122,8 @@ def edges_of(graph: Any) -> Edges:
     degree = np.where(out > 0, out, np.bincount(columns, weights=given, minlength=n))
     scale = np.zeros(n)
     scale[degree > 0] = 1.0 / np.sqrt(degree[degree > 0])
-    pairs, which = np.unique(
-        np.minimum(rows, columns) * n + np.maximum(rows, columns), return_inverse=True
-    )
+    keys = np.minimum(rows, columns) * n + np.maximum(rows, columns)
+    pairs, which = np.unique(keys, return_inverse=True)
     left, right = pairs // max(n, 1), pairs % max(n, 1)
     weights = np.bincount(which, weights=given, minlength=len(pairs)) / max(len(given), 1)
     return Edges(left, right, weights, scale[left], scale[right], n)

@@ -107,19 +107,9 @@ def factorise(A: Matrix, X: Matrix, options: FactorOptions) -> Factorisation:
             gradient -= 2.0 * (A @ (Z @ U.T) + A.T @ (Z @ U))
         return total, gradient.ravel()
 
-    scale = np.sqrt(max(norm, 1e-300))
-    found = minimize(
-        value,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        options={
-            "maxiter": options.max_iter,
-            "gtol": options.tol * scale,
-            "ftol": 1e-15,
-            "maxcor": 20,
-        },
-    )
+    gtol = options.tol * np.sqrt(max(norm, 1e-300))
+    limits = {"maxiter": options.max_iter, "gtol": gtol, "ftol": 1e-15, "maxcor": 20}
+    found = minimize(value, start.ravel(), jac=True, method="L-BFGS-B", options=limits)
     Z = found.x.reshape(n, -1)
     U, V, _, _ = _factors(A, X, Z, content, ridge)
     largest = float(np.abs(found.jac).max(initial=0.0))
