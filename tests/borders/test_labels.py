@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from milearn import MISVC, MISVR, Bags, MIClassifier, MIRegressor
+from milearn import MISVC, MISVR, Bags
 from milearn.datasets import (
     BagFileError,
     load_airr,
@@ -20,6 +20,7 @@ from milearn.discriminant_analysis import ShareRegressor
 from milearn.survival import survival_outcomes
 from milearn.svm import BagSVC
 from tests.bags import folder_of_bags, plain_labels
+from tests.common.few_trees import MIClassifier, MIRegressor
 
 SHIFT = {"normal": 0.0, "tumour": 4.0, "LUAD": 0.0, "LUSC": 4.0, "none": 8.0}
 

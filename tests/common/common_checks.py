@@ -17,53 +17,33 @@ from milearn.utils import all_estimators
 from milearn.utils.estimator_checks import parametrize_with_bag_checks
 from tests.common.few_trees import MIClassifier, MIRegressor
 
+
+def _checks(names):
+    """The names of checks, which all begin with the same word."""
+    return {f"check_{name}" for name in names.split()}
+
+
 # -- checks that depend on settings ----------------------------------------------------------------
 
 # What scikit-learn's other checks look at is the same code for all settings of a class (validation
 # of input and labels, tags, parameters, clones), or a check of bags looks at it too (weights,
 # order, subsets, a second fit). The defaults run them.
-SCIKIT_LEARN_OF_SETTINGS = {
-    "check_class_weight_classifiers",
-    "check_classifiers_one_label_sample_weights",
-    "check_clusterer_compute_labels_predict",
-    "check_clustering",
-    "check_decision_proba_consistency",
-    "check_fit2d_1feature",
-    "check_fit2d_1sample",
-    "check_non_transformer_estimators_n_iter",
-    "check_regressors_int",
-    "check_regressors_train",
-    "check_transformer_general",
-    "check_transformer_preserve_dtypes",
-}
+SCIKIT_LEARN_OF_SETTINGS = _checks("""
+class_weight_classifiers classifiers_one_label_sample_weights clusterer_compute_labels_predict
+clustering decision_proba_consistency fit2d_1feature fit2d_1sample non_transformer_estimators_n_iter
+regressors_int regressors_train transformer_general transformer_preserve_dtypes
+""")
 
 # What can differ between the estimators that one of ours wraps: besides the fit, what it passes on
 # to them, as tags, parameters, weights and types are.
-SCIKIT_LEARN_OF_WRAPPED = SCIKIT_LEARN_OF_SETTINGS | {
-    "check_all_zero_sample_weights_error",
-    "check_classifiers_classes",
-    "check_classifiers_train",
-    "check_estimator_cloneable",
-    "check_estimator_sparse_array",
-    "check_estimator_sparse_tag",
-    "check_estimators_dtypes",
-    "check_estimators_nan_inf",
-    "check_estimators_pickle",
-    "check_estimators_unfitted",
-    "check_fit_idempotent",
-    "check_get_params_invariance",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_n_features_in_after_fitting",
-    "check_no_attributes_set_in_init",
-    "check_requires_y_none",
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-    "check_sample_weights_shape",
-    "check_set_params",
-    "check_transformers_unfitted",
-    "check_valid_tag_types",
-}
+SCIKIT_LEARN_OF_WRAPPED = SCIKIT_LEARN_OF_SETTINGS | _checks("""
+all_zero_sample_weights_error classifiers_classes classifiers_train estimator_cloneable
+estimator_sparse_array estimator_sparse_tag estimators_dtypes estimators_nan_inf estimators_pickle
+estimators_unfitted fit_idempotent get_params_invariance methods_sample_order_invariance
+methods_subset_invariance n_features_in_after_fitting no_attributes_set_in_init requires_y_none
+sample_weight_equivalence_on_dense_data sample_weight_equivalence_on_sparse_data
+sample_weights_shape set_params transformers_unfitted valid_tag_types
+""")
 
 # Checks of scikit-learn that repeat another one: matrices of SciPy become the arrays of
 # check_estimator_sparse_array where bags are made (tests/_bags), and of three runs on blobs the
@@ -92,32 +72,17 @@ REPEATED_BY_BAGS = {
 # task, as several classes are problems of two, and what holds for dense instances holds for sparse
 # ones: check_sparse_equals_dense compares fit and prediction. In all checks the arrays of bags are
 # read-only views, so that a memory map adds nothing that depends on a setting.
-BAGS_OF_SETTINGS = {
-    "check_callback_stop",
-    "check_callbacks",
-    "check_max_iter",
-    "check_order_of_bags",
-    "check_order_of_instances",
-    "check_parameters_after_fit",
-    "check_sample_weight",
-    "check_set_output",
-    "check_sparse_equals_dense",
-    "check_subset_of_bags",
-    "check_two_levels",
-    "check_witness",
-}
+BAGS_OF_SETTINGS = _checks("""
+callback_stop callbacks max_iter order_of_bags order_of_instances parameters_after_fit sample_weight
+set_output sparse_equals_dense subset_of_bags two_levels witness
+""")
 # Checks whose claim for several classes is that for each problem of two.
 CHECKS_OF_TWO_CLASSES = {"check_order_of_bags", "check_sample_weight"}
 # Searches compare models that run the other checks themselves.
-BAGS_OF_SEARCHES = {
-    "check_callbacks",
-    "check_order_of_bags",
-    "check_order_of_instances",
-    "check_output_configuration",
-    "check_parallel_config",
-    "check_sample_weight",
-    "check_sparse_equals_dense",
-}
+BAGS_OF_SEARCHES = _checks("""
+callbacks order_of_bags order_of_instances output_configuration parallel_config sample_weight
+sparse_equals_dense
+""")
 
 OF_EVERY_SEARCH = {"check_callbacks", "check_output_configuration", "check_parallel_config"}
 

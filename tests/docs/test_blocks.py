@@ -148,7 +148,7 @@ def test_a_task_of_a_job_array_scores_its_fold(monkeypatch):
     assert np.mean((scores > 0) == (y[test] == 1)) > 0.5
 
 
-def test_every_line_of_the_cheat_sheet_runs(monkeypatch):
+def test_every_line_of_the_cheat_sheet_runs(monkeypatch, no_intervals):
     # A small default, as four fits of the whole one take 15 s.
     monkeypatch.setattr("milearn.MIClassifier", partial(MIClassifier, time_limit=1e-9))
     h5py, pd = pytest.importorskip("h5py"), pytest.importorskip("pandas")
