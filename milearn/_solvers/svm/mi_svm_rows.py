@@ -167,7 +167,7 @@ def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[St
     if not small:
         part, trial = problem.part(*sampled_source(source, problem.ranks, limits)), _SHORT_TRIAL
         many = source.n_instances * source.n_features > _MEANS
-    starts: list[Start] = [None]
+    starts: list[Any] = [None]
     found = screened(part.source, part.ranks, part.costs)
     if len(found.directions):
         lengths = np.linalg.norm(found.directions, axis=1)
@@ -182,8 +182,7 @@ def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[St
         if small:
             return [None, found.rows[best, part.upper]]
         # Where the means are followed on all instances, their end on the sample is not needed.
-        after_trial: Start = (ends[best].w, ends[best].v)
-        starts = [None, after_trial] if many else [after_trial]
+        starts = [None] * many + [(ends[best].w, ends[best].v)]
     if small:
         return starts
     options = SolverOptions(limits.tol, 100)
