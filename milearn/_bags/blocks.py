@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 
 from .canonical import row_range
-from .canonical import stacked as stacked
 from .rows_on_disk import LazyRows, computed_in, pieces_of
+from .rows_on_disk import stacked as stacked
 from .segments import bag_ranges
 from .threads import in_threads, one_blas_thread, working_threads
 from .types import Matrix
@@ -49,8 +49,9 @@ class Block:
     whole_size: int | None = None
 
     def __post_init__(self) -> None:
-        # Type of the rows; the bags and the instances of the block among all.
+        # Type of the rows and their width; the bags and the instances of the block among all.
         self.dtype: np.dtype[Any] = np.dtype(self.stored.dtype)
+        self.width = width_of(self.stored)
         self.bags = slice(self.first_bag, self.first_bag + len(self.offsets) - 1)
         self.rows = slice(self.first_row, self.first_row + int(self.offsets[-1]))
 
@@ -58,11 +59,6 @@ class Block:
     def instances(self) -> Matrix:
         """All rows in the type of the block, shape (n_rows, n_features)."""
         return self.stored[:] if isinstance(self.stored, LazyRows) else self.stored
-
-    @property
-    def width(self) -> float:
-        """Mean number of values of a row, see :func:`width_of`."""
-        return width_of(self.stored)
 
     @property
     def bag_sizes(self) -> np.ndarray:

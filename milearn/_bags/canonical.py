@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils import check_scalar
 
 from .kinds import as_array, numbers
-from .rows_on_disk import is_mapped
+from .rows_on_disk import is_mapped, stacked
 from .segments import offsets_of
 
 _BLOCK = (
@@ -294,13 +294,6 @@ def read_only(matrix: Any) -> Any:
         return view
     parts = (read_only(matrix.data), read_only(matrix.indices), read_only(matrix.indptr))
     return sparse.csr_array(parts, shape=matrix.shape)
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Concatenated rows, as CSR if some are sparse; a single part is not copied."""
-    if any(map(sparse.issparse, parts)):
-        return sparse.vstack([sparse.csr_array(part) for part in parts], format="csr")
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def stack_blocks(

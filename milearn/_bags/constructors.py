@@ -30,7 +30,6 @@ from .canonical import (
     frame_names,
     keys_of,
     stack_blocks,
-    stacked,
     to_list,
     unlike,
 )
@@ -47,7 +46,7 @@ from .kinds import (
 )
 from .merge import with_extras
 from .names import bag_text, canonical_ids, check_index, check_rows, kept_index
-from .rows_on_disk import LazyRows, is_mapped
+from .rows_on_disk import LazyRows, is_mapped, stacked
 from .segments import offsets_of
 from .warn import warn_user
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -303,6 +303,13 @@ def pieces_of(rows: Any, dtype: Any, piece_bytes: int = _PIECE_BYTES) -> Iterato
     step = max(_ROWS, most // _ROWS * _ROWS)
     firsts = range(0, rows.shape[0], step)
     return (in_type(rows[first : first + step], dtype) for first in firsts)
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Concatenated rows, as CSR if some are sparse; a single part is not copied."""
+    if any(map(sparse.issparse, parts)):
+        return sparse.vstack([sparse.csr_array(part) for part in parts], format="csr")
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def in_type(rows: np.ndarray, dtype: Any) -> np.ndarray:

@@ -1,23 +1,33 @@
-"""Runs of a solver over several problems (one-vs-rest) and several starts of each."""
+"""Runs of a solver over several problems and several starts of each, and warnings about them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain, islice, starmap
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from joblib import delayed, effective_n_jobs
+from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
+from .._bags.distinct import instance_ranks
 from .._bags.names import bag_text
 from .._bags.threads import Parallel, working_threads
 from .._compat import FitTask
 from .._solvers.common.cccp import RELATIVE_TIE
 from .warn import warn_user
+
+# Settings of estimators with which fits seldom end in a constant.
+_AGAINST_CONSTANTS = {
+    "class_weight": "balanced",
+    "init": "auto",
+    "variant": "sbmil",
+    "kernel": "rbf",
+}
 
 
 class MultiStart:
@@ -41,13 +51,9 @@ class MultiStart:
         self.estimator, self.name = estimator, type(estimator).__name__
         self.n_jobs, self.max_iter = getattr(estimator, "n_jobs", None), max_iter
 
-    def n_workers(self, n_runs: int) -> int:
-        """Number of simultaneous runs."""
-        return max(1, min(n_runs, effective_n_jobs(self.n_jobs)))
-
     def n_threads(self, n_runs: int) -> int:
         """Threads of each run: jobs that are left over by the runs."""
-        return max(1, effective_n_jobs(self.n_jobs) // self.n_workers(n_runs))
+        return max(1, effective_n_jobs(self.n_jobs) // n_runs)
 
     def best(
         self,
@@ -82,29 +88,26 @@ class MultiStart:
             The task of ``fit``, which has to be ended when the estimator is fitted.
         """
         runs = list(chain.from_iterable(problems))
-        parallel, n_threads = self.n_workers(len(runs)) > 1, self.n_threads(len(runs))
+        parallel = len(runs) > 1 and effective_n_jobs(self.n_jobs) > 1
+        n_threads = self.n_threads(len(runs))
         task = self.estimator._start_task(len(runs), parallel=parallel, **data)
         title = f"[{self.name}] run {{}}/{len(runs)}" if self.estimator.verbose else ""
-        # In sequence, the part of a run begins after the run before it.
-        given = (
-            (
-                solve,
-                run,
-                task.part("run", max_steps=self.max_iter, task_id=number if parallel else None),
-                title.format(number + 1),
-                n_threads,
-            )
-            for number, run in enumerate(runs)
-        )
-        results = starmap(_run, given)
+        results: Any = []
+        for number, run in enumerate(runs):
+            # In sequence, the part of a run begins after the run before it.
+            part = task.part("run", self.max_iter, task_id=number if parallel else None)
+            solved = delayed(_run) if parallel else _run
+            results.append(solved(solve, run, part, title.format(number + 1), n_threads))
         if parallel:
-            loop = Parallel(n_jobs=self.n_jobs, pre_dispatch="all")
-            results = iter(loop(delayed(_run)(*each) for each in given))
+            results = Parallel(n_jobs=self.n_jobs, pre_dispatch="all")(results)
+        results = iter(results)
         best, objectives = [], []
         for starts in problems:
             group = [*islice(results, len(starts))]
             values = np.array([*map(attrgetter("objective"), group)])
-            empty = np.array([getattr(each, "n_empty", 0) for each in group])
+            empty = np.zeros(len(group))
+            if hasattr(group[0], "n_empty"):
+                empty = np.array([*map(attrgetter("n_empty"), group)])
             full = np.where(empty == empty.min(), values, np.inf)
             near = full <= full.min() + RELATIVE_TIE * abs(full.min())
             best.append(group[int(np.argmax(near))])
@@ -167,21 +170,22 @@ def given_rows(init: Any, bags: Bags) -> np.ndarray:
     return rows
 
 
-def values_of(results: Sequence[Any], name: str) -> Any:
-    """Attribute ``name`` of the results: a scalar for one problem, an array for several.
-
-    Sequences (histories) become an array for one problem and a list of arrays for several.
-    """
-    found = [*map(attrgetter(name), results)]
-    if isinstance(found[0], list):
-        arrays = [*map(np.array, found)]
-        return arrays[0] if len(arrays) == 1 else arrays
-    return found[0] if len(found) == 1 else np.array(found)
-
-
 def attributes_of(results: Sequence[Any], *names: str, **renamed: str) -> dict[str, Any]:
-    """Fitted attributes from attributes of the results; ``renamed`` maps fitted names to these."""
-    return {f"{name}_": values_of(results, renamed.get(name, name)) for name in [*names, *renamed]}
+    """Fitted attributes from attributes of the results; ``renamed`` maps fitted names to these.
+
+    Each is a scalar for one problem, and an array for several. Sequences (histories) become an
+    array for one problem and a list of arrays for several.
+    """
+    fitted: dict[str, Any] = {}
+    for name in (*names, *renamed):
+        found: Any = [*map(attrgetter(renamed.get(name, name)), results)]
+        several = len(found) > 1
+        if isinstance(found[0], list):
+            found = [*map(np.array, found)]
+        elif several:
+            found = np.array(found)
+        fitted[f"{name}_"] = found if several else found[0]
+    return fitted
 
 
 def relative_gap(result: Any) -> float:
@@ -203,7 +207,9 @@ def judge_gaps(results: Sequence[Any], gap_tol: float) -> None:
 
 def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str = "") -> None:
     """Warn if a run stopped before convergence, or a step missed its precision."""
-    n_passes = max((each.n_passes for each in results if each.stopped == "max_passes"), default=0)
+    stopped, n_passes = [*map(attrgetter("stopped"), results)], 0
+    if "max_passes" in stopped:
+        n_passes = max(each.n_passes for each in results if each.stopped == "max_passes")
     for reason, where, why in (
         ("max_iter", f" at max_iter={max_iter}", f": {remedy or 'raise max_iter or tol'}"),
         (
@@ -213,17 +219,51 @@ def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str 
         ),
         ("callback", "", " because a callback asked for it"),
     ):
-        count = sum(result.stopped == reason for result in results)
-        if count:
+        if count := stopped.count(reason):
             warn_user(
                 f"{name} stopped{where} before convergence in {count} of {len(results)} "
                 f"problem(s){why}.",
                 ConvergenceWarning,
             )
-    gaps = [relative_gap(result) for result in results if result.stopped == "gap"]
-    if gaps:
+    if "gap" in stopped:
+        gap = max(relative_gap(result) for result in results if result.stopped == "gap")
         warn_user(
-            f"A convex step of {name} was solved to a relative duality gap of {max(gaps):.1e} "
+            f"A convex step of {name} was solved to a relative duality gap of {gap:.1e} "
             "only: scale the features, lower C, or raise tol.",
             ConvergenceWarning,
         )
+
+
+def warn_of_constants(estimator: Any, bags: Bags, targets: np.ndarray, scores: np.ndarray) -> None:
+    """Warn if the scores of all training bags, one column per problem, are the same.
+
+    They have to be if their targets or instances are the same. Estimators with ``_may_be_constant``
+    belong to others that leave constants out.
+    """
+    varied, scores = float(np.ptp(targets)), scores.reshape(len(scores), -1)
+    if varied == 0.0 or getattr(estimator, "_may_be_constant", False):
+        return
+    # Scores that should be zero are rounding: compare them with a margin, or with values.
+    size = np.maximum(np.abs(scores).max(axis=0), varied)
+    n_constant = int((np.ptp(scores, axis=0) <= RELATIVE_TIE * size).sum())
+    if n_constant and np.ptp(instance_ranks(bags)) > 0.0:
+        warn_user(
+            f"{type(estimator).__name__} found a constant, which gives all bags the same score, "
+            f"in {n_constant} of {scores.shape[1]} problem(s): {_remedy_for(estimator, targets)}.",
+            UserWarning,
+        )
+
+
+def _remedy_for(estimator: Any, targets: np.ndarray) -> str:
+    """What makes a constant cost more: at those of rare classes or values, C is a mere factor."""
+    given = estimator.get_params(deep=False)
+    if given.get("class_weight") is None and np.ptp(np.unique(targets, return_counts=True)[1]) == 0:
+        given.pop("class_weight", None)
+    found = [
+        f'{name}="{value}"'
+        for name, value in _AGAINST_CONSTANTS.items()
+        if name in given and not (isinstance(given[name], str) and given[name] == value)
+    ]
+    if found:
+        return f"try {' or '.join(found)}"
+    return f"raise C or take MI{'Regressor' if is_regressor(estimator) else 'Classifier'}"

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
-from .._bags import Bags
-from .._bags.distinct import instance_ranks
 from .._bags.warn import warn_user as warn_user
-from .._solvers.common.cccp import RELATIVE_TIE
-
-# Bags of which two with different scores are usually enough.
-_FEW_BAGS = 8
-# Settings of estimators with which fits seldom end in a constant.
-_AGAINST_CONSTANTS = {
-    "class_weight": "balanced",
-    "init": "auto",
-    "variant": "sbmil",
-    "kernel": "rbf",
-}
 
 
 def warn_of_limit(estimator: Any, n_limited: int, n: int, what: str = "problem(s)") -> None:
@@ -33,44 +17,3 @@ def warn_of_limit(estimator: Any, n_limited: int, n: int, what: str = "problem(s
             f"convergence in {n_limited} of {n} {what}: raise max_iter or tol.",
             ConvergenceWarning,
         )
-
-
-def warn_of_constants(
-    estimator: Any, bags: Bags, targets: np.ndarray, score: Callable[..., np.ndarray], *given: Any
-) -> None:
-    """Warn if ``score(bags, *given)``, one column per problem, is the same for all training bags.
-
-    It has to be if their targets or instances are the same. Estimators with ``_may_be_constant``
-    belong to others that leave constants out.
-    """
-    varied = float(np.ptp(targets))
-    if varied == 0.0 or getattr(estimator, "_may_be_constant", False):
-        return
-    for some in (bags[:_FEW_BAGS], bags):
-        scores = some._mapped(score, *given).reshape(len(some), -1)
-        # Scores that should be zero are rounding: compare them with a margin, or with values.
-        size = np.maximum(np.abs(scores).max(axis=0), varied)
-        n_constant = int((np.ptp(scores, axis=0) <= RELATIVE_TIE * size).sum())
-        if not n_constant:
-            return
-    if np.ptp(instance_ranks(bags)) > 0.0:
-        warn_user(
-            f"{type(estimator).__name__} found a constant, which gives all bags the same score, "
-            f"in {n_constant} of {scores.shape[1]} problem(s): {_remedy_for(estimator, targets)}.",
-            UserWarning,
-        )
-
-
-def _remedy_for(estimator: Any, targets: np.ndarray) -> str:
-    """What makes a constant cost more: at those of rare classes or values, C is a mere factor."""
-    given = estimator.get_params(deep=False)
-    if given.get("class_weight") is None and np.ptp(np.unique(targets, return_counts=True)[1]) == 0:
-        given.pop("class_weight", None)
-    found = [
-        f'{name}="{value}"'
-        for name, value in _AGAINST_CONSTANTS.items()
-        if name in given and not (isinstance(given[name], str) and given[name] == value)
-    ]
-    if found:
-        return f"try {' or '.join(found)}"
-    return f"raise C or take MI{'Regressor' if is_regressor(estimator) else 'Classifier'}"

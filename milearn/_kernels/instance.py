@@ -84,9 +84,7 @@ def takes_sparse(kernel: str | Callable) -> bool:
 
 
 def _inner_products(of_any_kind: Callable, left: Any, right: Any) -> np.ndarray:
-    if _are_plain(left, right):
-        return np.asarray(left @ right.T)
-    return np.asarray(of_any_kind(left, right))
+    return np.asarray(left @ right.T if _are_plain(left, right) else of_any_kind(left, right))
 
 
 def _gaussians(of_any_kind: Callable, gamma: float, left: Any, right: Any) -> np.ndarray:
@@ -116,9 +114,10 @@ def _of_writable(function: Callable, *sides: Any) -> np.ndarray:
     return np.asarray(function(*rows))
 
 
-def _are_plain(*matrices: Any) -> bool:
+def _are_plain(left: Any, right: Any) -> bool:
     """Whether scikit-learn's validation, which is slower than a small block, can be skipped."""
-    return all(isinstance(each, np.ndarray) and each.dtype == np.float64 for each in matrices)
+    dense = isinstance(left, np.ndarray) and isinstance(right, np.ndarray)
+    return dense and left.dtype == right.dtype == np.float64
 
 
 def _checked_values(kernel: Callable, left: Any, right: Any) -> np.ndarray:

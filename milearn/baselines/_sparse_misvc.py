@@ -12,14 +12,12 @@ from sklearn import get_config
 from .._bags import Bags
 from .._compat import Interval, StrOptions
 from .._constraints import Constraints
-from .._fit.components import AUTO, STORED_LIMITS, auto_components
-from .._fit.multi_start import attributes_of, judge_gaps, warn_of_stops
+from .._fit.multi_start import attributes_of, judge_gaps, warn_of_constants, warn_of_stops
 from .._fit.threads import fit_context
-from .._fit.warn import warn_of_constants
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
-from .._solvers.common.features import landmark_features
-from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram, kernel_scores
+from .._solvers.common.features import STORED_LIMITS, auto_components, landmark_features
+from .._solvers.common.gram import Gram, KernelExpansion, KernelGram, LinearGram, clipped_gram
 from .._solvers.svm.sparse_mi import (
     MarginSolution,
     inherited_patterns,
@@ -214,7 +212,7 @@ class SparseMISVC(BaselineClassifier):
             centre = np.average(instances, axis=0, weights=training.instance_weights)
         points = instances - centre if centre.any() else instances
         n_components, features = None, None
-        if not (self.kernel == "linear" and self.n_components == AUTO):
+        if not (self.kernel == "linear" and self.n_components == "auto"):
             sizes = len(bags), bags.n_instances
             n_components = auto_components(self.n_components, *sizes, STORED_LIMITS)
         if self.kernel != "linear" and n_components is not None:
@@ -260,7 +258,7 @@ class SparseMISVC(BaselineClassifier):
         )
         judge_gaps(results, _GAP_TOL)
         warn_of_stops("SparseMISVC", results, self.max_iter, "raise max_iter")
-        warn_of_constants(self, bags, training.labels.codes, self._bag_scores)
+        warn_of_constants(self, bags, training.labels.codes, self._bag_scores(bags))
         return self
 
     def _solved(
@@ -290,9 +288,8 @@ class SparseMISVC(BaselineClassifier):
         if hasattr(self, "coef_"):
             scores += bags.instances @ self.coef_.T
         elif self.dual_coef_.size:
-            scores += kernel_scores(
-                self._kernel, bags.instances, self.support_vectors_, self.dual_coef_
-            )
+            function = KernelExpansion(self._kernel, self.support_vectors_, self.dual_coef_)
+            scores += function(bags.instances)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
 

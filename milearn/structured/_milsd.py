@@ -20,13 +20,12 @@ from .._constraints import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, judge_gaps, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes, validate_labels, warn_of_unnamed_positive
-from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import precision
+from .._solvers.common.cccp import SolverOptions, precision
 from .._solvers.structured.edges import Edges, edges_of
 from .._solvers.structured.milsd import LinkedSolution, solve_milsd
 from .._solvers.structured.problem import LinkedProblem
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.starts import solve_mi_svm_rows
+from .._solvers.svm.mi_svm_rows import solve_mi_svm_rows
 from ..base import BagClassifier
 from ..model_selection._splitters import labelled_bags
 from ._active import ActiveBags

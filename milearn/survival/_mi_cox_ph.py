@@ -25,8 +25,7 @@ from .._fit.outcomes import validate_outcomes
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, in_order, validate_sample_weight
 from .._kernels.centring import centred
-from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import precision
+from .._solvers.common.cccp import SolverOptions, precision
 from .._solvers.common.passes import highest, instance_scores
 from .._solvers.survival.likelihood import PartialLikelihood
 from .._solvers.survival.passes import (

@@ -15,13 +15,12 @@ from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
 from .._compat import LIBSVM_STEPS, StrOptions
 from .._constraints import POSITIVE, Constraints
-from .._fit.components import BAG_LIMITS, auto_components
 from .._fit.threads import fit_context
 from .._fit.validation import TrainingLabels, validate_labels, validate_sample_weight
 from .._fit.warn import warn_user
 from .._kernels.learned import LEARNED_KERNELS, compares_instances
 from .._kernels.memory import require_memory
-from .._solvers.common.low_rank import whitening
+from .._solvers.common.features import BAG_LIMITS, auto_components, whitening
 from ..base import BagClassifier, BagRegressor
 from ._kernel_average import (
     KernelAverage,

@@ -18,8 +18,8 @@ from .._solvers.svm.coupled.cccp import solve_coupled
 from .._solvers.svm.coupled.gram import BagGram
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
-from .._solvers.svm.starts import screened_rows
-from ._fit import Fit, Report, memory_limit
+from .._solvers.svm.mi_svm_rows import screened_rows
+from ._fit import Fit, Report
 from ._functions import (
     BagFunction,
     InstanceFunction,
@@ -54,8 +54,7 @@ def with_bags(fit: Fit) -> Fit:
         rows = fit.instances
         of_bags, scales = _scales(fit)
         bags = pooling_matrix(offsets, np.repeat(of_bags, np.diff(offsets)))
-    gram = fit.gram_of(rows, room).share_of(fit.n_workers)
-    fit.gram = BagGram(gram, offsets, bags, scales)
+    fit.gram = BagGram(fit.gram_of(rows, room), offsets, bags, scales)
     return fit
 
 
@@ -80,7 +79,7 @@ def _over_rows(fit: Fit) -> Fit:
 
 def _room_for_kernel_values(fit: Fit) -> float:
     """Bytes for kernel values beside those that are always stored, after a check."""
-    room, n_bags, n_instances = memory_limit(), len(fit.used), fit.n_instances
+    room, n_bags, n_instances = fit.memory_limit, len(fit.used), fit.n_instances
     # Bags and mixtures with instances, active instances with instances, dual problems.
     needed, kernel = 8 * 3 * n_bags * n_instances + 8 * 8 * n_bags**2, fit.estimator.kernel
     if (
@@ -135,8 +134,8 @@ def coupled_starts(fit: Fit, loss: Hinge | Tube) -> list[Any]:
     elif init == "auto" and bag_kernel_of(fit) is None:
         source = fit.screen_source(loss.weights)
         assert isinstance(loss, Tube)
-        if source is not None and np.diff(offsets).max() > 1 and np.ptp(loss.targets) > 0:
-            starts += [screened_rows(source, loss.targets, loss.weights)]
+        if source is not None:
+            starts += [*screened_rows(source, loss.targets, loss.weights)]
     others = getattr(fit.estimator, "n_init", 1) - 1
     return starts + [drawn_rows(offsets, fit.rng) for _ in range(others)]
 
@@ -148,7 +147,7 @@ def coupled_from(fit: Fit, loss: Hinge | Tube, start: Any, on_iteration: Report)
     if name is not None:
         weights = estimator.coupling * loss.weights
         coupling = Coupling(estimator.loss, weights, estimator.epsilon)
-    options = fit.options.watched_by(on_iteration)
+    options = fit.options(on_iteration)
     if fit.gram is not None:
         return solve_coupled(fit.gram, loss, coupling, start, options)
     bags = fit.bag_rows or name or "set"

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn import get_config
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.blocks import PassSource, width_of
-from .._bags.segments import gather_rows, segment_argmax, segment_max
+from .._bags.segments import gather_rows, segment_argmax
 from .._bags.threads import working_threads
-from .._fit.components import AUTO, auto_components
-from .._fit.multi_start import MultiStart, attributes_of, given_rows, warn_of_stops
+from .._fit.multi_start import (
+    MultiStart,
+    attributes_of,
+    given_rows,
+    warn_of_constants,
+    warn_of_stops,
+)
 from .._fit.validation import STORED_FLOATS, TrainingLabels, validate_labels, validate_sample_weight
-from .._fit.warn import warn_of_constants
 from .._kernels.centring import centred
 from .._kernels.instance import instance_kernel, resolve_gamma
-from .._solvers.common.cccp import SolverOptions
-from .._solvers.common.descent import precision
-from .._solvers.common.features import FeatureMap, FeatureSource, landmark_features
+from .._solvers.common.cccp import SolverOptions, precision
+from .._solvers.common.features import (
+    AUTO,
+    FeatureMap,
+    FeatureSource,
+    auto_components,
+    landmark_features,
+)
 from .._solvers.common.gram import Gram, Kernel, KernelGram, LinearGram, clipped_gram
-from .._solvers.common.screen import instance_landmarks, transformed_source
+from .._solvers.common.screen import instance_landmarks, screened, transformed_source
 from .._solvers.svm.losses import Hinge, Tube
-from .._solvers.svm.starts import screened_witnesses
 from ._functions import BagFunction, InstanceFunction
 
 Runs = tuple[list[Any], Any]
@@ -77,14 +87,17 @@ class Fit:
         # -1 if ``classes_[0]`` is the positive class of two.
         self.sign = int(stored.get("_positive_sign", 1))
         self.rng = check_random_state(getattr(estimator, "random_state", None))
-        # Runs at the same time, and threads of each: the jobs that are left over by the runs.
+        # Bytes for kernel values.
+        self.memory_limit = float(get_config()["working_memory"]) * 2**20
         self.runs = MultiStart(estimator, estimator.max_iter)
+        # Runs at the same time share the memory.
         n_runs = len(losses) * getattr(estimator, "n_init", 1)
-        self.n_workers, self.n_threads = self.runs.n_workers(n_runs), self.runs.n_threads(n_runs)
+        self.n_workers = min(n_runs, effective_n_jobs(self.runs.n_jobs))
+        self.n_threads = self.runs.n_threads(n_runs)
         self.selected: Any = self.bags if len(used) == len(self.bags) else self.bags[used]
         self.offsets = np.asarray(self.selected.offsets)
         self.n_instances = int(self.offsets[-1])
-        self.linear = is_linear(estimator)
+        self.linear = _is_linear(estimator)
         if not self.linear:
             spread = np.repeat(sample_weights, np.diff(self.offsets))
             gamma = resolve_gamma(estimator.gamma, self.instances, spread)
@@ -124,8 +137,7 @@ class Fit:
             return None
         return auto_components(given, len(self.used), self.n_instances)
 
-    @property
-    def options(self) -> SolverOptions:
+    def options(self, on_iteration: Report | None = None) -> SolverOptions:
         """The relative duality gap at which a convex step may stop, and the limit of steps."""
         width = 0.0
         if self.features is not None:
@@ -133,12 +145,12 @@ class Fit:
         elif self.linear:
             width = width_of(self.selected.instance_rows)
         tol = precision(self.estimator.tol, self.n_instances, width)
-        return SolverOptions(tol, self.estimator.max_iter)
+        return SolverOptions(tol, self.estimator.max_iter, on_iteration)
 
     def in_kernel_space(self) -> Fit:
         """The fit with kernel values or explicit features, unless the kernel is linear."""
         if not self.linear and self.n_components is None:
-            self.gram = self.gram_of(self.instances, memory_limit()).share_of(self.n_workers)
+            self.gram = self.gram_of(self.instances, self.memory_limit)
         elif not self.linear:
             self.features = self.features_of(self.instances)
         return self
@@ -147,8 +159,9 @@ class Fit:
         """Inner products of rows, without the negative part of an indefinite kernel."""
         if self.kernel is None:
             return LinearGram(rows)
-        gram = KernelGram(rows, self.kernel, int(cache_bytes))
-        return gram if self.semidefinite else clipped_gram(gram)
+        if not self.semidefinite:
+            return clipped_gram(KernelGram(rows, self.kernel, cache_bytes))
+        return KernelGram(rows, self.kernel, cache_bytes / self.n_workers)
 
     def features_of(self, rows: Any) -> FeatureMap:
         """Explicit features of rows by landmarks."""
@@ -178,7 +191,7 @@ class Fit:
         source = self.screen_source(loss.weights)
         if source is None:
             return None
-        found = screened_witnesses(source, loss.signs, loss.weights)
+        found = screened(source, loss.signs, loss.weights).rows[:, loss.signs > 0]
         return found if self.linear else found[:1]
 
     # -- runs and attributes -------------------------------------------------------------------
@@ -189,11 +202,11 @@ class Fit:
         ``starts(fit, loss)`` lists the starts of a problem, and
         ``solve(fit, loss, start, on_iteration)`` returns a stationary point.
         """
+        problems = []
         with working_threads(self.runs.n_threads(1)):
-            problems = [
-                [(self, loss, start) for start in starts(self, loss)] for loss in self.losses
-            ]
-        return self.runs.best(solve, problems, gap_tol=self.options.tol, **self.given)
+            for loss in self.losses:
+                problems.append([*product([self], [loss], starts(self, loss))])
+        return self.runs.best(solve, problems, gap_tol=self.options().tol, **self.given)
 
     def store(self, runs: Runs, function: BagFunction, attributes: dict[str, Any]) -> Any:
         """Store the function and attributes; warn of constants and where a run stopped early."""
@@ -212,29 +225,28 @@ class Fit:
             fitted["tube_half_width_"] = results[0].width
         # By the fitted function and not by the solver's scores, so that ties are broken as in
         # witness(), except those of the last convex problems, to which the gaps belong.
-        witnesses = self.bags._mapped(_witnesses, function, self.sign, gives_rows=True)
-        columns = witnesses.reshape(len(witnesses), -1).T
-        for column, each, result in zip(columns, self.losses, results, strict=True):
+        scores, positions = np.hsplit(self.bags._mapped(_judged, function, self.sign), 2)
+        witnesses = self.bags.offsets[:-1, None] + positions.astype(np.intp)
+        for column, each, result in zip(witnesses.T, self.losses, results, strict=True):
             if result.witnesses is not None:
                 linearised = self.used if isinstance(each, Tube) else self.used[each.signs > 0]
                 column[linearised] = self.rows[result.witnesses]
-        fitted["witnesses_"] = witnesses
+        fitted["witnesses_"] = witnesses[:, 0] if len(results) == 1 else witnesses
         estimator._replace_fitted(fitted)
         warn_of_stops(type(estimator).__name__, results, estimator.max_iter)
-        used = self.bags if len(self.used) == len(self.bags) else self.bags[self.used]
-        warn_of_constants(estimator, used, targets, _bag_scores, function, self.sign)
+        warn_of_constants(estimator, self.selected, targets, scores[self.used])
         task.end()
         return estimator
 
 
 def class_fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Fit:
     """One problem for two classes, or one per class."""
-    bags, noted = validated(estimator, X)
+    bags, noted = estimator._validate_fit(
+        X, dtype=STORED_FLOATS if _is_linear(estimator) else np.float64
+    )
     found = TrainingLabels.of(estimator, y, bags, sample_weight)
-    losses = [
-        Hinge(np.where(found.codes == task, 1.0, -1.0), estimator.C * found.weights)
-        for task in found.tasks
-    ]
+    signs = np.where(found.codes == np.array(found.tasks)[:, None], 1.0, -1.0)
+    losses = [*map(partial(Hinge, weights=estimator.C * found.weights), signs)]
     stored = {**noted, "classes_": found.classes, "_positive_sign": found.sign}
     given = {"X": bags, "y": found.all_labels, "sample_weight": sample_weight}
     return Fit(estimator, found.used, found.sample_weights, losses, stored, **given)
@@ -242,7 +254,9 @@ def class_fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Fit:
 
 def value_fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Fit:
     """The problem of a regressor."""
-    bags, noted = validated(estimator, X)
+    bags, noted = estimator._validate_fit(
+        X, dtype=STORED_FLOATS if _is_linear(estimator) else np.float64
+    )
     targets = validate_labels(estimator, y, bags, numeric=True)
     weights = validate_sample_weight(sample_weight, bags)
     # A bag of weight zero is ignored.
@@ -252,30 +266,20 @@ def value_fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Fit:
     return Fit(estimator, used, weights[used], [loss], noted, **given)
 
 
-def is_linear(estimator: Any) -> bool:
-    """Whether the parameter ``kernel`` is "linear"; an estimator without it is linear."""
-    kernel = getattr(estimator, "kernel", "linear")
-    return isinstance(kernel, str) and kernel == "linear"
+def _is_linear(estimator: Any) -> bool:
+    """Whether the kernel is linear, as without the parameter; it takes all stored types."""
+    return bool(getattr(estimator, "kernel", "linear") == "linear")
 
 
-def validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
-    """Bags and what is stored of them; the linear kernel takes instances as they are stored."""
-    dtype = STORED_FLOATS if is_linear(estimator) else np.float64
-    return estimator._validate_fit(X, dtype=dtype)
+def _judged(bags: Bags, function: BagFunction, sign: int) -> np.ndarray:
+    """Scores of bags, and then the position of the highest instance in each, by problem.
 
-
-def memory_limit() -> float:
-    """Bytes for kernel values, by scikit-learn's setting ``working_memory``."""
-    return float(get_config()["working_memory"]) * 2**20
-
-
-def _witnesses(bags: Bags, function: BagFunction, sign: int) -> np.ndarray:
-    found = segment_argmax(sign * function.instance_scores(bags), bags.offsets)
-    return found[:, 0] if found.shape[1] == 1 else found
-
-
-def _bag_scores(bags: Bags, function: BagFunction, sign: int) -> np.ndarray:
-    """Scores of bags, times the sign of the classes if they are those of instances."""
+    Scores of instances are times the sign of the classes.
+    """
+    scores = sign * function.instance_scores(bags)
+    rows = segment_argmax(scores, bags.offsets)
     if isinstance(function, InstanceFunction):
-        return segment_max(sign * function.instance_scores(bags), bags.offsets)
-    return function.bag_scores(bags)
+        scores = np.take_along_axis(scores, rows, axis=0)
+    else:
+        scores = function.bag_scores(bags)
+    return np.hstack([scores, rows - bags.offsets[:-1, None]])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,10 +17,10 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.rows_on_disk import pieces_of
 from .._bags.segments import bag_ranges, pooling_matrix, segment_sum
-from .._fit.multi_start import values_of
+from .._fit.multi_start import attributes_of
 from .._fit.validation import STORED_FLOATS
 from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
-from .._solvers.common.gram import KERNEL_BLOCK_BYTES, kernel_scores
+from .._solvers.common.gram import KERNEL_BLOCK_BYTES, KernelExpansion
 from .._solvers.svm.coupled.rows import inverse_norms
 
 # Takes rows and returns their scores, shape (n, k).
@@ -54,18 +55,6 @@ class LinearExpansion:
             np.matmul(piece, self.coef.T, out=scores[first : first + len(piece)])
             first += len(piece)
         return scores
-
-
-@dataclass(frozen=True)
-class KernelExpansion:
-    """Kernel expansions over support vectors: ``coef`` has shape (k, n_support)."""
-
-    kernel: Callable[[Any, Any], np.ndarray]
-    vectors: Any
-    coef: np.ndarray
-
-    def __call__(self, rows: Any) -> np.ndarray:
-        return kernel_scores(self.kernel, rows, self.vectors, self.coef)
 
 
 @dataclass(frozen=True)
@@ -170,31 +159,15 @@ def linear_expansion(fit: Any, coef: np.ndarray, intercept: np.ndarray) -> Store
     return LinearExpansion(coef), attributes
 
 
-def kernel_expansion(
-    fit: Any, coef: np.ndarray, intercept: np.ndarray, vectors: Any, numbers: np.ndarray
-) -> Stored:
-    """An expansion over the vectors with coefficients, which ``support_`` has as ``numbers``."""
-    support = np.flatnonzero(coef.any(axis=0))
-    coef, vectors = coef[:, support], vectors[support]
-    attributes = {
-        "dual_coef_": coef,
-        "support_": numbers[support],
-        "support_vectors_": vectors,
-        "intercept_": intercept,
-    }
-    return KernelExpansion(fit.kernel, vectors, coef), attributes
-
-
 def expansion_of(fit: Any, results: Sequence[Any]) -> Stored:
     """The expansion of the results, times the sign of the classes, and its fitted attributes."""
     features = fit.features
     more: dict[str, Any] = {"n_components_": None}
-    intercept = fit.sign * np.array([result.intercept for result in results])
+    intercept = fit.sign * np.array([*map(attrgetter("intercept"), results)])
+    of_function = attrgetter("w" if fit.over_rows else "coef")
+    coef = fit.sign * np.stack([*map(of_function, results)])
     if fit.over_rows:
-        coef = fit.sign * np.stack([result.w for result in results])
-        more["n_passes_"] = values_of(results, "n_passes")
-    else:
-        coef = fit.sign * np.stack([result.coefficients(fit.gram) for result in results])
+        more |= attributes_of(results, "n_passes")
     if fit.linear and features is None:
         expansion, attributes = linear_expansion(fit, coef, intercept)
         return expansion, {**attributes, **more}
@@ -206,8 +179,10 @@ def expansion_of(fit: Any, results: Sequence[Any]) -> Stored:
         coef, vectors = coef @ features.factor.T, features.landmarks
         numbers = numbers[features.chosen]
         more["n_components_"] = len(numbers)
-    expansion, attributes = kernel_expansion(fit, coef, intercept, vectors, numbers)
-    return expansion, {**attributes, **more}
+    support = np.flatnonzero(coef.any(axis=0))
+    coef, vectors = coef[:, support], vectors[support]
+    more |= {"dual_coef_": coef, "support_": numbers[support], "support_vectors_": vectors}
+    return KernelExpansion(fit.kernel, vectors, coef), {**more, "intercept_": intercept}
 
 
 def instance_function(fit: Any, results: Sequence[Any]) -> tuple[InstanceFunction, dict[str, Any]]:

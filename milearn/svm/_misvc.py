@@ -15,7 +15,7 @@ from .._solvers.common.cccp import CCCPSolution
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm_kernel import BinaryProblem, solve_instance_labels, solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels_rows
-from .._solvers.svm.starts import solve_mi_svm_rows
+from .._solvers.svm.mi_svm_rows import solve_mi_svm_rows
 from ..base import BagClassifier
 from ._base import BaseMISVM
 from ._fit import Fit, Report, class_fit
@@ -217,7 +217,9 @@ class MISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        return _fitted(class_fit(self, X, y, sample_weight), self.slack)
+        fit = class_fit(self, X, y, sample_weight).in_kernel_space()
+        runs = fit.best(partial(_starts, self.slack), partial(_solved, self.slack))
+        return fit.store(runs, *instance_function(fit, runs[0]))
 
 
 class InstanceMISVC(BaseMISVM, BagClassifier):
@@ -408,13 +410,9 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
         self
             The fitted estimator.
         """
-        return _fitted(class_fit(self, X, y, sample_weight), "labels")
-
-
-def _fitted(fit: Fit, slack: str) -> Any:
-    fit = fit.in_kernel_space()
-    runs = fit.best(partial(_starts, slack), partial(_solved, slack))
-    return fit.store(runs, *instance_function(fit, runs[0]))
+        fit = class_fit(self, X, y, sample_weight).in_kernel_space()
+        runs = fit.best(partial(_starts, "labels"), partial(_solved, "labels"))
+        return fit.store(runs, *instance_function(fit, runs[0]))
 
 
 def _starts(slack: str, fit: Fit, loss: Hinge) -> list[Any]:
@@ -430,12 +428,15 @@ def _starts(slack: str, fit: Fit, loss: Hinge) -> list[Any]:
         first = draw()
     elif init == "bag":
         first = np.repeat(loss.signs, np.diff(fit.offsets))
-    return [first, *(draw() for _ in range(fit.estimator.n_init - 1))]
+    starts = [first]
+    while len(starts) < fit.estimator.n_init:
+        starts.append(draw())
+    return starts
 
 
 def _solved(slack: str, fit: Fit, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
     """A stationary point from a start: over rows, or over kernel values."""
-    options = fit.options.watched_by(on_iteration)
+    options = fit.options(on_iteration)
     if fit.over_rows and slack == "labels":
         return solve_instance_labels_rows(fit.source(), loss, start, options)
     if fit.over_rows:

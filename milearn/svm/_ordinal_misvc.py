@@ -18,9 +18,8 @@ from .._fit.validation import STORED_FLOATS, TrainingLabels
 from .._solvers.common.descent import PassSolution
 from .._solvers.common.passes import instance_scores
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.mi_svm_rows import Start, solve_from
+from .._solvers.svm.mi_svm_rows import Start, solve_from, starts_of
 from .._solvers.svm.objectives import MISVMProblem
-from .._solvers.svm.starts import starts_of
 from ..base import BagClassifier
 from ._fit import Fit, Report
 from ._functions import InstanceFunction, linear_expansion
@@ -317,7 +316,7 @@ def _starts(fit: Fit, loss: Hinge) -> list[Start]:
 
 
 def _solve(fit: Fit, loss: Hinge, start: Start, on_iteration: Report) -> PassSolution:
-    return solve_from(_problem(fit, loss), start, fit.options.watched_by(on_iteration))
+    return solve_from(_problem(fit, loss), start, fit.options(on_iteration))
 
 
 def _ranks_of_classes(

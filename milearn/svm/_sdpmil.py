@@ -12,18 +12,17 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._compat import StrOptions, with_callbacks
 from .._constraints import POSITIVE, Constraints
-from .._fit.components import AUTO, RELAXATION_LIMITS, auto_components
-from .._fit.multi_start import values_of
+from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
-from .._solvers.common.features import landmark_features
-from .._solvers.common.gram import Gram, LinearGram
+from .._solvers.common.features import AUTO, RELAXATION_LIMITS, auto_components, landmark_features
+from .._solvers.common.gram import LinearGram
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm_kernel import BinaryProblem
 from .._solvers.svm.selection import SelectionResult, SelectionSettings, solve_selection
 from ..base import BagClassifier
 from ._base import BaseMISVM
-from ._fit import Fit, Report, class_fit, memory_limit
+from ._fit import Fit, Report, class_fit
 from ._functions import instance_function
 
 
@@ -224,7 +223,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
         """
         data, settings = self._represented(class_fit(self, X, y, sample_weight))
         runs = data.best(lambda fit, loss: [None], partial(_selection_from, settings))
-        results, tol = runs[0], data.options.tol
+        results, tol = runs[0], data.options().tol
         function, attributes = instance_function(data, [*map(attrgetter("svm"), results)])
         data.store(runs, function, {**attributes, **_selected(data, settings, results)})
         worst = max(map(attrgetter("relaxation"), results), key=attrgetter("error"))
@@ -239,7 +238,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
 
     def _represented(self, data: Fit) -> tuple[Fit, SelectionSettings]:
         """The data with all inner products, and the settings of the relaxation."""
-        instances, max_bytes, limits = data.instances, memory_limit(), RELAXATION_LIMITS
+        instances, max_bytes, limits = data.instances, data.memory_limit, RELAXATION_LIMITS
         n_bags, n_instances = len(data.used), data.n_instances
         n_components = auto_components(self.n_components, n_bags, n_instances, limits)
         if self.n_components == AUTO and data.linear:
@@ -248,11 +247,10 @@ class SDPMIL(BaseMISVM, BagClassifier):
             # The kernel between all instances of the negative bags would be too large as well.
             rng = np.random.RandomState(0)
             features = landmark_features(instances, data.kernel, n_components, rng)
-            gram: Gram = LinearGram(features.transform(instances))
+            data.gram = LinearGram(features.transform(instances))
             data.features, n_components = features, None
         else:
-            gram = data.gram_of(instances, max_bytes)
-        data.gram = gram.share_of(data.n_workers)
+            data.gram = data.gram_of(instances, max_bytes)
         settings = SelectionSettings(
             slack_bound=self.slack_bound,
             exactly_one=self.selection == "one",
@@ -266,7 +264,7 @@ class SDPMIL(BaseMISVM, BagClassifier):
 def _selection_from(
     settings: SelectionSettings, data: Fit, loss: Hinge, start: None, on_iteration: Report
 ) -> SelectionResult:
-    options = data.options.watched_by(on_iteration)
+    options = data.options(on_iteration)
     problem = BinaryProblem(data.gram, data.offsets, loss.signs, loss.weights)
     others = data.screened_starts(loss) if settings.polish else None
     # Explicit features are in memory.
@@ -291,7 +289,7 @@ def _selected(data: Fit, settings: SelectionSettings, results: list[Any]) -> dic
         selected[bags.bag_index[chosen], column] = chosen
     single = len(results) == 1
     return {
-        "relaxation_value_": values_of(results, "relaxation.value"),
+        **attributes_of(results, relaxation_value="relaxation.value"),
         "n_components_": n_components,
         "eta_": eta[:, 0] if single else eta,
         "selected_": selected[:, 0] if single else selected,

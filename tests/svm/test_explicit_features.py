@@ -9,7 +9,7 @@ from sklearn import config_context
 from milearn import Bags
 from milearn._bags.segments import segment_max
 from milearn._kernels.bag import BAG_KERNELS
-from milearn._solvers.common import low_rank
+from milearn._solvers.common import features
 from milearn._solvers.svm.losses import Tube
 from milearn.svm import CoupledMISVC
 from tests.bags import indefinite_kernel
@@ -67,15 +67,15 @@ def test_rows_need_no_memory_for_kernel_values():
 def test_landmarks_depend_on_values_alone():
     X = np.random.default_rng(0).normal(size=(50, 4))
     once, twice = (
-        rows[low_rank.choose_landmarks(rows, 8, np.random.RandomState(3))]
+        rows[features.choose_landmarks(rows, 8, np.random.RandomState(3))]
         for rows in (X, np.repeat(X[::-1], 2, axis=0))
     )
     np.testing.assert_array_equal(once, twice)
-    assert len(low_rank.choose_landmarks(X, 80, np.random.RandomState(0))) == 50
+    assert len(features.choose_landmarks(X, 80, np.random.RandomState(0))) == 50
     # Rows that are all zero leave one landmark and no direction.
     zero = np.zeros((6, 3))
-    assert len(low_rank.choose_landmarks(zero, 4, np.random.RandomState(0))) == 1
-    assert low_rank.whitening(np.zeros((1, 1)))[0].shape == (1, 1)
+    assert len(features.choose_landmarks(zero, 4, np.random.RandomState(0))) == 1
+    assert features.whitening(np.zeros((1, 1)))[0].shape == (1, 1)
 
 
 def test_an_indefinite_kernel_of_landmarks_warns():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import signal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from milearn._solvers.common.descent import RowLimits
-from milearn._solvers.svm import mi_svm_rows, starts
+from milearn._solvers.svm import mi_svm_rows
 from milearn.datasets import load_bags, make_bags, save_bags
 from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
 from tests.common.objectives import stated_objective
@@ -151,7 +151,7 @@ def test_passes_that_run_out_leave_a_whole_new_fit_with_a_warning(monkeypatch):
     bags, y = make_bags(160, 6, bag_size=(2, 8), flip_y=0.1, random_state=2)
     model = linear(init="mean", tol=1e-6)
     before = model.fit(bags[:50], y[:50]).objective_
-    few = functools.partial(starts.solve_mi_svm_rows, limits=RowLimits(all_rows=0), max_passes=4)
+    few = partial(mi_svm_rows.solve_mi_svm_rows, limits=RowLimits(all_rows=0), max_passes=4)
     monkeypatch.setattr("milearn.svm._misvc.solve_mi_svm_rows", few)
     with pytest.warns(ConvergenceWarning, match=r"stopped after \d passes over the instances"):
         model.fit(bags, y)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +27,8 @@ _MIN_TOL = 1e-13
 _ROUNDING = 1e-12
 # Slopes up to this fraction of the sum of all changes count as zero.
 _FLAT = 1e-12
+# Numbers in all instances up to which the tolerance "auto" is fine.
+_FINE_NUMBERS = 2**21
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,14 @@ class SolverOptions:
         watch = self.on_iteration
         if watch is None:
             return self
-        return self.watched_by(lambda n, value: watch(n_iter + n, value))
+        return replace(self, on_iteration=lambda n, value: watch(n_iter + n, value))
+
+
+def precision(tol: float | str, n_instances: int, width: float, coarse: float = 5e-4) -> float:
+    """Relative duality gap of a convex step: ``tol``, or by the size of the data for "auto"."""
+    if isinstance(tol, str):
+        return 1e-6 if n_instances * width <= _FINE_NUMBERS else coarse
+    return tol
 
 
 @dataclass(kw_only=True)
@@ -84,7 +94,7 @@ class CCCPSolution:
         """The fields that describe the run, with the objective in the given unit."""
         return {
             "objective": unit * self.objective,
-            "history": [unit * value for value in self.history],
+            "history": (unit * np.array(self.history)).tolist(),
             "n_iter": self.n_iter,
             "stopped": self.stopped,
             "dual_gap": unit * self.dual_gap,
@@ -170,7 +180,7 @@ End = TypeVar("End", bound=CCCPSolution)
 
 def lowest(ends: Sequence[End]) -> End:
     """The end with the lowest objective; a callback that ends the last run ends them all."""
-    best = min(ends, key=lambda end: end.objective)
+    best = min(ends, key=attrgetter("objective"))
     if ends[-1].stopped == "callback":
         best.stopped = "callback"
     return best

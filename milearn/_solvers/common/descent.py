@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,8 +33,6 @@ _INNER_SHARE = 0.3
 # A step ends after this number of consecutive rounds that missed their precision over the working
 # set, which is then beyond double precision.
 _MAX_MISSED = 3
-# Numbers in all instances up to which the tolerance "auto" is fine.
-_FINE_NUMBERS = 2**21
 
 
 @dataclass
@@ -54,7 +53,7 @@ class Witnesses:
     @classmethod
     def together(cls, parts: Sequence[Witnesses]) -> Witnesses:
         """The witnesses of all blocks."""
-        numbers, vectors = zip(*((part.numbers, part.vectors) for part in parts), strict=True)
+        numbers, vectors = zip(*map(attrgetter("numbers", "vectors"), parts), strict=True)
         return cls(np.concatenate(numbers), stacked(vectors))
 
 
@@ -84,7 +83,7 @@ class WorkingSet:
     @classmethod
     def together(cls, parts: Sequence[WorkingSet]) -> WorkingSet:
         """The rows of all blocks."""
-        fields = ((part.rows, part.numbers, part.owners) for part in parts)
+        fields = map(attrgetter("rows", "numbers", "owners"), parts)
         rows, numbers, owners = zip(*fields, strict=True)
         return cls(stacked(rows), np.concatenate(numbers), np.concatenate(owners))
 
@@ -216,13 +215,6 @@ class PassSolution(CCCPSolution):
     def intercept(self) -> float:
         """The first variable without a norm."""
         return float(self.v[0])
-
-
-def precision(tol: float | str, n_instances: int, width: float, coarse: float = 5e-4) -> float:
-    """Relative duality gap of a convex step: ``tol``, or by the size of the data for "auto"."""
-    if isinstance(tol, str):
-        return 1e-6 if n_instances * width <= _FINE_NUMBERS else coarse
-    return tol
 
 
 def descend(

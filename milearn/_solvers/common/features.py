@@ -13,14 +13,18 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import eigh
 
 from ..._bags.blocks import Block, PassSource
+from ..._bags.distinct import row_ranks
 from ..._bags.segments import pooling_matrix, segment_index
 from .gram import Kernel, Matrix, warn_of_indefinite
-from .low_rank import choose_landmarks, whitening
 
 # Kernel values that are computed at once and fit into a cache.
 _KERNEL_BYTES = 4 * 2**20
+# Eigenvalues of the landmarks below this fraction of the largest one are rounding errors.
+_NEGLIGIBLE_DIRECTION = 1e-10
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class FeatureMap:
 
     def transform(self, rows: Matrix) -> np.ndarray:
         """Features of rows, (n_rows, dim)."""
-        out = np.empty((rows.shape[0], self.dim))
+        out = np.empty((rows.shape[0], self.factor.shape[1]))
         for part, values in self._values(rows):
             np.matmul(values, self.factor, out=out[part])
         return out
@@ -112,6 +116,30 @@ def landmark_features(
     if smallest < -1e-10:
         warn_of_indefinite(smallest, "landmarks")
     return FeatureMap(kernel, landmarks, factor, chosen)
+
+
+def choose_landmarks(rows: Matrix, n_landmarks: int, rng: Any) -> np.ndarray:
+    """Indices of rows sampled without replacement from the distinct rows, or all of these.
+
+    The sample does not depend on the order of the rows or on their multiplicity.
+    """
+    _, first = np.unique(row_ranks(rows), return_index=True)
+    if len(first) <= n_landmarks:
+        return first
+    return np.asarray(first[rng.permutation(len(first))[:n_landmarks]])
+
+
+def whitening(
+    matrix: np.ndarray, negligible: float = _NEGLIGIBLE_DIRECTION
+) -> tuple[np.ndarray, float]:
+    """Q with Q Q' the inverse of a kernel matrix on its positive part, so that k(x, L) Q are
+    features of x, and the smallest eigenvalue as a fraction of the largest."""
+    values, vectors = eigh(0.5 * (matrix + matrix.T))
+    largest = float(np.abs(values).max())
+    keep = values > negligible * largest
+    if not keep.any():
+        return np.zeros((len(matrix), 1)), 0.0
+    return vectors[:, keep] / np.sqrt(values[keep]), float(values[0] / largest)
 
 
 class KernelFeatures:
@@ -198,3 +226,70 @@ def _folded(
 
 def _featured(block: Block, features: FeatureMap) -> Block:
     return replace(block, stored=features.lazily(block.instances))
+
+
+# -- the number of landmarks ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ComponentLimits:
+    """Sizes up to which a kernel between instances is exact, and the landmarks beyond.
+
+    Up to these sizes exact fits take less than a minute and 2 GB on overlapping classes.
+
+    Attributes
+    ----------
+    instances : int
+        Instances of an exact kernel, whose matrix has one row and column for each.
+    bags : int
+        Bags of an exact fit, whose quadratic programs have a variable for each.
+    landmarks : int
+        Number of landmarks above either.
+    pairs : float
+        Pairs of an instance and an instance of a landmark, if landmarks are bags. There are fewer
+        landmarks if they would have more pairs, but at least ``fewest``.
+    entries : float
+        Features of all instances, if they are in memory; otherwise infinite. There are fewer
+        landmarks, but at least ``fewest``, if there would be more features.
+    fewest : int
+    """
+
+    instances: int = 8_000
+    bags: int = 2_000
+    landmarks: int = 300
+    pairs: float = np.inf
+    entries: float = np.inf
+    fewest: int = 30
+
+
+# Of a kernel between bags; of a relaxation, whose time grows with the square of the landmarks; and
+# where the features of all instances are in memory, in several copies.
+BAG_LIMITS = ComponentLimits(instances=20_000, bags=1_000, pairs=1e9)
+RELAXATION_LIMITS = ComponentLimits(instances=6_600, bags=500, landmarks=100)
+STORED_LIMITS = ComponentLimits(entries=2**25)
+
+
+def auto_components(
+    n_components: Any, n_bags: int, n_instances: int, limits: ComponentLimits | None = None
+) -> int | None:
+    """The number of landmarks of a fit; None for the exact kernel.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None
+        The parameter of an estimator. A number and None are returned as they are.
+    n_bags, n_instances : int
+        Sizes of the used bags.
+    limits : ComponentLimits, default=None
+
+    Returns
+    -------
+    int or None
+    """
+    if not isinstance(n_components, str):
+        return None if n_components is None else int(n_components)
+    limits = ComponentLimits() if limits is None else limits
+    if n_instances <= limits.instances and n_bags <= limits.bags:
+        return None
+    affordable = min(limits.pairs * n_bags / n_instances, limits.entries) / n_instances
+    return int(max(min(limits.fewest, limits.landmarks), min(limits.landmarks, affordable)))

@@ -9,6 +9,7 @@ there is space.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Protocol
 
@@ -29,30 +30,22 @@ KERNEL_BLOCK_BYTES = 64 * 2**20
 _COPY_BYTES = 2**19
 
 
-def kernel_scores(kernel: Kernel, rows: Matrix, vectors: Matrix, coef: np.ndarray) -> np.ndarray:
-    """Values at rows of k expansions over vectors, in blocks.
+@dataclass(frozen=True)
+class KernelExpansion:
+    """Functions of rows: expansions of a kernel over vectors, ``coef`` of shape (k, n_vectors)."""
 
-    Parameters
-    ----------
-    kernel : callable
-        ``kernel(A, B)`` returns the matrix of shape (len(A), len(B)).
-    rows : ndarray or CSR of shape (n_rows, n_columns)
-    vectors : ndarray or CSR of shape (n_vectors, n_columns)
-    coef : ndarray of shape (k, n_vectors)
+    kernel: Kernel
+    vectors: Matrix
+    coef: np.ndarray
 
-    Returns
-    -------
-    ndarray of shape (n_rows, k)
-    """
-    n_vectors = vectors.shape[0]
-    if n_vectors == 0:
-        return np.zeros((rows.shape[0], len(coef)))
-    step = max(1, KERNEL_BLOCK_BYTES // (8 * n_vectors))
-    blocks = [
-        kernel(rows[first : first + step], vectors) @ coef.T
-        for first in range(0, rows.shape[0], step)
-    ]
-    return np.concatenate(blocks)
+    def __call__(self, rows: Matrix) -> np.ndarray:
+        """Values of shape (n_rows, k), in blocks."""
+        n_vectors, scores = self.vectors.shape[0], np.zeros((rows.shape[0], len(self.coef)))
+        step = max(1, KERNEL_BLOCK_BYTES // (8 * max(1, n_vectors)))
+        for first in range(0, len(scores) if n_vectors else 0, step):
+            part = slice(first, first + step)
+            scores[part] = self.kernel(rows[part], self.vectors) @ self.coef.T
+        return scores
 
 
 class Gram(Protocol):
@@ -77,10 +70,6 @@ class Gram(Protocol):
     def vectors(self) -> Matrix | None:
         """Vectors of all instances; None if there are no explicit features."""
         return None
-
-    def share_of(self, n_workers: int) -> Gram:
-        """The same inner products for one of several worker processes."""
-        return self
 
 
 class LinearGram(Gram):
@@ -116,35 +105,23 @@ class KernelGram(Gram):
     instances : ndarray or CSR of shape (n, n_features)
     kernel : callable
         ``kernel(A, B)`` returns the matrix of shape (len(A), len(B)).
-    cache_bytes : int
+    cache_bytes : float
         Maximum size of the cache. Further rows are recomputed in blocks.
     """
 
-    def __init__(self, instances: Matrix, kernel: Kernel, cache_bytes: int) -> None:
+    def __init__(self, instances: Matrix, kernel: Kernel, cache_bytes: float) -> None:
         self.instances = instances
         self.kernel = kernel
         self.n = self.rank = instances.shape[0]
         self.capacity = min(self.n, int(cache_bytes // (8 * max(self.n, 1))))
-        self._clear()
-
-    def _clear(self) -> None:
         self._slot = np.full(self.n, -1, dtype=np.intp)
         self._rows = np.empty((0, self.n))
         self._used = 0
         self._lock = Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Do not pickle the array: joblib passes large arrays to workers as read-only memory maps.
-        dropped = ("_slot", "_rows", "_used", "_lock")
-        return {name: value for name, value in self.__dict__.items() if name not in dropped}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._clear()
-
-    def share_of(self, n_workers: int) -> KernelGram:
-        """A copy for one of several workers, with an empty cache of its share of the size."""
-        return KernelGram(self.instances, self.kernel, 8 * self.n * (self.capacity // n_workers))
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the cache: joblib passes large arrays to workers as read-only memory maps.
+        return KernelGram, (self.instances, self.kernel, 8 * self.n * self.capacity)
 
     def inner(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Inner products between rows, shape (n_left, n_right)."""
@@ -205,21 +182,14 @@ class _ClippedGram(KernelGram):
 
     def __init__(self, gram: KernelGram, vectors: np.ndarray, values: np.ndarray) -> None:
         super().__init__(gram.instances, gram.kernel, 8 * gram.n**2)
-        self._basis = vectors
+        self._basis, self._values = vectors, values
         self._rows = (vectors * values) @ vectors.T
         self._slot = np.arange(self.n)
         self._used = self.n
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = Lock()
-
-    def share_of(self, n_workers: int) -> _ClippedGram:
-        """The same object, because it is constant."""
-        return self
+    def __reduce__(self) -> tuple[Any, ...]:
+        gram = KernelGram(self.instances, self.kernel, 0.0)
+        return _ClippedGram, (gram, self._basis, self._values)
 
     def expansion(self, coef: np.ndarray) -> np.ndarray:
         return np.asarray(self._basis @ (coef @ self._basis))

@@ -23,7 +23,6 @@ from scipy import sparse
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf
 
 from ...exceptions import SolverError
-from .gram import Matrix
 
 # In the order of use.
 BACKENDS: tuple[str, ...] = ("piqp", "osqp")
@@ -58,12 +57,12 @@ class QPProblem:
 
     def __init__(
         self,
-        P: Matrix,
+        P: np.ndarray,
         q: np.ndarray,
         *,
-        G: Matrix = None,
+        G: np.ndarray | None = None,
         h: np.ndarray | None = None,
-        A: Matrix = None,
+        A: np.ndarray | None = None,
         b: np.ndarray | None = None,
         lb: np.ndarray | None = None,
         ub: np.ndarray | None = None,
@@ -71,43 +70,32 @@ class QPProblem:
     ) -> None:
         n = len(q)
         self.max_free = n if rank is None else max(200, rank + 50)
-        self.P, self.q = _dense(P), q
-        self.G = np.zeros((0, n)) if G is None else _dense(G)
+        self.P, self.q = P, q
+        self.G = np.zeros((0, n)) if G is None else G
         self.h = np.zeros(0) if h is None else h
-        self.A = np.zeros((0, n)) if A is None else np.atleast_2d(_dense(A))
-        self.b = np.zeros(0) if b is None else np.atleast_1d(b)
+        self.A = np.zeros((0, n)) if A is None else A
+        self.b = np.zeros(0) if b is None else b
         self.lb = np.full(n, -np.inf) if lb is None else lb
         self.ub = np.full(n, np.inf) if ub is None else ub
 
     def with_residuals(
-        self,
-        x: np.ndarray,
-        y: np.ndarray | None,
-        z: np.ndarray | None,
-        z_box: np.ndarray | None,
-        solver: str,
+        self, x: np.ndarray, y: np.ndarray, z: np.ndarray, z_box: np.ndarray, solver: str
     ) -> QPResult:
         """The solution with its residuals and active constraints."""
-        y, z, z_box = _sized(y, self.b), _sized(z, self.h), _sized(z_box, x)
         Px, slack = self.P @ x, self.h - self.G @ x
         below, above = x - self.lb, self.ub - x
         stationary = Px + self.q + self.G.T @ z + self.A.T @ y + z_box
-        lower, upper = np.minimum(z_box, 0.0), np.maximum(z_box, 0.0)
-        bounds = sum(
-            float(part[part != 0] @ bound[part != 0])
-            for part, bound in ((lower, self.lb), (upper, self.ub))
-        )
-        primal = 0.5 * x @ Px + self.q @ x
-        violation = [np.abs(self.A @ x - self.b), -slack, -below, -above]
+        of_box = np.where(z_box < 0, self.lb, np.where(z_box > 0, self.ub, 0.0)) @ z_box
+        violation = np.concatenate([np.abs(self.A @ x - self.b), -slack, -below, -above])
         return QPResult(
             x=x,
             y=y,
             z=z,
             z_box=z_box,
-            objective=float(primal),
-            primal_residual=max(0.0, *(float(part.max()) for part in violation if part.size)),
+            objective=float(0.5 * x @ Px + self.q @ x),
+            primal_residual=float(violation.max(initial=0.0)),
             dual_residual=float(max(np.abs(stationary).max(), (-z).max(initial=0.0))),
-            gap=float(abs(x @ Px + self.q @ x + self.h @ z + self.b @ y + bounds)),
+            gap=float(abs(x @ Px + self.q @ x + self.h @ z + self.b @ y + of_box)),
             active=ActiveSet(lower=-z_box > below, upper=z_box > above, tight=z > slack),
             solver=solver,
         )
@@ -125,11 +113,6 @@ class ActiveSet:
     upper: np.ndarray
     tight: np.ndarray
     x: np.ndarray | None = None
-
-    def distance(self, other: ActiveSet) -> int:
-        """Number of constraints in which two sets differ."""
-        bounds = (self.lower != other.lower).sum() + (self.upper != other.upper).sum()
-        return int(bounds + (self.tight != other.tight).sum())
 
 
 @dataclass
@@ -157,14 +140,6 @@ class QPResult:
     def residual(self) -> float:
         """The largest of the three residuals."""
         return max(self.primal_residual, self.dual_residual, self.gap)
-
-
-def _sized(values: np.ndarray | None, like: np.ndarray) -> np.ndarray:
-    return np.zeros(len(like)) if values is None or len(values) != len(like) else values
-
-
-def _dense(matrix: Matrix) -> np.ndarray:
-    return matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
 
 
 def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None = None) -> QPResult:
@@ -236,10 +211,11 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list
         found = qpsolvers.solve_problem(program, solver=solver, **options)
     except OSQPException as error:
         return None, [None] * 3, False, f"status {error}"
-    multipliers = [
-        None if each is None else np.atleast_1d(np.asarray(each, dtype=np.float64))
-        for each in (found.y, found.z, found.z_box)
-    ]
+    # A backend has no multipliers of constraints that are missing.
+    multipliers = [np.zeros(len(term)) for term in (problem.b, problem.h, problem.q)]
+    for values, given in zip(multipliers, (found.y, found.z, found.z_box), strict=True):
+        if given is not None and np.size(given) == len(values):
+            values[:] = np.ravel(given)
     info = found.extras.get("info")
     status = str(getattr(info, "status", found.extras.get("status", "no solution found")))
     return found.x, multipliers, bool(found.found), status
@@ -294,7 +270,9 @@ def active_set_iterations(
             tight=(active.tight & (z > 0)) | (~active.tight & (slack < 0)),
             x=None if active.x is None else np.clip(x, problem.lb, problem.ub),
         )
-        if (changes := judged.distance(active)) == 0:
+        changes = int((judged.lower != active.lower).sum() + (judged.upper != active.upper).sum())
+        changes += int((judged.tight != active.tight).sum())
+        if changes == 0:
             x = np.clip(x, problem.lb, problem.ub)
             return problem.with_residuals(x, y, z, z_box, solver)
         fewest, chances = (changes, _CHANCES) if changes < fewest else (fewest, chances - 1)

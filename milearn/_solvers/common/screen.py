@@ -43,9 +43,8 @@ from ..._bags.blocks import ArraySource, Block, PassSource
 from ..._bags.segments import segment_argmax
 from ..._bags.threads import in_threads
 from .cccp import RELATIVE_TIE
-from .features import FeatureMap
-from .low_rank import whitening
-from .passes import bag_maxima, gather, instance_scores, weighted_sum
+from .features import FeatureMap, whitening
+from .passes import bag_maxima, weighted_sum
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
@@ -146,11 +145,21 @@ def screened(
     ----------
     source : PassSource
     targets : ndarray of shape (n_bags,)
-        What the highest score of a bag should grow with; their weighted mean is zero.
+        What the highest score of a bag should grow with.
     weights : ndarray of shape (n_bags,), above zero
     limits : ScreenLimits, default=None
+
+    Returns
+    -------
+    Screened
+        Without directions if the bags above the lowest target have one instance each, or no
+        features: their highest instances do not depend on a direction.
     """
     limits = ScreenLimits() if limits is None else limits
+    sizes = np.diff(source.offsets)[targets > targets.min()]
+    if source.n_features == 0 or sizes.max(initial=1) == 1:
+        nothing = np.zeros((0, source.n_bags), dtype=np.intp)
+        return Screened(np.zeros((0, source.n_features)), nothing)
     if source.n_features > limits.features:
         features = instance_landmarks(source, products, weights)
         within = replace(limits, features=features.dim)
@@ -158,6 +167,7 @@ def screened(
         back = features.landmarks.T @ (features.factor @ found.directions.T)
         return Screened(np.ascontiguousarray(back.T), found.rows)
     along, metric = whitened(source, weights, limits)
+    targets = targets_of(targets, weights)
     pull = targets * weights
     count = limits.n_candidates(source.n_instances, source.n_features)
     single = single_directions(source, along, np.maximum(pull, 0.0), metric, count)
@@ -189,7 +199,7 @@ def whitened(
 ) -> tuple[np.ndarray, Metric]:
     """Projections of the instances, and the metric of S."""
     line = np.random.RandomState(0).standard_normal((1, source.n_features))
-    along = instance_scores(source, line, _scores)[:, 0]
+    along = np.concatenate(source.map(_scores, line), axis=1)[0]
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     if source.n_instances <= limits.covariance_rows:
         # In this order, so that the order of bags has no effect on the sums.
@@ -198,7 +208,7 @@ def whitened(
     else:
         some = _at_equal_distances(along, weights[owner], limits.covariance_rows)
         each = np.ones(len(some))
-    rows = _dense(gather(source, some))
+    rows = _dense(source.gather(some))
     mean = np.average(rows, axis=0, weights=each)
     scaled = (rows - mean) * np.sqrt(each / each.sum())[:, None]
     covariance = scaled.T @ scaled
@@ -218,7 +228,7 @@ def single_directions(
     """Directions S^-1 (x - m) of instances x at equal distances, shape (n, n_features)."""
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     chosen = _at_equal_distances(along, bag_weights[owner], count)
-    return metric.solved(_dense(gather(source, _distinct(chosen, along))) - metric.mean)
+    return metric.solved(_dense(source.gather(_distinct(chosen, along))) - metric.mean)
 
 
 def proportions_of(pull: np.ndarray, negative_weight: float = 0.5) -> np.ndarray:
@@ -246,10 +256,10 @@ def instance_landmarks(
         Landmarks, at the most.
     """
     line = np.random.RandomState(1).standard_normal((1, source.n_features))
-    along = instance_scores(source, line, _scores)[:, 0]
+    along = np.concatenate(source.map(_scores, line), axis=1)[0]
     each = np.repeat(weights, np.diff(source.offsets))
     rows = _distinct(_at_equal_distances(along, each, count), along)
-    landmarks = gather(source, rows)
+    landmarks = source.gather(rows).astype(np.float64, copy=False)
     # Small eigenvalues and the signs of eigenvectors are rounding, which must not choose.
     factor, _ = whitening(np.asarray(values(landmarks, landmarks), dtype=np.float64), 1e-6)
     factor = factor @ (factor / np.maximum(np.linalg.norm(factor, axis=0), 1e-300)).T
@@ -424,7 +434,7 @@ def _best(
     kept: list[int] = []
     up = bags[0] > 0
     for k in descending(values):
-        if all(np.any(rows[k, up] != rows[other, up]) for other in kept):
+        if (rows[kept][:, up] != rows[k, up]).any(axis=1).all():
             kept.append(int(k))
         if len(kept) == count:
             break

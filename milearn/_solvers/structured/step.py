@@ -33,7 +33,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.segments import pooling_matrix, segment_index, segment_max
-from ..common.newton import GroupPart, Part, project
+from ..common.newton import GroupPart, Part, project, runs
 from .edges import Edges
 from .problem import LinkedProblem
 
@@ -171,7 +171,7 @@ class LinkedStep:
     ) -> tuple[np.ndarray, np.ndarray]:
         """pi, and the smoothed maximum of each bag."""
         terms = self.terms
-        rows, _, _ = project(scores + h * centre, terms.owner, h, bounded=False)
+        rows, _ = project(scores + h * centre, *runs(terms.owner), h, bounded=False)
         lost = rows - centre
         lost *= lost
         lost *= -0.5 * h

@@ -26,7 +26,7 @@ from scipy import sparse
 from ..._bags.blocks import stacked
 from ..._bags.segments import segment_argmax
 from ..common.cccp import rounding_scale
-from ..common.newton import GroupPart, NewtonSolution, Part, project, solve
+from ..common.newton import GroupPart, NewtonSolution, Part, project, runs, solve
 from .likelihood import PartialLikelihood
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -108,7 +108,7 @@ class RiskProblem:
     def smoothed(self, values: np.ndarray, h: float, centre: _Dual) -> _Smoothed:
         """The maximisers around the proportions of a dual point."""
         u, q = values[:-1], centre.proportions
-        p, _, _ = project(u + h * q, self.owner, h, bounded=False)
+        p, _ = project(u + h * q, *runs(self.owner), h, bounded=False)
         moved = np.add.reduceat(p * u - 0.5 * h * (p - q) ** 2, self.offsets[:-1])
         return _Smoothed(values, h, _Dual(p, moved))
 

@@ -41,10 +41,6 @@ class KernelSolution(CCCPSolution):
     norm2: float
     working: WorkingSet | None
 
-    def coefficients(self, gram: Gram) -> np.ndarray:
-        """Coefficients of all instances."""
-        return gram.expansion(self.coef)
-
 
 @dataclass
 class _Point:
@@ -101,7 +97,7 @@ def descend(
         **run.outcome(),
         objective_scale=objective.scale,
         witnesses=point.linearisation,
-        coef=point.solution.coef,
+        coef=gram.expansion(point.solution.coef),
         intercept=point.intercept,
         scores=point.solution.scores + point.intercept,
         norm2=point.solution.norm2,
@@ -136,11 +132,10 @@ def solve_mi_svm(
     starts = [*start] if start is not None and start.ndim == 2 else [start]
     starts += [] if others is None else [*others]
     ends: list[KernelSolution] = []
+    working, n_iter = None, 0
     for each in starts:
-        own, working = options.after(sum(end.n_iter for end in ends)), None
-        if ends:
-            working = ends[-1].working
-        ends.append(descend(problem.gram, objective, each, own, working))
+        ends.append(descend(problem.gram, objective, each, options.after(n_iter), working))
+        working, n_iter = ends[-1].working, n_iter + ends[-1].n_iter
         if ends[-1].stopped == "callback":
             break
     return lowest(ends)

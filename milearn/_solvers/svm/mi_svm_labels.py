@@ -26,8 +26,8 @@ from ..common.descent import Duals, PassSolution, RowLimits, WorkingSet, descend
 from ..common.newton import GroupProblem
 from ..common.passes import rows_of_block
 from .losses import Hinge
+from .mi_svm_rows import SCREENED, solve_mi_svm_rows, starts_of
 from .objectives import InstanceLabels, MISVMProblem
-from .starts import SCREENED, screened_start, solve_mi_svm_rows
 
 Matrix = Any  # an ndarray or a CSR matrix
 
@@ -128,8 +128,9 @@ def solve_instance_labels_rows(
         others: list[Any] = []
         if start == "auto" and best.stopped != "callback":
             ranks = (loss.signs > 0).astype(np.intp)
-            others = screened_start(MISVMProblem(source, ranks, loss.weights, by_instance=True))
-        for rows, _ in others:
+            problem = MISVMProblem(source, ranks, loss.weights, by_instance=True)
+            _, *others = starts_of(problem)
+        for rows in others:
             second = run(rows, options.after(best.n_iter))
             best = lowest([best, second])
     best.linearisation, best.n_passes = None, model.n_passes

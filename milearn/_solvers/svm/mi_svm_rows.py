@@ -7,20 +7,25 @@ some threshold, unless they satisfy the margin by more than the band. If each in
 it has the rows near the margin, and the rows beyond are summed in one row. By convexity the hinge
 of this sum is a lower bound of the sum of hinges, so the minimum over the working set is a lower
 bound of the step. The working set of a small problem contains all instances.
+
+The means of the bags are followed, and the highest instances under the best of several screened
+directions, see :mod:`..common.screen`. Where there are many instances, a sample of the bags is
+screened, and the lowest of its ends is the start.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..._bags.blocks import Block, product, stacked, width_of
+from ..._bags.blocks import Block, PassSource, product, stacked, width_of
 from ..._bags.segments import gather_rows, pooling_matrix, segment_argmax
-from ..common.cccp import SolverOptions, optimal_intercept, rounding_scale
+from ..common.cccp import SolverOptions, lowest, optimal_intercept, rounding_scale
 from ..common.descent import (
     Duals,
     PassSolution,
@@ -34,12 +39,15 @@ from ..common.newton import GroupProblem
 from ..common.passes import (
     SampleLimits,
     TieRule,
+    bag_maxima,
     bag_means,
     is_constant,
     rows_of_block,
     sampled_source,
     weighted_sum,
 )
+from ..common.screen import highest_rows, screened
+from .losses import Hinge
 from .objectives import DOUBLE_NUMBERS, MISVMProblem, Point
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -55,6 +63,14 @@ _LEAST_WIDTH = 256
 # A step that is repeated until the band is so many times wider may lack digits of scores in single
 # precision.
 _WIDE = 4.0
+
+# The bags that are screened where there are many: of a bag few instances decide.
+SCREENED = SampleLimits(instances=5_000, numbers=2**26, bags=100)
+# Numbers in all instances up to which the means are followed on all of them.
+_MEANS = 2**24
+# The steps by which screened starts are compared. On a sample, whose best end is followed, one
+# rough step is enough; on small data it chooses starts whose ends are 3 to 5 % higher.
+TRIAL, _SHORT_TRIAL = SolverOptions(0.03, 3), SolverOptions(0.1, 1)
 
 
 def solve_from(
@@ -95,6 +111,99 @@ def solve_from(
     numbers, found.linearisation = found.linearisation.numbers, None
     found.witnesses = numbers if (numbers >= 0).all() else None
     return found
+
+
+def solve_mi_svm_rows(
+    source: PassSource,
+    loss: Hinge,
+    slack: str,
+    start: str | Start,
+    options: SolverOptions,
+    *,
+    max_passes: int = 200,
+    limits: RowLimits | None = None,
+    sample: SampleLimits = SCREENED,
+) -> PassSolution:
+    """MI-SVM over rows.
+
+    Parameters
+    ----------
+    source : PassSource
+    loss : Hinge
+    slack : {"bag", "instance"}
+        Whether a negative bag or each of its instances has a slack.
+    start : {"auto", "mean"} or start
+        The lowest end of several starts, the mean of each bag, or a start of ``solve_from``.
+    options : SolverOptions
+        ``tol`` is the relative duality gap of a convex step.
+    max_passes : int
+        Maximum number of passes of each run.
+    limits : RowLimits, default=None
+    sample : SampleLimits
+        Size of the sample for the starts.
+    """
+    ranks = (loss.signs > 0).astype(np.intp)
+    problem = MISVMProblem(source, ranks, loss.weights, slack == "instance")
+    several: list[Start] = [None if isinstance(start, str) else start]
+    if isinstance(start, str) and start == "auto":
+        several = starts_of(problem, sample)
+    ends, n_iter, n_passes = [], 0, 0
+    for each in several:
+        own = options.after(n_iter)
+        ends.append(solve_from(problem, each, own, max_passes=max_passes, limits=limits))
+        n_iter, n_passes = n_iter + ends[-1].n_iter, n_passes + ends[-1].n_passes
+        if ends[-1].stopped == "callback":
+            break
+    return replace(lowest(ends), n_passes=n_passes)
+
+
+def starts_of(problem: MISVMProblem, limits: SampleLimits = SCREENED) -> list[Start]:
+    """The means of bags and the best screened witnesses, or the lowest end of a sample.
+
+    Of the screened directions, the one whose first steps end lowest is the best.
+    """
+    source, part, trial, many = problem.source, problem, TRIAL, False
+    small = limits.holds_all(source.n_instances, source.n_features)
+    if not small:
+        part, trial = problem.part(*sampled_source(source, problem.ranks, limits)), _SHORT_TRIAL
+        many = source.n_instances * source.n_features > _MEANS
+    starts: list[Start] = [None]
+    found = screened(part.source, part.ranks, part.costs)
+    if len(found.directions):
+        lengths = np.linalg.norm(found.directions, axis=1)
+        directions = found.directions / np.maximum(lengths, 1e-300)[:, None]
+        if many and source.n_features >= part.source.n_bags:
+            # A function separates all labels of a sample: its ends follow noise, not directions.
+            return [problem.along(directions[0], bag_maxima(source, directions[:1])[:, 0])]
+        ends = []
+        for direction, tops in zip(directions, bag_maxima(part.source, directions).T, strict=True):
+            ends.append(solve_from(part, part.along(direction, tops), trial))
+        best = int(np.argmin([*map(attrgetter("objective"), ends)]))
+        if small:
+            return [None, found.rows[best, part.upper]]
+        # Where the means are followed on all instances, their end on the sample is not needed.
+        after_trial: Start = (ends[best].w, ends[best].v)
+        starts = [None, after_trial] if many else [after_trial]
+    if small:
+        return starts
+    options = SolverOptions(limits.tol, 100)
+    ends = [solve_from(part, each, options, max_passes=limits.max_passes) for each in starts]
+    end = min(ends, key=attrgetter("objective"))
+    return [(end.w, end.v)] if many else [None, (end.w, end.v)]
+
+
+def screened_rows(source: PassSource, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Highest instance of each bag under the best direction of a screen on a sample of the bags.
+
+    ``targets`` are numbers, with which the highest score should grow. The shape is (1, n_bags), or
+    (0, n_bags) without a choice of instances.
+    """
+    if SCREENED.holds_all(source.n_instances, source.n_features):
+        return screened(source, targets, weights).rows[:1]
+    sample, bags = sampled_source(source, np.ones(source.n_bags), SCREENED)
+    directions = screened(sample, targets[bags], weights[bags]).directions[:1]
+    none = np.zeros((0, source.n_bags), dtype=np.intp)
+    return highest_rows(source, directions) if len(directions) else none
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ set.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ _START_TOL = 0.05
 DOUBLE_NUMBERS = 2**22
 
 
-@dataclass(frozen=True)
+@dataclass
 class Groups:
     """min 1/2 |w|^2 + sum_g c_g max_{t in g} [m_t - s_g (f_t + b)]_+ with f = P scores.
 
@@ -68,15 +67,10 @@ class Groups:
         P = sparse.csr_array((np.ones(len(rows)), rows, np.arange(len(rows) + 1)), (len(rows), n))
         return cls(P, offsets, signs, costs, np.ones(len(rows)))
 
-    @cached_property
-    def owner(self) -> np.ndarray:
-        """The group of each pattern."""
-        return segment_index(self.offsets)
-
-    @cached_property
-    def sign(self) -> np.ndarray:
-        """The sign of each pattern."""
-        return np.asarray(self.signs[self.owner])
+    def __post_init__(self) -> None:
+        # The group of each pattern, and its sign.
+        self.owner = segment_index(self.offsets)
+        self.sign = np.asarray(self.signs[self.owner])
 
     def value(self, scores: np.ndarray, norm2: float) -> tuple[float, float]:
         """The value of the step for scores of the patterns, and the best intercept."""
@@ -116,8 +110,7 @@ class BagHinge:
         self.signs = np.repeat([1.0, -1.0], [n, len(bags)])
         self.costs = costs[np.r_[self.positive, bags]]
         self.scale, self.highest = rounding_scale(self.costs), highest
-        sides = (float(self.costs[self.signs == side].sum()) for side in (1, -1))
-        self.at_zero = 2.0 * min(sides)
+        self.at_zero = 2.0 * float(np.bincount(self.signs < 0, self.costs, 2).min())
 
     def value(self, scores: np.ndarray, norm2: float, intercept: float) -> tuple[float, float]:
         """J, at most the value of a step with these scores."""
@@ -198,7 +191,7 @@ class InstanceLabels:
 # -- over rows -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class MISVMProblem:
     r"""Bags with their ranks, from 0 and without gaps, and the costs of their slacks.
 
@@ -223,30 +216,17 @@ class MISVMProblem:
     # Whether each instance of a negative bag has a slack; only for two classes.
     by_instance: bool = False
 
-    @property
-    def n_intercepts(self) -> int:
-        return int(self.ranks.max())
-
-    @cached_property
-    def upper(self) -> np.ndarray:
-        """The bags with witnesses."""
-        return np.flatnonzero(self.ranks > 0)
-
-    @cached_property
-    def above(self) -> np.ndarray:
-        """The intercepts for which a bag is positive, shape (n_bags, n_intercepts)."""
-        return np.arange(self.n_intercepts) < self.ranks[:, None]
-
-    @cached_property
-    def negative_costs(self) -> np.ndarray:
-        """Cost of all slacks of each bag, if it is negative."""
-        return self.costs * np.diff(self.source.offsets) if self.by_instance else self.costs
-
-    @cached_property
-    def at_zero(self) -> float:
-        """The smallest value of a constant function."""
+    def __post_init__(self) -> None:
+        self.n_intercepts = int(self.ranks.max())
+        # The bags with witnesses, and the intercepts for which a bag is positive.
+        self.upper = np.flatnonzero(self.ranks > 0)
+        self.above = np.arange(self.n_intercepts) < self.ranks[:, None]
+        # Cost of all slacks of each bag, if it is negative.
+        sizes = np.diff(self.source.offsets)
+        self.negative_costs = self.costs * sizes if self.by_instance else self.costs
+        # The smallest value of a constant function.
         sides = self.costs @ self.above, self.negative_costs @ ~self.above
-        return 2.0 * float(np.minimum(*sides).sum())
+        self.at_zero = 2.0 * float(np.minimum(*sides).sum())
 
     def part(self, source: PassSource, bags: np.ndarray) -> MISVMProblem:
         """The problem of some bags."""
@@ -256,7 +236,8 @@ class MISVMProblem:
         """A rough function between witnesses and rows that stand for some bags."""
         alone = np.arange(len(bags) + 1)
         costs = np.where(self.ranks > 0, self.costs, self.negative_costs)
-        part = replace(self, costs=costs).part(ArraySource(rows, alone), bags)
+        source = ArraySource(rows, alone)
+        part = replace(self, source=source, ranks=self.ranks[bags], costs=costs[bags])
         step, _ = part.step(witnesses, WorkingSet(rows, alone[:-1], alone[:-1]))
         found = step.solve((np.zeros(rows.shape[1]), np.zeros(part.n_intercepts)), _START_TOL)
         return found.w, found.v
@@ -337,7 +318,8 @@ def rows_of_parts(
     """Rows with the given numbers of each matrix; dense ones are many, and are copied once."""
     if sparse.issparse(parts[0][0]):
         return stacked([rows[numbers] for rows, numbers in parts])
-    n_rows, n_columns = sum(len(numbers) for _, numbers in parts), parts[0][0].shape[1]
+    all_rows, all_numbers = zip(*parts, strict=True)
+    n_rows, n_columns = sum(map(len, all_numbers)), all_rows[0].shape[1]
     single = n_rows * n_columns > double_numbers and parts[1][0].dtype == np.float32
     found, first = np.empty((n_rows, n_columns), dtype=np.float32 if single else np.float64), 0
     for rows, numbers in parts:

@@ -24,13 +24,13 @@ from ..common.cccp import CCCPSolution, SolverOptions
 from ..common.passes import instance_scores
 from .losses import Hinge
 from .mi_svm_kernel import BinaryProblem, solve_mi_svm, witness_rule
+from .mi_svm_rows import TRIAL, solve_mi_svm_rows
 from .selection_relaxation import (
     RelaxationProblem,
     RelaxationResult,
     instance_features,
     solve_relaxation,
 )
-from .starts import TRIAL, solve_mi_svm_rows
 
 # The selection depends on small differences of scores. The relaxation is therefore solved more
 # precisely than to ``tol``, and scores that differ by less than its precision tie.

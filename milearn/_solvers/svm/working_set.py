@@ -180,6 +180,7 @@ class _Dual:
     ) -> None:
         self.groups, self.chosen, self.rank = groups, chosen, gram.rank
         self.sign, self.margins = groups.sign[chosen], groups.margins[chosen]
+        self.own = groups.P[chosen]
         # Inner products of the working set before this one are used again.
         known = np.isin(chosen, [] if before is None else before.chosen, assume_unique=True)
         kept, fresh = np.flatnonzero(known), np.flatnonzero(~known)
@@ -204,21 +205,9 @@ class _Dual:
         self.group = groups.owner[chosen]
         self.starts = np.flatnonzero(np.r_[True, self.group[1:] != self.group[:-1]])
         counts = np.diff(np.r_[self.starts, len(chosen)])
-        self.single, self.shared = (
-            np.repeat(counts == 1, counts),
-            self.group[self.starts[counts > 1]],
-        )
-        self.bounds = groups.costs / self.scale
-
-    @cached_property
-    def own(self) -> sparse.csr_array:
-        """The patterns of the working set."""
-        return self.groups.P[self.chosen]
-
-    @cached_property
-    def members(self) -> np.ndarray:
-        """The patterns of each group with a shared bound."""
-        return np.asarray(self.shared[:, None] == self.group, dtype=np.float64)
+        self.single, shared = np.repeat(counts == 1, counts), self.group[self.starts[counts > 1]]
+        self.bounds, self.shared = groups.costs / self.scale, shared
+        self.members = np.asarray(shared[:, None] == self.group, dtype=np.float64)
 
     @cached_property
     def qp(self) -> QPProblem:

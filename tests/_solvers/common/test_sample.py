@@ -11,11 +11,10 @@ from milearn._bags.segments import gather_rows
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.descent import RowLimits
 from milearn._solvers.common.passes import SampleLimits, sampled_source
-from milearn._solvers.svm import starts
+from milearn._solvers.svm import mi_svm_rows
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.mi_svm_rows import solve_from
+from milearn._solvers.svm.mi_svm_rows import solve_from, solve_mi_svm_rows
 from milearn._solvers.svm.objectives import MISVMProblem
-from milearn._solvers.svm.starts import solve_mi_svm_rows
 from milearn.datasets import make_bags
 
 FEW = SampleLimits(instances=300, per_feature=1, numbers=2**20, bags=12)
@@ -57,7 +56,7 @@ def test_the_sample_has_parts_of_bags_of_both_classes_wherever_zero_is():
 
 @pytest.mark.parametrize(("slack", "means"), [("bag", 0.0), ("instance", 0.0), ("bag", np.inf)])
 def test_fits_of_many_instances_do_not_depend_on_the_order(slack, means, monkeypatch):
-    monkeypatch.setattr(starts, "_MEANS", means)
+    monkeypatch.setattr(mi_svm_rows, "_MEANS", means)
     bags, signs = data(2)
     cases = [(bags, signs), permuted(bags, signs, 1)]
     ends = [
@@ -82,7 +81,7 @@ def test_fits_of_many_instances_do_not_depend_on_the_order(slack, means, monkeyp
 
 def test_a_sample_of_fewer_bags_than_features_gives_a_direction(monkeypatch):
     # Its ends on the sample separate bags by noise: from them, J of all bags ended at 0.945.
-    monkeypatch.setattr(starts, "_MEANS", 0.0)
+    monkeypatch.setattr(mi_svm_rows, "_MEANS", 0.0)
     rng, n_bags, size, n_features = np.random.default_rng(0), 400, 60, 200
     signs = np.where(np.arange(n_bags) % 2, 1.0, -1.0)
     concept = rng.standard_normal(n_features)

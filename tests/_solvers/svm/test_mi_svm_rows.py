@@ -12,11 +12,11 @@ from milearn._bags.segments import segment_argmax, segment_max
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.descent import RowLimits, Witnesses
 from milearn._solvers.common.gram import LinearGram
+from milearn._solvers.common.screen import screened
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.mi_svm_kernel import BinaryProblem, solve_mi_svm
-from milearn._solvers.svm.mi_svm_rows import _Model
+from milearn._solvers.svm.mi_svm_rows import _Model, solve_mi_svm_rows
 from milearn._solvers.svm.objectives import MISVMProblem
-from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
 from milearn.datasets import make_bags
 from tests.cases import every_pair
 from tests.oracles import maximum_loss, maximum_step
@@ -179,9 +179,8 @@ def test_the_start_does_not_depend_on_the_solver(slack):
         bags, loss = data(seed, n_bags=(30, 60)[seed % 2], d=(5, 20)[seed % 2])
         source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
         problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
-        found = solve_mi_svm(
-            problem, slack, None, options, screened_witnesses(source, loss.signs, loss.weights)
-        )
+        others = screened(source, loss.signs, loss.weights).rows[:, loss.signs > 0]
+        found = solve_mi_svm(problem, slack, None, options, others)
         by_rows = solve_mi_svm_rows(source, loss, slack, "auto", replace(options, tol=1e-6))
         assert found.objective == pytest.approx(by_rows.objective, rel=1e-5)
         means = solve_mi_svm(problem, slack, None, options)

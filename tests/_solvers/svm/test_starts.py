@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from milearn._bags.blocks import ArraySource
 from milearn._solvers.common.cccp import SolverOptions
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.screen import ScreenLimits
+from milearn._solvers.common.screen import ScreenLimits, screened
 from milearn._solvers.svm import working_set
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.mi_svm_kernel import BinaryProblem, solve_mi_svm
-from milearn._solvers.svm.starts import screened_witnesses, solve_mi_svm_rows
+from milearn._solvers.svm.mi_svm_rows import solve_mi_svm_rows
 from milearn.datasets import make_bags
 from tests.oracles import maximum_step
 
@@ -26,8 +25,8 @@ def overlapping(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_lowest_end_is_kept(seed):
     bags, problem = overlapping(seed)
-    source = ArraySource(bags.instances, bags.offsets)
-    others = screened_witnesses(source, problem.signs, problem.weights, ScreenLimits(kept=2))
+    found = screened(bags.source(), problem.signs, problem.weights, ScreenLimits(kept=2))
+    others = found.rows[:, problem.signs > 0]
     options = SolverOptions(1e-6, 100)
     found = solve_mi_svm(problem, "bag", None, options, others)
     ends = [solve_mi_svm(problem, "bag", each, options) for each in (None, *others)]
@@ -57,7 +56,7 @@ def test_a_callback_that_stops_a_later_start_is_the_reason(over_rows):
     bags, y = make_bags(40, 8, bag_size=(2, 6), flip_y=0.05, random_state=1)
     signs, weights = np.where(y == 1, 1.0, -1.0), np.ones(len(y))
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
-    others = screened_witnesses(bags.source(), signs, weights, ScreenLimits(kept=1))
+    others = screened(bags.source(), signs, weights, ScreenLimits(kept=1)).rows[:, signs > 0]
 
     def run(start, others, on_iteration=None):
         options = SolverOptions(1e-6, 100, on_iteration)

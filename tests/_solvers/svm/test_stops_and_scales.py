@@ -18,8 +18,8 @@ from milearn._solvers.svm.coupled.rows import solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.mi_svm_kernel import BinaryProblem, solve_instance_labels, solve_mi_svm
 from milearn._solvers.svm.mi_svm_labels import solve_instance_labels_rows
+from milearn._solvers.svm.mi_svm_rows import solve_mi_svm_rows
 from milearn._solvers.svm.selection import SelectionSettings, solve_selection
-from milearn._solvers.svm.starts import solve_mi_svm_rows
 from tests.bags import bag_gram
 
 SETTINGS = SelectionSettings(

@@ -6,3 +6,4 @@ from .engine import NewtonSolution as NewtonSolution
 from .engine import solve as solve
 from .groups import GroupProblem as GroupProblem
 from .groups import project as project
+from .groups import runs as runs

@@ -17,9 +17,9 @@ with the rows are the same up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -76,22 +76,28 @@ class Part:
         """The same part for the given rows of X, among which all of its own are."""
         return Part(self.A[:, rows], self.Q)
 
-    def add_to(self, system: np.ndarray, X: Matrix, E: np.ndarray) -> None:
-        """Add (X, E)'A'QA(X, E)."""
+    def blocks(self, width: int) -> list[Any]:
+        """Lists of ranges of rows of A, whose sums :meth:`squared` returns; one of any other Q."""
+        if isinstance(self.Q, np.ndarray):
+            return _shared_blocks(self.A.indptr, width)
+        return [[(0, self.A.shape[0])]]
 
-        def block(first: int, last: int) -> np.ndarray:
+    def squared(self, X: Matrix, E: np.ndarray, blocks: Any) -> Any:
+        """The sum of (X, E)'A'QA(X, E) over some rows of A."""
+        total: Any = 0.0
+        for first, last in blocks:
             ends = self.A.indptr[first : last + 1]
-            rows, data = (each[ends[0] : ends[-1]] for each in (self.A.indices, self.A.data))
+            part = slice(ends[0], ends[-1])
+            rows, data = self.A.indices[part], self.A.data[part]
             shape = (last - first, len(rows))
             A = sparse.csr_array((data, np.arange(len(rows)), ends - ends[0]), shape)
-            return np.asarray(A @ _side_by_side(X, E, rows))
-
-        if isinstance(self.Q, np.ndarray):
-            root = np.sqrt(self.Q)
-            _add_squares(system, self.A.indptr, lambda i, j: root[i:j, None] * block(i, j))
-            return
-        V = block(0, self.A.shape[0])
-        system += V.T @ (self.Q @ V) if sparse.issparse(self.Q) else self.Q.gram(V)
+            V = np.asarray(A @ _side_by_side(X, E, rows))
+            if isinstance(self.Q, np.ndarray):
+                V = np.sqrt(self.Q[first:last, None]) * V
+                total = total + V.T @ V
+            else:
+                total = V.T @ (self.Q @ V) if sparse.issparse(self.Q) else self.Q.gram(V)
+        return total
 
     def bent(self, values: np.ndarray) -> np.ndarray:
         """A'QA times values."""
@@ -123,18 +129,20 @@ class GroupPart:
         place = np.searchsorted(rows, self.rows)
         return GroupPart(place, self.weights, self.starts, self.share)
 
-    def add_to(self, system: np.ndarray, X: Matrix, E: np.ndarray) -> None:
-        """Add (X, E)'M'WM(X, E)."""
-        ends, root = np.append(self.starts, len(self.rows)), np.sqrt(self.weights)
+    def blocks(self, width: int) -> list[Any]:
+        """Lists of ranges of groups, whose sums :meth:`squared` returns."""
+        return _shared_blocks(np.append(self.starts, len(self.rows)), width)
 
-        def block(first: int, last: int) -> np.ndarray:
+    def squared(self, X: Matrix, E: np.ndarray, blocks: Any) -> Any:
+        """The sum of (X, E)'M'WM(X, E) over some groups."""
+        ends, total = np.append(self.starts, len(self.rows)), 0.0
+        for first, last in blocks:
             part = slice(ends[first], ends[last])
             rows, starts = self.rows[part], self.starts[first:last] - ends[first]
             V = _without_sums(_side_by_side(X, E, rows), starts, self.share[first:last])
-            V *= root[part, None]
-            return V
-
-        _add_squares(system, ends, block)
+            V *= np.sqrt(self.weights[part, None])
+            total = total + V.T @ V
+        return total
 
     def bent(self, values: np.ndarray) -> np.ndarray:
         """M'WM times values."""
@@ -157,22 +165,11 @@ def _side_by_side(X: Matrix, E: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return np.hstack([some.toarray() if sparse.issparse(some) else some, E[rows]])
 
 
-def _add_squares(
-    system: np.ndarray, ends: np.ndarray, block: Callable[[int, int], np.ndarray]
-) -> None:
-    """Add V'V with the rows V of each block of groups; threads share the blocks."""
-    blocks = list(bag_ranges(ends, max(len(system), _AT_ONCE // len(system))))
+def _shared_blocks(ends: np.ndarray, width: int) -> list[Any]:
+    """Ranges of groups, of rows that fit into a cache, in lists that threads share."""
+    blocks = [*bag_ranges(ends, max(width, _AT_ONCE // width))]
     step = max(1, -(-len(blocks) // _N_SUMS))
-
-    def summed(number: int) -> np.ndarray:
-        total = np.zeros_like(system)
-        for first, last in blocks[number : number + step]:
-            V = block(first, last)
-            total += V.T @ V
-        return total
-
-    for total in in_threads(summed, range(0, len(blocks), step)):
-        system += total
+    return [blocks[number : number + step] for number in range(0, len(blocks), step)]
 
 
 def _without_sums(values: np.ndarray, starts: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -206,7 +203,7 @@ def newton_direction(
         X X' if it is known.
     """
     d = len(gradient)
-    parts = [part for part in parts if len(part.rows)]
+    parts = [*filter(attrgetter("rows.size"), parts)]
     if not parts:
         return np.asarray(-gradient / ridge)
     used = np.zeros(X.shape[0], dtype=bool)
@@ -218,14 +215,22 @@ def newton_direction(
         few_rows = min(few_rows, _FEW_SPARSE_ROWS)
     few = len(rows) < few_rows
     formed = not sparse.issparse(X) or len(rows) * d <= _DENSE_NUMBERS
-    if not few and d <= _DENSE_COLUMNS and formed:
-        return _by_columns(X, E, parts, gradient, ridge)
-    parts = [part.within(rows) for part in parts]
-    X, E = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64), E[rows]
+    by_columns = d <= _DENSE_COLUMNS and formed
+    if few or not by_columns:
+        parts = [*map(methodcaller("within", rows), parts)]
+        X, E = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64), E[rows]
     if few:
-        K = None if K is None else K[np.ix_(rows, rows)]
-        return _by_rows(X, E, parts, gradient, ridge, K)
-    return _by_products(X, E, parts, gradient, ridge)
+        found = _by_rows(X, E, parts, gradient, ridge, None if K is None else K[np.ix_(rows, rows)])
+        if found is not None:
+            return found
+        by_columns = X.shape[1] <= _DENSE_COLUMNS
+    if not by_columns:
+        return _by_products(X, E, parts, gradient, ridge)
+    system = np.diag(ridge)
+    for part in parts:
+        for total in in_threads(partial(part.squared, X, E), part.blocks(d)):
+            system += total
+    return -solve_positive(system, gradient)
 
 
 def solve_positive(system: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -256,38 +261,25 @@ def solve_positive(system: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.asarray(cho_solve((factor, True), target, check_finite=False))
 
 
-def _bent(parts: list[Any], values: np.ndarray) -> np.ndarray:
-    """S times values of all rows."""
-    return np.asarray(sum(part.bent(values) for part in parts))
-
-
-def _by_columns(
-    X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray
-) -> np.ndarray:
-    system = np.diag(ridge)
-    for part in parts:
-        part.add_to(system, X, E)
-    return -solve_positive(system, gradient)
-
-
 def _by_rows(
     X: Matrix, E: np.ndarray, parts: list[Any], gradient: np.ndarray, ridge: np.ndarray, K: Any
-) -> np.ndarray:
+) -> np.ndarray | None:
+    """The direction by Woodbury's identity; None where it cancels and another method serves."""
     m, n = X.shape
     kernel: Matrix = K
     if K is None or (ridge[:n] != 1.0).any():
         scaled = X.multiply(1.0 / ridge[:n]).tocsr() if sparse.issparse(X) else X / ridge[:n]
         kernel = scaled @ X.T
-    system = _bent(parts, kernel.toarray() if sparse.issparse(kernel) else kernel)
-    largest = np.abs(system).max(initial=0.0)
-    if largest > _LARGE and n <= _DENSE_COLUMNS:
-        return _by_columns(X, E, parts, gradient, ridge)
-    if largest > _SINGULAR:
-        return _by_products(X, E, parts, gradient, ridge)
+    kernel = kernel.toarray() if sparse.issparse(kernel) else kernel
+    # S times values of the rows.
+    system = np.asarray(sum(map(methodcaller("bent", kernel), parts)))
+    if np.abs(system).max(initial=0.0) > (_LARGE if n <= _DENSE_COLUMNS else _SINGULAR):
+        return None
     # The free variables are eliminated from the system by themselves: in the kernel, their part
     # would be divided by a ridge that may be arbitrarily small.
     system[np.diag_indices(m)] += 1.0
-    target = _bent(parts, np.column_stack([np.asarray(X @ (gradient[:n] / ridge[:n])), E]))
+    values = np.column_stack([np.asarray(X @ (gradient[:n] / ridge[:n])), E])
+    target = np.asarray(sum(map(methodcaller("bent", values), parts)))
     solved = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
     y, of_free, free = solved[:, 0], solved[:, 1:], np.zeros(0)
     if E.shape[1]:
@@ -305,7 +297,8 @@ def _by_products(
 
     def product(x: np.ndarray) -> np.ndarray:
         x = x.ravel()
-        bent = _bent(parts, np.asarray(X @ x[:n]) + E @ x[n:])
+        values = np.asarray(X @ x[:n]) + E @ x[n:]
+        bent = np.asarray(sum(map(methodcaller("bent", values), parts)))
         return np.asarray(ridge * x + np.append(np.asarray(Xt @ bent), E.T @ bent))
 
     # Upper bound of the diagonal: ignores the correction for means and the off-diagonal of S.

@@ -152,13 +152,14 @@ def solve(
     point, h, n_steps, of_round = _Point(w, v, problem.values(w, v)), smoothing, 0, 0
     most = max(FIRST_SMOOTHING, smoothing)
     proximal = _ProximalTerm(w, problem.Z, problem.cost)
-    best = NewtonSolution(w, v, point.objective(problem), -np.inf, centre, h, 0)
+    objective = 0.5 * float(w @ w) + problem.losses(point.values)
+    best = NewtonSolution(w, v, objective, -np.inf, centre, h, 0)
     while True:
         room = min(steps_at_a_time, _MAX_STEPS - of_round)
         point, found, steps = _minimised(problem, proximal, h, centre, point, room, precision)
         n_steps += steps
         of_round += steps
-        objective = point.objective(problem)
+        objective = 0.5 * float(point.w @ point.w) + problem.losses(point.values)
         bound = max(best.lower_bound, 0.0, problem.dual_value(found))
         if objective <= best.objective:
             w, v = point.w, point.v
@@ -181,9 +182,6 @@ class _Point:
     w: np.ndarray
     v: np.ndarray
     values: Any
-
-    def objective(self, problem: Problem) -> float:
-        return 0.5 * float(self.w @ self.w) + problem.losses(self.values)
 
 
 class _ProximalTerm:
@@ -212,17 +210,14 @@ class _ProximalTerm:
     def __init__(self, w: np.ndarray, rows: Matrix, cost: float) -> None:
         self.largest, self.middle = np.zeros(rows.shape[1]), w
         if min(rows.shape):
-            ends = rows.max(axis=0), rows.min(axis=0)
-            dense = [np.ravel(each.toarray() if sparse.issparse(each) else each) for each in ends]
-            self.largest = np.abs(np.array(dense, dtype=np.float64)).max(axis=0)
+            for ends in (rows.max(axis=0), rows.min(axis=0)):
+                dense = np.ravel(ends.toarray() if sparse.issparse(ends) else ends)
+                self.largest = np.maximum(self.largest, np.abs(dense.astype(np.float64)))
         self.active = cost * float(self.largest.max(initial=0.0)) ** 2 > _LARGE
         self.first = _FIRST_SHARE * cost * self.largest**2 if self.active else 0.0 * self.largest
         self.share, self.n_rounds = 1.0, 0
-
-    @property
-    def ridge(self) -> np.ndarray:
-        """Second derivative of half the squared norm plus the proximal term."""
-        return 1.0 + self.share * self.first
+        # Second derivative of half the squared norm plus the proximal term.
+        self.ridge = 1.0 + self.first
 
     def value(self, w: np.ndarray) -> float:
         """Half the squared norm plus the proximal term."""
@@ -242,6 +237,7 @@ class _ProximalTerm:
         """The next round, after one that ended at w."""
         share = self.share * (_AFTER_FINISHED if finished else _AFTER_UNFINISHED)
         self.middle, self.share = w, min(1.0, max(_LEAST, share))
+        self.ridge = 1.0 + self.share * self.first
         self.n_rounds += 1
 
 

@@ -22,7 +22,6 @@ where the sum of a is not bounded; a quarter of its square is subtracted in phi 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ class _Smoothed:
     full: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass
 class GroupProblem:
     """The rows and groups of a problem; the rows of a group are consecutive.
 
@@ -76,34 +75,18 @@ class GroupProblem:
     # Z Z', if it is known.
     products: np.ndarray | None = None
 
-    @property
-    def free(self) -> np.ndarray:
-        """The coefficients ``e`` with two dimensions."""
-        return self.e.reshape(len(self.e), -1)
-
-    @property
-    def n_plain(self) -> int:
-        """Number of groups without a square."""
-        return len(self.costs) - self.n_squared
-
-    @cached_property
-    def owner(self) -> np.ndarray:
-        """The group of each row."""
-        return np.repeat(np.arange(len(self.costs)), np.diff(self.offsets))
-
-    @cached_property
-    def row_costs(self) -> np.ndarray:
-        """The cost of each row's group."""
-        return np.asarray(self.costs[self.owner])
+    def __post_init__(self) -> None:
+        # The coefficients ``e`` with two dimensions, and the sum of all costs.
+        self.free, self.cost = self.e.reshape(len(self.e), -1), float(self.costs.sum())
+        # The number of groups without a square.
+        self.n_plain = len(self.costs) - self.n_squared
+        # The group of each row, and its cost.
+        self.owner = np.repeat(np.arange(len(self.costs)), np.diff(self.offsets))
+        self.row_costs = np.asarray(self.costs[self.owner])
 
     def values(self, w: np.ndarray, v: float | np.ndarray) -> np.ndarray:
         """u of every row."""
         return np.asarray(self.c + scores(self.Z, w) + self.free @ np.atleast_1d(v))
-
-    @cached_property
-    def cost(self) -> float:
-        """The sum of all costs."""
-        return float(self.costs.sum())
 
     def change(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Change of u along a direction."""
@@ -126,7 +109,8 @@ class GroupProblem:
         rows = np.flatnonzero(moved[:first] > 0)
         if len(rows):
             group = self.owner[rows]
-            a[rows], starts, at_bound = project(moved[rows], group, h)
+            starts, sizes = runs(group)
+            a[rows], at_bound = project(moved[rows], starts, sizes, h)
             full[group[starts]] = at_bound
         if self.n_squared:
             a[first:] = _squared_maximiser(moved[first:], self.offsets[self.n_plain :] - first, h)
@@ -306,14 +290,15 @@ def runs(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def project(
-    u: np.ndarray, group: np.ndarray, h: float, *, bounded: bool = True
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    u: np.ndarray, starts: np.ndarray, lengths: np.ndarray, h: float, *, bounded: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Project u / h onto a >= 0 with group sums of at most one, for positive values u.
 
     Parameters
     ----------
     u : ndarray of shape (n_values,), above zero
-    group : ndarray of int of shape (n_values,), sorted
+    starts, lengths : ndarray of int of shape (n_groups,)
+        Of the groups, see :func:`runs`.
     h : float
     bounded : bool
         Whether sums may be below one; otherwise each sum is exactly one.
@@ -321,18 +306,16 @@ def project(
     Returns
     -------
     a : ndarray of shape (n_values,)
-    starts : ndarray of int of shape (n_groups,)
     full : ndarray of bool of shape (n_groups,)
         Whether the sum is one.
     """
     a = u / h
-    starts, lengths = runs(group)
     full = np.add.reduceat(a, starts) >= 1.0 if bounded else np.ones(len(starts), dtype=bool)
     a[starts[full & (lengths == 1)]] = 1.0
     several = full & (lengths > 1)
     rows = np.flatnonzero(np.repeat(several, lengths))
     if len(rows) == 0:
-        return a, starts, full
+        return a, full
     # Values relative to the highest of their group, because those far from zero would lose the
     # digits of small differences. What is not less than h below has a proportion of zero.
     a[rows], sizes = 0.0, lengths[several]
@@ -341,7 +324,7 @@ def project(
     rows, below = rows[near], below[near]
     sizes = np.add.reduceat(near, np.cumsum(sizes) - sizes, dtype=np.intp)
     firsts = np.cumsum(sizes) - sizes
-    order = np.lexsort((below, group[rows]))
+    order = np.lexsort((below, np.repeat(np.arange(len(sizes)), sizes)))
     rows, below = rows[order], below[order]
     rank = np.arange(len(rows)) - np.repeat(firsts, sizes) + 1
     total = np.cumsum(below)
@@ -351,4 +334,4 @@ def project(
     chosen = threshold[firsts + np.maximum(counts, 1) - 1]
     values = np.maximum(0.0, np.repeat(chosen, sizes) - below)
     a[rows] = values / np.repeat(np.add.reduceat(values, firsts), sizes)
-    return a, starts, full
+    return a, full

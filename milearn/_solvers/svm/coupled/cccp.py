@@ -39,12 +39,7 @@ class CoupledResult(CoupledSolution):
     """A stationary point of J over bags and instances."""
 
     # Coefficients of f.
-    of_bags: np.ndarray
-    of_instances: np.ndarray
-
-    def coefficients(self, bags: BagGram) -> np.ndarray:
-        """Coefficients of the rows of the kernel."""
-        return bags.expansion(self.of_bags, self.of_instances)
+    coef: np.ndarray
 
 
 @dataclass
@@ -158,6 +153,5 @@ def solve_coupled(
         objective_scale=scale,
         intercept=middle + point.intercept,
         width=point.width,
-        of_bags=point.solution.of_bags,
-        of_instances=point.solution.of_instances,
+        coef=bags.expansion(point.solution.of_bags, point.solution.of_instances),
     )

@@ -68,6 +68,6 @@ def test_the_ridge_of_free_variables_may_be_tiny(kind):
     gradient, ridge = rng.normal(size=62), np.r_[np.full(60, 2.0), 1e-14, 1e-13]
     system = np.diag(ridge)
     for part in parts:
-        part.add_to(system, X, E)
+        system += sum(part.squared(X, E, blocks) for blocks in part.blocks(62))
     found = newton_direction(kind(X), E, parts, gradient, ridge)
     np.testing.assert_allclose(found, -np.linalg.solve(system, gradient), rtol=1e-9, atol=1e-10)

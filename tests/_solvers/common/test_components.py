@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_regressor
 
-from milearn._fit import components
-from milearn._fit.components import (
+from milearn._solvers.common import features as components
+from milearn._solvers.common.features import (
     BAG_LIMITS,
     RELAXATION_LIMITS,
     STORED_LIMITS,
