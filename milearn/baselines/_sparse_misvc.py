@@ -75,7 +75,7 @@ class SparseMISVC(BaselineClassifier):
         Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
     n_components : int, "auto" or None, default="auto"
         Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
-        is None for the linear kernel and for up to 8,000 instances in up to 2,000 bags, and at most
+        is None for the linear kernel and for up to 6,600 instances in up to 2,000 bags, and at most
         300 otherwise.
     max_iter : int, default=50
         Maximum number of convex problems of "stmil".

@@ -52,7 +52,7 @@ class CoupledMISVC(BaseMISVM, BagClassifier):
         Difference without a cost, for ``loss="epsilon_insensitive"``.
     n_components : int, "auto" or None, default="auto"
         Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
-        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
+        is None for up to 6,600 instances in up to 2,000 bags, and 300 otherwise.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag (as published), a
         random instance, or a given row of ``X.instances``. "auto" is the highest instance under the
@@ -259,7 +259,7 @@ class CoupledMISVR(BaseMISVM, BagRegressor):
         Difference without a cost, for ``loss="epsilon_insensitive"``, in units of the target.
     n_components : int, "auto" or None, default="auto"
         Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
-        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
+        is None for up to 6,600 instances in up to 2,000 bags, and 300 otherwise.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag (as published), a
         random instance, or a given row of ``X.instances``. "auto" is the highest instance under the
@@ -445,7 +445,7 @@ class MISVR(BaseMISVM, BagRegressor):
         Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
     n_components : int, "auto" or None, default="auto"
         Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
-        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
+        is None for up to 6,600 instances in up to 2,000 bags, and 300 otherwise.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         Instance that represents each bag in the first step: the mean of the bag, a random instance,
         or a given row of ``X.instances``. "auto" compares the highest instances under the model of

@@ -53,7 +53,7 @@ class MISVC(BaseMISVM, BagClassifier):
         Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
     n_components : int, "auto" or None, default="auto"
         Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
-        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
+        is None for up to 6,600 instances in up to 2,000 bags, and 300 otherwise.
     slack : {"bag", "instance"}, default="bag"
         Whether a negative bag has one slack (as published) or one slack per instance.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
@@ -252,7 +252,7 @@ class InstanceMISVC(BaseMISVM, BagClassifier):
         Coefficient of the kernel, as in :class:`~sklearn.svm.SVC`.
     n_components : int, "auto" or None, default="auto"
         Number of landmarks that approximate the kernel (Nystroem); None is the exact kernel. "auto"
-        is None for up to 8,000 instances in up to 2,000 bags, and 300 otherwise.
+        is None for up to 6,600 instances in up to 2,000 bags, and 300 otherwise.
     init : {"auto", "mean", "bag", "random"}, default="auto"
         First labels of the instances of positive bags: "mean" takes them from two steps of
         :class:`MISVC` from the means of positive bags, "bag" makes all of them positive (as
