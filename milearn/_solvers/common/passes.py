@@ -225,7 +225,7 @@ class HighestInstances:
     @cached_property
     def second(self) -> np.ndarray:
         """The second scores of the instances of these bags."""
-        return self.second_scores()[self.rows]
+        return np.asarray(self.second_scores()[self.rows])
 
     def of(self, scores: np.ndarray, *, constant: bool = False) -> np.ndarray:
         """Row of the highest instance of each bag, from the scores of all instances.
@@ -244,7 +244,7 @@ class HighestInstances:
         own, sizes = scores[self.rows], np.diff(self.offsets)
         near = np.inf if constant else self.tie * max(1.0, float(np.abs(own).max()))
         tied = own >= np.repeat(segment_max(own, self.offsets) - near, sizes)
-        return tied, np.count_nonzero(tied) > len(sizes)
+        return tied, bool(np.count_nonzero(tied) > len(sizes))
 
 
 @dataclass(frozen=True)
