@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
-from itertools import product
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -205,7 +204,7 @@ class Fit:
         problems = []
         with working_threads(self.runs.n_threads(1)):
             for loss in self.losses:
-                problems.append([*product([self], [loss], starts(self, loss))])
+                problems.append([(self, loss, start) for start in starts(self, loss)])
         return self.runs.best(solve, problems, gap_tol=self.options().tol, **self.given)
 
     def store(self, runs: Runs, function: BagFunction, attributes: dict[str, Any]) -> Any:
@@ -246,7 +245,7 @@ def class_fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Fit:
     )
     found = TrainingLabels.of(estimator, y, bags, sample_weight)
     signs = np.where(found.codes == np.array(found.tasks)[:, None], 1.0, -1.0)
-    losses = [*map(partial(Hinge, weights=estimator.C * found.weights), signs)]
+    losses = [Hinge(each, estimator.C * found.weights) for each in signs]
     stored = {**noted, "classes_": found.classes, "_positive_sign": found.sign}
     given = {"X": bags, "y": found.all_labels, "sample_weight": sample_weight}
     return Fit(estimator, found.used, found.sample_weights, losses, stored, **given)
