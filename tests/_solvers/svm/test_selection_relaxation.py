@@ -112,8 +112,7 @@ def test_three_cones_of_kernels(seed, kernel):
     signs = np.where(np.arange(6) % 2, 1.0, -1.0)
     rng = np.random.default_rng(seed)
     offsets = np.r_[0, np.cumsum(rng.integers(1, 4, size=6))]
-    matrix, is_kernel = instance_features(gram)
-    assert is_kernel
+    matrix, _ = instance_features(gram)
     problem = RelaxationProblem(
         matrix, offsets, signs, np.ones(6), slack_bound=2.0, exactly_one=True, is_kernel=True
     )
@@ -171,8 +170,7 @@ def test_features_have_the_inner_products_of_the_kernel():
         products = features if is_kernel else features @ features.T
         assert products == pytest.approx(centred(kernel), abs=1e-9)
         # The kernel matrix is asked for only where features are not fewer.
-        wide = gram.instances.shape[1] > gram.n
-        assert is_kernel == (wide or isinstance(gram, KernelGram))
+        assert is_kernel == (isinstance(gram, KernelGram) or gram.instances.shape[1] > gram.n)
 
 
 def test_unused_columns_cost_nothing():
