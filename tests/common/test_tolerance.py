@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from milearn._solvers.common import descent
+from milearn._solvers.common import cccp
 from milearn._solvers.common.newton import engine
 from milearn.datasets import make_affinity, make_bags
 from milearn.structured import MILSD
@@ -33,7 +33,7 @@ FITS = {
 
 @pytest.mark.parametrize("name", FITS)
 def test_a_given_tolerance_holds_for_many_instances(name, monkeypatch):
-    monkeypatch.setattr(descent, "_FINE_NUMBERS", 0)
+    monkeypatch.setattr(cccp, "_FINE_NUMBERS", 0)
     model, bags, y = FITS[name]
     model = clone(model).set_params(tol=1e-6).fit(bags, y)
     assert model.converged_
@@ -44,7 +44,7 @@ def test_by_default_many_instances_have_a_coarser_tolerance(monkeypatch):
     model, bags, y = FITS["slack of an instance"]
     fine = clone(model).fit(bags, y)
     assert fine.dual_gap_ <= 1e-6 * fine.objective_
-    monkeypatch.setattr(descent, "_FINE_NUMBERS", 0)
+    monkeypatch.setattr(cccp, "_FINE_NUMBERS", 0)
     coarse = clone(model).fit(bags, y)
     assert 1e-6 < coarse.dual_gap_ / coarse.objective_ <= 5e-4
     assert coarse.converged_
