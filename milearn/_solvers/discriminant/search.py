@@ -54,6 +54,8 @@ _CUTS = 64
 # Best candidates of each share that are followed, and the steps of all of them. The best one of
 # each share goes on to the last step.
 _STARTS, _FIRST_STEPS, _STEPS = 2, 1, 4
+# Of directions that separate the bags alike, the ratio of J from which it decides between them.
+_CLEARLY = 1.2
 # Likelihood ratio above which directions of parts have nearly equal weights.
 _CERTAIN = 1e4
 
@@ -203,10 +205,15 @@ class ShareSearch:
             ends = ascend(source, self.metric, directions, shares, pull[of], n_steps)
             found = ends.directions
             pooled = superquantiles(source, found, self.shares)[numbers[of], :, np.arange(len(of))]
-            # With more features than bags, all may separate the bags: then J tells which is right.
-            keys = ends.values, signs[of] * worth(pooled, targets, weights)
-            order = np.lexsort([-np.round(key.reshape(-1, own), 9) for key in keys])
-            directions, own = found[order[:, 0] + own * np.arange(len(order))], 1
+            reached = signs[of] * worth(pooled, targets, weights)
+            reached = np.round(reached.reshape(-1, own), 9)
+            # With more features than bags, all may separate the bags. The best one of the start is
+            # then kept, unless J is clearly larger in another.
+            equal = reached == reached.max(axis=1, keepdims=True)
+            value = np.where(equal, ends.values.reshape(-1, own), -np.inf)
+            rows, first, best = np.arange(len(value)), equal.argmax(axis=1), value.argmax(axis=1)
+            clear = value[rows, best] > _CLEARLY * value[rows, first]
+            directions, own = found[np.where(clear, best, first) + own * rows], 1
         return np.asarray(directions.reshape(2, len(values), -1))
 
     def _part(self, bags: np.ndarray) -> tuple[ArraySource, np.ndarray]:
