@@ -419,7 +419,7 @@ def test_features_of_one_bag_only_are_told_before_the_first_fit():
     merged_classes(*receptors(300), np.ones(40), None)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 4])
 def test_with_more_features_than_bags_the_objective_tells_equal_directions_apart(seed):
     """All directions that were followed separate the 40 bags, and one of them new bags, too."""
     rng = np.random.default_rng(seed)
