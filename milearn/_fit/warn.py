@@ -32,8 +32,8 @@ def warn_of_private_features(bags: Bags) -> None:
     """
     if not bags.is_sparse or bags.shape[1] < _MANY_FEATURES:
         return
-    places = zip(*bags.source().map(_first_and_last_bags), strict=True)
-    first, last = np.min(next(places), axis=0), np.max(next(places), axis=0)
+    places = np.full(bags.shape[1], len(bags)), np.full(bags.shape[1], -1)
+    first, last = bags.source().fold(_with_bags, places)
     n_private, n_used = int((first == last).sum()), int((last >= 0).sum())
     if n_used >= _MANY_FEATURES and n_private >= _NEARLY_ALL * n_used:
         warn_user(
@@ -44,11 +44,12 @@ def warn_of_private_features(bags: Bags) -> None:
         )
 
 
-def _first_and_last_bags(block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the first and the last bag that has each feature; infinity and -1 if none has."""
+def _with_bags(
+    places: tuple[np.ndarray, np.ndarray], block: Block
+) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the first and the last bag that has each feature; others stay as they are."""
     rows = block.instances
     bags = np.repeat(np.r_[block.bags], np.diff(rows.indptr[block.offsets]))
-    first, last = np.full(rows.shape[1], np.inf), np.full(rows.shape[1], -1.0)
-    # Of several values for one place, the last one is stored.
-    first[rows.indices[::-1]], last[rows.indices] = bags[::-1], bags
-    return first, last
+    np.minimum.at(places[0], rows.indices, bags)
+    np.maximum.at(places[1], rows.indices, bags)
+    return places

@@ -25,7 +25,7 @@ FEWEST_TEST_BAGS = 20
 # Of scores with a deviation of one: those that know nothing keep their order.
 _SMALLEST_SLOPE = 1e-9
 # Penalty of calibrations, which is there for scores that are constant.
-_NO_PENALTY = 1e-6
+_NO_PENALTY = 1e-10
 # Scores whose range is a smaller part of their size are equal up to rounding.
 _SAME = 1e-12
 

@@ -159,7 +159,7 @@ class Fit:
         if self.kernel is None:
             return LinearGram(rows)
         if not self.semidefinite:
-            return clipped_gram(KernelGram(rows, self.kernel, cache_bytes))
+            return clipped_gram(KernelGram(rows, self.kernel, cache_bytes), self.n_workers)
         return KernelGram(rows, self.kernel, cache_bytes / self.n_workers)
 
     def features_of(self, rows: Any) -> FeatureMap:

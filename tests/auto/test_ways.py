@@ -17,6 +17,7 @@ from milearn._bags.segments import segment_argmax, segment_max, segment_min
 from milearn.auto._candidates import CandidateName, FitData
 from milearn.auto._judgement import (
     Judge,
+    calibrated,
     clearly_worse,
     judge_candidates,
     regressed,
@@ -290,6 +291,14 @@ def test_several_classes_have_a_regression_each():
     assert constant.shape == (3,)
     assert coef[0, 0] > coef[1, 0] + 0.1
     assert coef[1, 2] > coef[0, 2] + 0.1
+
+
+def test_calibration_of_equal_targets_is_their_value():
+    data = FitData(np.full(20, 3.0), 1, True, np.ones(20), 1.0)
+    scores = np.random.default_rng(0).normal(size=(20, 1))
+    slope, constant = calibrated(scores, np.arange(20), data)
+    assert slope[0] > 0.0
+    np.testing.assert_allclose(scores * slope + constant, 3.0, rtol=1e-9)
 
 
 # -- models of folds -------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from milearn import Bags, MIClassifier
 from milearn._bags.segments import segment_argmax, segment_max
-from milearn._fit.warn import _first_and_last_bags
+from milearn._fit.warn import _with_bags, warn_of_private_features
 from milearn._solvers.common.passes import SampleLimits
 from milearn._solvers.common.screen import proportions_of
 from milearn._solvers.discriminant.search import ShareSearch, _cuts_between
@@ -411,12 +413,26 @@ def test_features_of_one_bag_only_are_told_before_the_first_fit():
     with pytest.raises(UserWarning, match=r"1,600 of 1,650"):
         MIClassifier().fit(bags, y)
     # The same from blocks of a few bags.
-    blocks = bags.source(block_bytes=8 * 500).map(_first_and_last_bags)
-    first, last = zip(*blocks, strict=True)
-    assert len(blocks) > 1
-    assert np.count_nonzero(np.min(first, axis=0) == np.max(last, axis=0)) == 1_600
+    source = bags.source(block_bytes=8 * 500)
+    assert len(source.map(lambda block: block)) > 1
+    first, last = source.fold(_with_bags, (np.full(1_651, 40), np.full(1_651, -1)))
+    assert np.count_nonzero(first == last) == 1_600
     # Where a sixth is shared, there is none.
     merged_classes(*receptors(300), np.ones(40), None)
+
+
+def test_features_of_one_bag_take_no_memory_for_each_block(monkeypatch):
+    X = sparse.csr_array((np.ones(50_000), np.arange(50_000), np.arange(50_001)))
+    bags, source = Bags(X, np.arange(0, 50_001, 1_000)), Bags.source
+    monkeypatch.setattr(Bags, "source", lambda self: source(self, block_bytes=8 * 2_000))
+    assert len(bags.source().map(lambda block: block)) >= 50
+    tracemalloc.start()
+    with pytest.warns(UserWarning, match="50,000 of 50,000"):
+        warn_of_private_features(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Of 50 blocks, two numbers for each feature would be 40 MB.
+    assert peak < 10 * 8 * 50_000
 
 
 @pytest.mark.parametrize("seed", [1, 4])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from joblib import parallel_config
+from sklearn import config_context
+from sklearn.metrics.pairwise import rbf_kernel
 
 from milearn import Bags
 from milearn.baselines import SparseMISVC
 from milearn.metrics import bag_kernel
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
+from milearn.svm._fit import class_fit
 
 ESTIMATORS = [MISVC, InstanceMISVC, SDPMIL, SparseMISVC]
 
@@ -44,3 +48,13 @@ def test_an_rbf_does_not_depend_on_the_origin(estimator, rows):
     expected = estimator().fit(bags, y).decision_function(bags)
     scores = estimator().fit(far, y).decision_function(far)
     np.testing.assert_allclose(scores, expected, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kernel", ["rbf", rbf_kernel])
+def test_workers_share_the_memory_for_kernel_values(kernel, rows):
+    """A kernel that may be indefinite is computed as a whole first; this one is positive."""
+    bags, y = bags_of(rows)
+    estimator = MISVC(kernel=kernel, n_init=2, n_jobs=2)
+    with config_context(working_memory=8 * 60 * 60 / 2**20), parallel_config("threading"):
+        gram = class_fit(estimator, bags, y, None).in_kernel_space().gram
+    assert gram.capacity == 30

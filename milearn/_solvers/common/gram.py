@@ -180,23 +180,29 @@ class _ClippedGram(KernelGram):
     are coefficients ``Pi c`` over the kernel.
     """
 
-    def __init__(self, gram: KernelGram, vectors: np.ndarray, values: np.ndarray) -> None:
+    def __init__(self, gram: KernelGram, basis: np.ndarray, rows: np.ndarray) -> None:
         super().__init__(gram.instances, gram.kernel, 8 * gram.n**2)
-        self._basis, self._values = vectors, values
-        self._rows = (vectors * values) @ vectors.T
+        self._basis, self._rows = basis, rows
         self._slot = np.arange(self.n)
         self._used = self.n
 
     def __reduce__(self) -> tuple[Any, ...]:
-        gram = KernelGram(self.instances, self.kernel, 0.0)
-        return _ClippedGram, (gram, self._basis, self._values)
+        # With the matrix, which is constant: workers share a memory map of it.
+        return _ClippedGram, (KernelGram(self.instances, self.kernel, 0.0), self._basis, self._rows)
 
     def expansion(self, coef: np.ndarray) -> np.ndarray:
         return np.asarray(self._basis @ (coef @ self._basis))
 
 
-def clipped_gram(gram: KernelGram) -> KernelGram:
+def clipped_gram(gram: KernelGram, n_workers: int = 1) -> KernelGram:
     """The same kernel matrix if it is positive semidefinite, otherwise without its negative part.
+
+    Parameters
+    ----------
+    gram : KernelGram
+    n_workers : int, default=1
+        Workers that share the size of its cache, unless they share the matrix without its negative
+        part.
 
     Returns
     -------
@@ -228,8 +234,11 @@ def clipped_gram(gram: KernelGram) -> KernelGram:
         values, vectors = eigh(matrix, check_finite=False)
         keep = values > 1e-12 * np.abs(values).max()
         warn_of_indefinite(float(values[0] / np.abs(values).max()), "training instances")
-        return _ClippedGram(gram, vectors[:, keep], values[keep])
-    return gram
+        basis = vectors[:, keep]
+        return _ClippedGram(gram, basis, (basis * values[keep]) @ basis.T)
+    if n_workers == 1:
+        return gram
+    return KernelGram(gram.instances, gram.kernel, 8 * gram.n * (gram.capacity // n_workers))
 
 
 def warn_of_indefinite(smallest: float, rows: str) -> None:

@@ -52,6 +52,7 @@ def stacked(
         If the gradient at the end is too large.
     """
     equal, total = 1.0 / columns.shape[1], float(weights.sum())
+    weights, penalty = weights / total, penalty / total
     rows = np.column_stack([columns, np.ones(len(columns))])
     ridge = np.append(np.full(columns.shape[1], 2.0 * penalty), 0.0)
 
@@ -65,21 +66,22 @@ def stacked(
 
     start = np.append(np.full(columns.shape[1], equal), 0.0)
     bounds = [(0.0, None)] * columns.shape[1] + [(None, None)]
-    options = {"ftol": 0.0, "gtol": _STOP * total, "maxiter": 1000}
+    options = {"ftol": 0.0, "gtol": _STOP, "maxiter": 1000}
     found = minimize(
         objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
     ).x
     # Newton's method on the coefficients above zero: the order of the classes changes no digit.
-    free = np.append(found[:-1] > 0, True)
     for _ in range(_NEWTON_STEPS):
+        # A step may find that a coefficient was above zero by rounding only.
+        free = np.append(found[:-1] > 0, True)
         shares = expit(rows @ found)
         curvature = weights * shares * (1 - shares) if logistic else weights
         system = (rows.T * curvature) @ rows + np.diag(ridge)
         found[free] -= np.linalg.solve(system[np.ix_(free, free)], objective(found)[1][free])
         found[:-1] = np.maximum(found[:-1], 0.0)
     gradient = objective(found)[1]
-    gradient = np.where(free, gradient, np.minimum(gradient, 0.0))
-    residual = float(np.abs(gradient).max()) / (total * max(1.0, float(np.abs(columns).max())))
+    gradient = np.where(np.append(found[:-1] > 0, True), gradient, np.minimum(gradient, 0.0))
+    residual = float(np.abs(gradient).max()) / max(1.0, float(np.abs(columns).max()))
     if not residual <= _RESIDUAL:
         raise SolverError(f"The regression that combines models has the residual {residual:.1e}.")
     return found[:-1], float(found[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +74,8 @@ def test_the_cache_keeps_within_its_share(instances):
 def test_a_semidefinite_matrix_is_left_as_it_is(instances):
     gram = KernelGram(instances, rbf_kernel, 10**6)
     assert clipped_gram(gram) is gram
+    # Several workers have a share of its cache each.
+    assert clipped_gram(gram, n_workers=3).capacity == 13
 
 
 def test_an_indefinite_matrix_loses_its_negative_part(instances):
@@ -88,6 +91,18 @@ def test_an_indefinite_matrix_loses_its_negative_part(instances):
     # The expansion reproduces the clipped scores through the kernel as it is.
     coef = combination([1, 8], [1.0, -0.5])
     assert matrix @ gram.expansion(coef) == pytest.approx(gram.scores(coef), abs=1e-9)
+
+
+def test_workers_share_a_matrix_without_its_negative_part(instances):
+    with pytest.warns(UserWarning, match="indefinite"):
+        gram = clipped_gram(KernelGram(instances, indefinite_kernel, 10**6))
+    arrays = []
+    data = pickle.dumps(gram, protocol=5, buffer_callback=arrays.append)
+    found = pickle.loads(data, buffers=[memoryview(each.raw()).toreadonly() for each in arrays])
+    assert np.shares_memory(found._rows, gram._rows)
+    check(found, gram._rows, np.array([3, 1, 7, 3]))
+    coef = combination([1, 8], [1.0, -0.5])
+    np.testing.assert_array_equal(found.expansion(coef), gram.expansion(coef))
 
 
 def test_an_indefinite_matrix_too_large_for_the_cache_says_so(instances):

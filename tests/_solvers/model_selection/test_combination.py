@@ -50,6 +50,16 @@ def test_models_are_combined_by_a_penalised_regression(logistic):
     np.testing.assert_allclose(other[0], coef, atol=1e-13)
 
 
+@pytest.mark.parametrize("weight", [1e-6, 1.0, 1e9])
+def test_a_model_that_knows_the_opposite_has_no_coefficient_whatever_the_weights(weight):
+    rng = np.random.default_rng(0)
+    targets = rng.normal(size=40)
+    columns = rng.normal(size=(40, 1)) - targets[:, None]
+    coef, constant = stacked(columns, targets, np.full(40, weight), False, 1e-6 * weight)
+    assert coef == 0.0
+    assert constant == pytest.approx(targets.mean(), rel=1e-12)
+
+
 def test_a_regression_that_did_not_converge_is_an_error(monkeypatch):
     monkeypatch.setattr(combination, "_NEWTON_STEPS", 0)
     stops = SimpleNamespace(x=np.array([5.0, 5.0, 0.0]))

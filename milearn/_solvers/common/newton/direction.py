@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -203,7 +202,7 @@ def newton_direction(
         X X' if it is known.
     """
     d = len(gradient)
-    parts = [*filter(attrgetter("rows.size"), parts)]
+    parts = [part for part in parts if part.rows.size]
     if not parts:
         return np.asarray(-gradient / ridge)
     used = np.zeros(X.shape[0], dtype=bool)
@@ -217,7 +216,7 @@ def newton_direction(
     formed = not sparse.issparse(X) or len(rows) * d <= _DENSE_NUMBERS
     by_columns = d <= _DENSE_COLUMNS and formed
     if few or not by_columns:
-        parts = [*map(methodcaller("within", rows), parts)]
+        parts = [part.within(rows) for part in parts]
         X, E = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64), E[rows]
     if few:
         found = _by_rows(X, E, parts, gradient, ridge, None if K is None else K[np.ix_(rows, rows)])
@@ -272,14 +271,18 @@ def _by_rows(
         kernel = scaled @ X.T
     kernel = kernel.toarray() if sparse.issparse(kernel) else kernel
     # S times values of the rows.
-    system = np.asarray(sum(map(methodcaller("bent", kernel), parts)))
+    system = parts[0].bent(kernel)
+    for part in parts[1:]:
+        system = system + part.bent(kernel)
     if np.abs(system).max(initial=0.0) > (_LARGE if n <= _DENSE_COLUMNS else _SINGULAR):
         return None
     # The free variables are eliminated from the system by themselves: in the kernel, their part
     # would be divided by a ridge that may be arbitrarily small.
     system[np.diag_indices(m)] += 1.0
     values = np.column_stack([np.asarray(X @ (gradient[:n] / ridge[:n])), E])
-    target = np.asarray(sum(map(methodcaller("bent", values), parts)))
+    target = parts[0].bent(values)
+    for part in parts[1:]:
+        target = target + part.bent(values)
     solved = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
     y, of_free, free = solved[:, 0], solved[:, 1:], np.zeros(0)
     if E.shape[1]:
@@ -298,7 +301,9 @@ def _by_products(
     def product(x: np.ndarray) -> np.ndarray:
         x = x.ravel()
         values = np.asarray(X @ x[:n]) + E @ x[n:]
-        bent = np.asarray(sum(map(methodcaller("bent", values), parts)))
+        bent = parts[0].bent(values)
+        for part in parts[1:]:
+            bent = bent + part.bent(values)
         return np.asarray(ridge * x + np.append(np.asarray(Xt @ bent), E.T @ bent))
 
     # Upper bound of the diagonal: ignores the correction for means and the off-diagonal of S.
