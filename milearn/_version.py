@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 
 class VersionedEstimator(BaseEstimator):

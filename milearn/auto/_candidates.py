@@ -42,7 +42,7 @@ from ..preprocessing import BagStatistics
 from ..preprocessing._instance_transformer import ScaledInPlace
 from ..svm._kernel_average import as_kind
 
-__getattr__ = refuse_old(__name__, "_StatisticsFunction", "FittedModels")
+__getattr__ = refuse_old(__name__, "_StatisticsFunction", "FittedModels", "LinearModel")
 
 # Most instances that are scored at once.
 _MOST_INSTANCES = 2**16

@@ -14,9 +14,13 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from .._bags import Bags
 from .._solvers.discriminant.search import odds_of, worth
 from .._solvers.model_selection.combination import PENALTY, stacked
+from .._version import refuse_old
 from ..base import highest_class
 from ..model_selection._inner import Folds
 from ._candidates import CandidateName, FitData, FittedShares, FoldModels
+
+# Of pickles of 0.4, which end with this reason and not with "Can't get attribute".
+__getattr__ = refuse_old(__name__, "Calibration")
 
 # Models that are worse than the best one by more standard errors have no further folds.
 _WORSE_BY = 2.0

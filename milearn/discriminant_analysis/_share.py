@@ -196,7 +196,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         The share q, from 0 to 1. "auto" compares 0, 0.003, 0.01, 0.03, 0.1, 0.3 and 1 on bags
         that were not seen by the area under the ROC curve.
     n_parts : "auto" or int, default="auto"
-        Number of parts on which directions are found. "auto" is 400,000 / n_bags**2, at most 80
+        Number of parts on which directions are found. "auto" is 400,000 / n_bags**2, at most 40
         and ``n_features``, and fewer above 3 million values. With few bags, more parts find rarer
         instances. With 0, inner folds are the parts.
 

@@ -23,7 +23,7 @@ _FEW_BAGS, _FOLDS_OF_FEW = 40, 3
 # Parts of the bags: their number times that of the bags squared, or of all values, and most. With
 # few bags a single part in many finds the direction, of many bags nearly every one. In a few
 # dimensions, most parts find the same one.
-_PARTS_BY_BAGS, _PARTS_BY_VALUES, _MOST_PARTS = 400_000, 2**28, 80
+_PARTS_BY_BAGS, _PARTS_BY_VALUES, _MOST_PARTS = 400_000, 2**28, 40
 
 
 def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:

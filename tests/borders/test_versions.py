@@ -63,12 +63,14 @@ def test_what_was_saved_before_versions_were_stored_is_refused():
         Bags.__new__(Bags).__setstate__({"offsets": X.offsets, "bag_data": {"age": [1.0]}})
 
 
-# What pickles of 0.2.0 and 0.3.0 refer to, and which is gone.
+# What pickles of 0.2.0 to 0.4.0 refer to, and which is gone.
 GONE = [
     ("milearn.svm._bag_svc", "BagSVC"),
     ("milearn.svm._misvr", "MISVR"),
     ("milearn.survival._functions", "StepFunction"),
     ("milearn.auto._candidates", "_StatisticsFunction"),
+    ("milearn.auto._candidates", "LinearModel"),
+    ("milearn.auto._judgement", "Calibration"),
     ("milearn._kernels.pairs", "Side"),
     ("milearn.baselines._miforest", "_Units"),
 ]

@@ -283,7 +283,7 @@ def test_parts_lack_two_of_five_folds_and_keep_groups_together():
         (50, 1, 4),
         (50, 1, 8),
         (50, 1, 99),
-        (90, 1, 99),
+        (110, 1, 99),
         (200, 1, 99),
         (40, 700, 500),
     ):
@@ -291,7 +291,7 @@ def test_parts_lack_two_of_five_folds_and_keep_groups_together():
             np.zeros((n_bags * size, n_features), np.float16), np.arange(n_bags + 1) * size
         )
         automatic.append(len(parts_of(folds, lambda: folds, zeros)))
-    assert automatic == [0, 5, 80, 45, 10, 15]
+    assert automatic == [0, 5, 40, 30, 10, 15]
     # Fewer folds are drawn anew, since a part lacks one of them.
     three = [(np.arange(3) != k, np.array([k])) for k in range(3)]
     assert [test.tolist() for _, test in parts_of(three, lambda: three[::-1], merged.bags, 2)] == [
