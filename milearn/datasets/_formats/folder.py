@@ -672,7 +672,7 @@ def check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Collec
     if any(what.startswith(_GAPS) or what.endswith("is empty") for _, what in problems):
         lines.append(
             "Pass missing='drop' to leave out what has no file, no row or an empty cell, or "
-            "missing='nan' to keep bags without a label."
+            "missing='nan' to keep bags whose label is an empty cell."
         )
     if any(": no array " in what for _, what in problems):
         lines.append("If the arrays have other names, pass them as key and coords.")

@@ -184,10 +184,13 @@ def load_bags(
             if form != "table" and value is not None:
                 raise ContentError(f"{name}= is for tables, and this is {form}; leave it out.")
         if mmap and form != "npy-folder":
-            raise ContentError("mmap=True is for a folder of save_bags; leave it out.")
-    with file_name_in_errors(path, form):
+            raise ContentError(
+                "only a folder of save_bags(..., format='npy-folder') is read as a memory map."
+            )
         if form == "table":
             frame = frame_of_file(path, columns, classes, **read_options)
+    with file_name_in_errors(path, form):
+        if form == "table":
             chosen = chosen_columns(frame, columns)
             found = make_bags_of(Bags.from_frame, frame, **chosen, **options)
             record = BagRecord(*found) if isinstance(found, tuple) else BagRecord(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,11 @@ def kind_of_table(path: Path) -> str | None:
 
 
 def frame_of_file(path: Path, asked: Mapping[str, Any], classes: Any = None, **options: Any) -> Any:
-    """The frame of ``pandas.read_csv`` or ``read_parquet``; any error is one of the file.
+    """The frame of ``pandas.read_csv`` or ``read_parquet``; an error is one of the file.
 
-    Columns of CSV with the names of bags and groups are texts, and so are labels if the classes are
-    texts: "007" is not the number 7. ``asked`` is that of :func:`chosen_columns`.
+    Options that pandas does not have are a TypeError. Columns of CSV with the names of bags and
+    groups are texts, and so are labels if the classes are texts: "007" is not the number 7.
+    ``asked`` is that of :func:`chosen_columns`.
     """
     import pandas
 
@@ -38,8 +40,11 @@ def frame_of_file(path: Path, asked: Mapping[str, Any], classes: Any = None, **o
         raise FileNotFoundError(f"{path}: there is no such table; check the path.")
     if kind is None:
         raise ContentError(f"a table is one of {quoted_names(_TABLES)}, or a frame of pandas.")
+    parquet = kind in ("parquet", "pq")
+    # A misspelt option is no fault of the file.
+    signature(pandas.read_parquet if parquet else pandas.read_csv).bind(path, **options)
     with file_name_in_errors(path, f"{kind} by pandas"):
-        if kind in ("parquet", "pq"):
+        if parquet:
             need_module("pyarrow", str(path))
             return pandas.read_parquet(path, **options)
         if kind == "tsv" and not {"sep", "delimiter"} & {*options}:

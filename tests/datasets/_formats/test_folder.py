@@ -117,7 +117,7 @@ def test_clam_keeps_coordinates_in_h5_and_features_in_pt_or_in_both(tmp_path):
     (tmp_path / "labels.csv").write_text(
         "case_id,slide_id,label\na,slide_1,1\na,slide_2,0\nb,slide_10,\n"
     )
-    with pytest.raises(BagFileError, match="keep bags without a label") as error:
+    with pytest.raises(BagFileError, match="keep bags whose label is an empty cell") as error:
         load_bag_folder(tmp_path, tmp_path / "labels.csv")
     assert listed(error) == {"slide_10": "the column 'label' is empty"}
     bunch = load_bag_folder(tmp_path, tmp_path / "labels.csv", missing="nan")
