@@ -188,7 +188,7 @@ def test_durations_are_days(unit):
     y = survival_outcomes(np.ones(40, dtype=bool), span)
     np.testing.assert_array_equal(y["time"], days)
     assert concordance_index(y, MICoxPH().fit(X, y).predict(X)) > 0.99
-    gaps = np.where(np.arange(40) == 7, np.timedelta64("NaT"), span)
+    gaps = np.where(np.arange(40) == 7, np.timedelta64("NaT", unit), span)
     message = r"holds 1 missing value\(s\) \(NaN\), the first for bag 7: leave these out, or fill"
     for call in (
         lambda: model.fit(X, gaps),

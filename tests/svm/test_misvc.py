@@ -172,8 +172,9 @@ def test_wrong_parameters_are_named():
         InstanceMISVC(kernel="linear"),
         MISVC(kernel=linear_kernel),
         MISVC(kernel=linear_kernel, slack="instance"),
+        MISVC(C=1.0, kernel=linear_kernel),
     ],
-    ids=["bag", "instance", "labels", "bag, callable", "instance, callable"],
+    ids=["bag", "instance", "labels", "bag, callable", "instance, callable", "C=1, callable"],
 )
 def test_order_and_arithmetic_do_not_choose_the_minimum(model):
     # Pixels that are lit in one image only: the first w stands on them, and everything ties.

@@ -176,7 +176,11 @@ def solve_instance_labels(
     return run
 
 
-def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> HighestInstances:
+# Scores of a step on kernel values of low rank are exact to 1e-8 of the largest.
+_PRECISION = 100 * RELATIVE_TIE
+
+
+def witness_rule(problem: BinaryProblem, tie_tol: float = _PRECISION) -> HighestInstances:
     """Choice of the highest instance of each positive bag, with a rule for ties.
 
     At w = 0, for example, all instances tie and any of them linearises the maximum. The choice must
