@@ -197,7 +197,7 @@ class ShareDiscriminant(_ShareModel, BagClassifier):
         that were not seen by the area under the ROC curve.
     n_parts : "auto" or int, default="auto"
         Number of parts on which directions are found. "auto" is 400,000 / n_bags**2, at most 40
-        and ``n_features``, and fewer above 3 million values. With few bags, more parts find rarer
+        and ``n_features``, and fewer above 6 million values. With few bags, more parts find rarer
         instances. With 0, inner folds are the parts.
 
         .. versionadded:: 0.4.0
