@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.cccp import RELATIVE_TIE, CCCPSolution, SolverOptions, cccp, lowest
+from ..common.cccp import CCCPSolution, SolverOptions, cccp, lowest
 from ..common.gram import Gram
 from ..common.passes import HighestInstances, mean_difference
 from .objectives import BagHinge, InstanceLabels
@@ -176,23 +176,18 @@ def solve_instance_labels(
     return run
 
 
-# Scores of a step on kernel values of low rank are exact to 1e-8 of the largest.
-_PRECISION = 100 * RELATIVE_TIE
+# Differences of scores that count as a tie, as a fraction of the largest score. Steps on kernel
+# values of low rank are no more precise.
+_TIE_TOL = 1e-6
 
 
-def witness_rule(problem: BinaryProblem, tie_tol: float = _PRECISION) -> HighestInstances:
+def witness_rule(problem: BinaryProblem) -> HighestInstances:
     """Choice of the highest instance of each positive bag, with a rule for ties.
 
     At w = 0, for example, all instances tie and any of them linearises the maximum. The choice must
     not depend on the order of instances or on rounding. It is the instance with the highest score
     under the difference of the weighted means of positive and negative bags.
-
-    Parameters
-    ----------
-    problem : BinaryProblem
-    tie_tol : float
-        Difference of scores that counts as a tie, as a fraction of the largest score.
     """
     difference = mean_difference(problem.offsets, problem.signs, problem.weights)
     second = partial(problem.gram.scores, difference)
-    return HighestInstances(problem.offsets, np.flatnonzero(problem.signs > 0), second, tie_tol)
+    return HighestInstances(problem.offsets, np.flatnonzero(problem.signs > 0), second, _TIE_TOL)

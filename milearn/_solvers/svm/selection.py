@@ -33,9 +33,8 @@ from .selection_relaxation import (
 )
 
 # The selection depends on small differences of scores. The relaxation is therefore solved more
-# precisely than to ``tol``, and scores that differ by less than its precision tie.
+# precisely than to ``tol``.
 _RELAXATION_TOL = 1e-4
-_TIE_TOL = 1e-6
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def solve_selection(
         is_kernel=is_kernel,
     )
     relaxation = solve_relaxation(relaxed, tol=_RELAXATION_TOL * options.tol)
-    selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
+    selected = witness_rule(problem).of(relaxation.scores)
     solve = partial(_mi_svm, problem, rows)
     # The SVM of the selection: one step of MI-SVM, with the value of the selection.
     svm = solve(selected, SolverOptions(options.tol, 1))
