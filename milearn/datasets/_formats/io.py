@@ -138,6 +138,8 @@ def load_bags(
     BagFileError
         A ValueError: if the file is empty, truncated, of another format, inconsistent, or contains
         a pickle. Pickles are never loaded.
+    TypeError
+        For an option that pandas does not have.
     ImportError
         For parquet without pyarrow.
 
