@@ -66,7 +66,7 @@ class M3IC(CallbackSupport, BagClusterer):
         Weights of the first start; the others are random. None starts from the means of the
         instances that tell apart the clusters of k-means on minima and maxima of the bags, then
         from the centres of k-means on the bag means, both centred, then from random weights.
-    n_init : int, default=5
+    n_init : int, default=20
         Number of starts.
     min_cluster_size : int, default=None
         Minimum number of bags per cluster. None is the published problem, in which clusters can be
@@ -171,7 +171,7 @@ class M3IC(CallbackSupport, BagClusterer):
         balance: float | None = 1.0,
         *,
         init: Any = None,
-        n_init: int = 5,
+        n_init: int = 20,
         min_cluster_size: int | None = None,
         tol: float = 0.01,
         max_iter: int = 100,
