@@ -247,7 +247,7 @@ def ranks() -> Any:
     for ax, name, words in zip(
         panels,
         ("classical", "stored-folds"),
-        ("4 classical sets, 34 classifiers, accuracy", "10 sets, 5 classifiers, AUC"),
+        ("4 classical sets, {} classifiers, accuracy", "10 sets, {} classifiers, AUC"),
         strict=True,
     ):
         found = table(name, "rank", "rank")
@@ -261,7 +261,7 @@ def ranks() -> Any:
         labels = [RENAMED.get(method, method) for method, _ in named]
         ax.set_yticks(range(len(named)), labels, fontsize=9)
         ax.invert_yaxis()
-        ax.set(xlabel="mean rank (1 is best)", title=words)
+        ax.set(xlabel="mean rank (1 is best)", title=words.format(len(named)))
         ax.legend(loc="upper right", fontsize=9)
     return figure
 
