@@ -23,7 +23,7 @@ from tqdm import tqdm
 from .output import UNKNOWN, Page, kept_page, say
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-_PACKAGES = ("milearn", "scikit-learn", "numpy", "scipy", "qpsolvers", "osqp", "joblib")
+_PACKAGES = ("milearn", "scikit-learn", "numpy", "scipy", "qpsolvers", "piqp", "joblib")
 
 
 def add_options(parser: argparse.ArgumentParser, *, jobs: int = 0, fast: str = "") -> None:

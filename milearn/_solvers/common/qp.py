@@ -8,9 +8,13 @@ from an interior-point solution, the iteration improves six correct digits to tw
 the solution of a neighbouring problem, it often makes the call of a backend unnecessary.
 Convergence is not guaranteed.
 
-Solutions are checked by their optimality conditions and not by the status of the backend. The
-first backend is piqp, an interior point method. If it fails, osqp is used, a method of multipliers
-that does not need a well-conditioned Newton system.
+Solutions are checked by their optimality conditions and not by the status of the backend, which is
+piqp, an interior point method. It may fail if the entries of P and the bounds differ by many orders
+of magnitude. Then the program is solved with a factor of P = c FF' and variables v = F'x,
+
+    min c/2 v'v + q'x   subject to the constraints and  v = F'x,
+
+whose Newton system has entries of moderate size.
 """
 
 from __future__ import annotations
@@ -19,26 +23,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 from ...exceptions import SolverError
 
 # In the order of use.
-BACKENDS: tuple[str, ...] = ("piqp", "osqp")
-
-# A first-order method is slow beyond this precision; the solution is polished by the active set.
-_FIRST_ORDER_TOL = 1e-5
+FORMS: tuple[str, ...] = ("piqp", "factored")
 
 # The active set iteration ends after more consecutive steps than this that do not have fewer
 # changes than all before: a few often undo each other before it converges.
 _CHANCES = 3
 
-# Negative curvature that counts as rounding where the diagonal is one: OSQP's own regularisation.
+# Negative curvature that counts as rounding where the diagonal is one.
 _CONCAVITY = 1e-6
 
-# If the backend reports a failure, its solution is used up to this residual; the duality gap of the
-# problem of the caller then measures the error.
+# If piqp reports a failure, its solution is used up to this residual; the duality gap of the
+# caller's problem then measures the error.
 _UNUSABLE = 1e-3
 
 
@@ -133,7 +134,7 @@ class QPResult:
     gap: float
     # The constraints that hold with equality, to start a similar problem.
     active: ActiveSet
-    # The backend, or "active-set" if no backend was needed.
+    # "piqp", "factored", or "active-set" if no backend was needed.
     solver: str
 
     @property
@@ -157,68 +158,64 @@ def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None =
     Raises
     ------
     SolverError
-        If no backend finds a solution.
+        If piqp does not find a solution, with the factor of P either.
     """
     if start is not None:
         warm = active_set_iterations(problem, start, "active-set")
         if warm is not None and warm.residual <= tol:
             return warm
-    statuses = []
-    for backend in BACKENDS:
-        x, (y, z, z_box), found, status = _solution_of(problem, tol, backend)
-        if x is not None and np.isfinite(x).all():
-            result = problem.with_residuals(x, y, z, z_box, backend)
-            if found or result.residual <= _UNUSABLE:
-                return polish(problem, result)
-        statuses.append(f"{backend}: {status}")
-    raise SolverError(
-        f"The quadratic program of {len(problem.q)} variables was not solved "
-        f"({'; '.join(statuses)}): scale the features or lower C."
-    )
-
-
-def _solution_of(problem: QPProblem, tol: float, solver: str) -> tuple[Any, list[Any], bool, str]:
-    """Solution or None, multipliers, whether the backend calls it solved, and its status."""
     import qpsolvers
-    from osqp import OSQPException
 
-    P, G, A = problem.P, problem.G, problem.A
-    options: dict[str, Any]
-    if solver == "osqp":
-        # Of a matrix that is not convex beyond rounding, OSQP's C code prints to the terminal.
-        diagonal = np.diagonal(P)
-        scales = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        if dpotrf(P / scales / scales[:, None] + _CONCAVITY * np.eye(len(P)))[1]:
-            return None, [None] * 3, False, "not convex"
-        P, G, A = map(sparse.csc_matrix, (P, G, A))
-        options = dict.fromkeys(("eps_abs", "eps_rel"), max(tol, _FIRST_ORDER_TOL))
-        # Without raise_error qpsolvers would warn.
-        options |= {"max_iter": 100_000, "raise_error": True}
-    else:
-        gaps = "eps_duality_gap_abs", "eps_duality_gap_rel"
-        options = dict.fromkeys(("eps_abs", "eps_rel", *gaps), tol)
-    program = qpsolvers.Problem(
-        P,
-        problem.q,
-        G=G if len(problem.h) else None,
-        h=problem.h if len(problem.h) else None,
-        A=A if len(problem.b) else None,
-        b=problem.b if len(problem.b) else None,
-        lb=problem.lb,
-        ub=problem.ub,
+    gaps = "eps_duality_gap_abs", "eps_duality_gap_rel"
+    options: dict[str, Any] = dict.fromkeys(("eps_abs", "eps_rel", *gaps), tol)
+    n, k, statuses = len(problem.q), len(problem.b), []
+    for form in FORMS:
+        at = problem if form == "piqp" else factored(problem)
+        program = qpsolvers.Problem(at.P, at.q, at.G, at.h, at.A, at.b, at.lb, at.ub)
+        found: Any = qpsolvers.solve_problem(program, solver="piqp", **options)
+        if np.isfinite(found.x).all():
+            x, y, z_box = found.x[:n], found.y[:k], found.z_box[:n]
+            result = problem.with_residuals(x, y, found.z, z_box, form)
+            if found.found or result.residual <= _UNUSABLE:
+                return polish(problem, result)
+        statuses.append(f"{form}: {found.extras['info'].status}")
+    raise SolverError(
+        f"The quadratic program of {n} variables was not solved ({'; '.join(statuses)}): "
+        "scale the features or lower C."
     )
-    try:
-        found = qpsolvers.solve_problem(program, solver=solver, **options)
-    except OSQPException as error:
-        return None, [None] * 3, False, f"status {error}"
-    # A backend has no multipliers of constraints that are missing.
-    multipliers = [np.zeros(len(term)) for term in (problem.b, problem.h, problem.q)]
-    for values, given in zip(multipliers, (found.y, found.z, found.z_box), strict=True):
-        if given is not None and np.size(given) == len(values):
-            values[:] = np.ravel(given)
-    info = found.extras.get("info")
-    status = str(getattr(info, "status", found.extras.get("status", "no solution found")))
-    return found.x, multipliers, bool(found.found), status
+
+
+def factored(problem: QPProblem) -> QPProblem:
+    """The same program in x and v = F'x, where P = c FF' and no row of F is longer than one.
+
+    Raises
+    ------
+    SolverError
+        If P is not positive semidefinite beyond rounding.
+    """
+    n, k = len(problem.q), len(problem.b)
+    diagonal = np.diagonal(problem.P)
+    scales = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = eigh(problem.P / scales / scales[:, None])
+    if values[0] < -_CONCAVITY:
+        raise SolverError(
+            f"The quadratic program of {n} variables is not convex: use a kernel whose matrix is "
+            "positive semidefinite."
+        )
+    kept = values > n * np.finfo(np.float64).eps * values[-1]
+    unit = float(scales.max())
+    F = (scales / unit)[:, None] * vectors[:, kept] * np.sqrt(values[kept])
+    m = F.shape[1]
+    return QPProblem(
+        np.diag(np.repeat([0.0, unit**2], [n, m])),
+        np.pad(problem.q, (0, m)),
+        G=np.pad(problem.G, ((0, 0), (0, m))),
+        h=problem.h,
+        A=np.block([[problem.A, np.zeros((k, m))], [F.T, -np.eye(m)]]),
+        b=np.pad(problem.b, (0, m)),
+        lb=np.pad(problem.lb, (0, m), constant_values=-np.inf),
+        ub=np.pad(problem.ub, (0, m), constant_values=np.inf),
+    )
 
 
 # -- the active set iteration ----------------------------------------------------------------------

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import cvxpy as cp
 import numpy as np
 import pytest
-import qpsolvers
 
 from milearn._solvers.common import qp
 from milearn._solvers.common.qp import (
-    BACKENDS,
+    FORMS,
     ActiveSet,
     QPProblem,
     active_set_iterations,
@@ -42,12 +39,15 @@ def random_problem(seed, rank=None):
     )
 
 
+def limits_of(problem, x):
+    of_rows = [problem.G @ x <= problem.h, problem.A @ x == problem.b]
+    return [*of_rows, x >= problem.lb, x <= problem.ub]
+
+
 def by_cvxpy(problem):
     x = cp.Variable(len(problem.q))
-    constraints = [problem.G @ x <= problem.h, problem.A @ x == problem.b]
-    constraints += [x >= problem.lb, x <= problem.ub]
     objective = 0.5 * cp.quad_form(x, cp.psd_wrap(problem.P)) + problem.q @ x
-    return cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL)
+    return cp.Problem(cp.Minimize(objective), limits_of(problem, x)).solve(solver=cp.CLARABEL)
 
 
 @pytest.mark.parametrize("rank", [None, 4])
@@ -59,16 +59,17 @@ def test_value_equals_cvxpy_and_residuals_are_small(seed, rank):
     assert result.residual < 1e-8
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_backends_agree_and_are_given_matrices_that_they_take(backend, monkeypatch):
-    problem = random_problem(0)
+@pytest.mark.parametrize("rank", [None, 4, 0])
+@pytest.mark.parametrize("form", FORMS)
+def test_both_forms_have_the_same_solution_and_multipliers(form, rank, monkeypatch):
+    problem = random_problem(0, rank)
     reference = solve_qp(problem, tol=1e-9)
-    monkeypatch.setattr(qp, "BACKENDS", (backend,))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        result = solve_qp(problem, tol=1e-9)
-    assert result.solver == backend
-    assert result.x == pytest.approx(reference.x, abs=1e-6)
+    monkeypatch.setattr(qp, "FORMS", (form,))
+    monkeypatch.setattr(qp, "polish", lambda _, result: result)
+    result = solve_qp(problem, tol=1e-9)
+    assert result.solver == form
+    assert result.residual < 1e-6
+    assert result.objective == pytest.approx(reference.objective, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -103,47 +104,55 @@ def test_a_problem_without_curvature_is_solved_without_a_warning():
     assert stepped is None or np.isfinite(stepped.x).all()
 
 
-# -- the second backend ----------------------------------------------------------------------------
+# -- the second form -------------------------------------------------------------------------------
 
 
 def dual_of_an_svm(seed, n=40):
     """Features of size 10^6 and a small C: the entries of P and the bounds differ by 10^15."""
     rng = np.random.default_rng(seed)
-    X = 1e6 * rng.normal(size=(n, 5))
-    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    Z = X * y[:, None]
-    upper = np.full(n, 1e-3)
-    return QPProblem(
-        Z @ Z.T, -np.ones(n), A=y[None], b=np.zeros(1), lb=np.zeros(n), ub=upper
-    ), X / 1e6 * y[:, None]
+    X, y = 1e6 * rng.normal(size=(n, 5)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    Z, box = X * y[:, None], {"lb": np.zeros(n), "ub": np.full(n, 1e-3)}
+    return QPProblem(Z @ Z.T, -np.ones(n), A=y[None], b=np.zeros(1), **box), Z.T
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3])
-def test_osqp_solves_what_piqp_gives_up_on(seed):
-    problem, rows = dual_of_an_svm(seed)
+def dual_of_a_tube(seed, n=25, C=6e7):
+    """Two features and a large C: P has entries of 10^8 and the rank of the features."""
+    rng = np.random.default_rng(seed)
+    X, t, signs = rng.normal(size=(n, 2)), 0.1 * rng.normal(size=n), np.repeat([1.0, -1.0], n)
+    Z, box = np.vstack([X, -X]) * np.sqrt(C), {"lb": np.zeros(2 * n), "ub": np.ones(2 * n)}
+    limits = {"G": np.ones((1, 2 * n)), "h": np.array([0.5 * n]), "A": signs[None], **box}
+    return QPProblem(Z @ Z.T, np.append(t, -t), b=np.zeros(1), **limits), Z.T
+
+
+@pytest.mark.parametrize("problem_of", [dual_of_an_svm, dual_of_a_tube])
+def test_piqp_gives_up_on_some(problem_of):
+    assert "factored" in {solve_qp(problem_of(seed)[0]).solver for seed in range(8)}
+
+
+@pytest.mark.parametrize("problem_of", [dual_of_an_svm, dual_of_a_tube])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_factor_solves_what_piqp_gives_up_on(seed, problem_of, monkeypatch):
+    problem, root = problem_of(seed)
+    monkeypatch.setattr(qp, "FORMS", ("factored",))
     result = solve_qp(problem)
-    assert result.solver == "osqp"
-    # The same program in units of which cvxpy is certain.
-    x = cp.Variable(len(problem.q), nonneg=True)
-    y = problem.A[0]
-    cost = 0.5 * cp.sum_squares(1e6 * (rows.T @ x)) - cp.sum(x)
-    reference = cp.Problem(cp.Minimize(cost), [x <= 1e-3, y @ x == 0])
-    reference.solve(solver=cp.CLARABEL)
-    assert result.objective == pytest.approx(reference.value, rel=1e-5)
+    # The same program with its factor, of which cvxpy is certain.
+    x, size = cp.Variable(len(problem.q)), np.linalg.norm(root, axis=0).max()
+    cost = 0.5 * size**2 * cp.sum_squares(root / size @ x) + problem.q @ x
+    value = cp.Problem(cp.Minimize(cost), limits_of(problem, x)).solve(solver=cp.CLARABEL)
+    assert result.objective == pytest.approx(value, rel=1e-5)
+    assert result.primal_residual < 1e-8
 
 
-def test_the_second_backend_is_asked_only_when_the_first_one_fails():
-    for seed in SEEDS:
-        assert solve_qp(random_problem(seed)).solver == "piqp"
+def test_the_second_form_is_tried_only_when_the_first_one_fails():
+    assert {solve_qp(random_problem(seed)).solver for seed in SEEDS} == {"piqp"}
 
 
-def test_both_backends_are_installed_and_the_message_names_both():
-    assert set(BACKENDS) <= set(qpsolvers.available_solvers)
+def test_the_message_names_both_forms_or_the_kernel():
     box = QPProblem(np.eye(1), np.zeros(1), G=np.array([[1.0]]), h=np.array([-1.0]), lb=np.zeros(1))
-    with pytest.raises(
-        SolverError, match=r"was not solved .piqp: .*; osqp: .*: scale the features"
-    ):
+    with pytest.raises(SolverError, match=r"not solved .piqp: .*; factored: .*: scale the feat"):
         solve_qp(box)
+    with pytest.raises(SolverError, match="is not convex: use a kernel"):
+        solve_qp(QPProblem(np.diag([-1.0, 1.0]), np.ones(2), lb=np.zeros(2)))
 
 
 def test_a_wandering_active_set_gives_up():
@@ -157,11 +166,3 @@ def test_an_active_set_converges_although_some_steps_undo_others():
     problem, none = random_problem(2), np.zeros(12, bool)
     found = active_set_iterations(problem, ActiveSet(none, none, none[:7]), "active-set")
     assert found.objective == pytest.approx(by_cvxpy(problem), rel=1e-6, abs=1e-6)
-
-
-def test_the_second_backend_prints_nothing(capfd):
-    # OSQP's C code prints of a program that is not convex, whatever its settings.
-    problem = QPProblem(np.diag([-1.0, 1.0]), np.ones(2), lb=np.zeros(2))
-    found = qp._solution_of(problem, 1e-8, "osqp")
-    assert found[2:] == (False, "not convex")
-    assert capfd.readouterr() == ("", "")
