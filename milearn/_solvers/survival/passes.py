@@ -30,8 +30,8 @@ Matrix = Any  # an ndarray or a CSR matrix
 # The likelihood without a model is a hundred times what a model gains: gaps are relative to it.
 _START_TOL = 1e-4
 _ROUGH_TOL = 2.5e-4
-# Squared norm of w, as a fraction of the losses at w = 0, that is rounding.
-_FLAT = 1e-10
+# Difference of scores, which are logarithms of risks, up to which the instances of a bag tie.
+_TIE = 1e-6
 _NOTHING = np.zeros(0)
 # Gap of the one step on all bags by which two starts are compared, and the bags of the screen.
 _TRIAL_TOL = 5e-4
@@ -187,9 +187,6 @@ class _Maximum:
         self.weights = np.full(source.n_bags, np.nan)
         self.weights[self.used] = self.likelihood.event_weights
         self.n_passes = 0
-        # J at w = 0.
-        at_zero = self.likelihood.log_sums(np.zeros(len(self.used)))
-        self.at_zero = problem.C * (at_zero - self.likelihood.lowest)
 
     # -- first functions -----------------------------------------------------------------------
 
@@ -226,21 +223,23 @@ class _Maximum:
         slopes = given.event_weights - given.slopes(np.zeros(len(self.used)))
         return np.asarray(self.of_vectors().Z[:-1].T @ slopes)
 
-    def view(self, w: np.ndarray, v: np.ndarray, witnesses: _Witnesses | None) -> _RiskView:
-        """Pass over all instances."""
+    def view(
+        self, w: np.ndarray, v: np.ndarray, witnesses: _Witnesses | None, guide: Any = None
+    ) -> _RiskView:
+        """Pass over all instances; witnesses are the highest ones under the guide, by default w."""
         self.n_passes += 1
-        norm, given, source = float(w @ w), self.likelihood, self.source
-        # Where all instances tie, another direction decides between them.
-        guide = self.falling if norm <= _FLAT * self.at_zero else w
-        parts = source.map(_look, w, guide, self.weights, self.limits, source.n_instances)
-        tops, rows, totals, working = zip(*parts, strict=True)
-        top = np.concatenate(tops)
-        fixed = 0.5 * norm + self.C * (given.log_sums(top) - given.lowest)
-        by_events = float(given.event_weights @ top)
+        along, n_instances = w if guide is None else guide, self.source.n_instances
+        parts = self.source.map(_look, w, along, self.weights, self.limits, n_instances)
+        tops, rows, totals, working, spreads = zip(*parts, strict=True)
+        if guide is None and max(spreads) <= _TIE:
+            # Where all instances tie, another direction decides between them.
+            return self.view(w, v, witnesses, self.falling)
+        given, top = self.likelihood, np.concatenate(tops)
+        fixed = 0.5 * float(w @ w) + self.C * (given.log_sums(top) - given.lowest)
         return _RiskView(
             highest=_Witnesses(np.concatenate(rows), np.sum(totals, axis=0)),
             working=WorkingSet.together(working),
-            objective=fixed - self.C * by_events,
+            objective=fixed - self.C * float(given.event_weights @ top),
             value=np.nan if witnesses is None else fixed - self.C * float(witnesses.total @ w),
         )
 
@@ -334,10 +333,11 @@ def _look(
     weights: np.ndarray,
     limits: RowLimits,
     n_instances: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, WorkingSet]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, WorkingSet, float]:
     """What a pass sees in a block: highest scores, rows and sum of the witnesses, working set.
 
-    ``weights`` are those of events, NaN for bags never at risk.
+    The last value is the largest difference of scores in a bag. ``weights`` are those of events,
+    NaN for bags never at risk.
     """
     n_bags, exact = len(weights), n_instances * block.width <= _DIGITS
     scores = block.scores(w, precise=exact)
@@ -350,11 +350,11 @@ def _look(
     top = np.maximum.reduceat(own, offsets[:-1])
     near = np.ones(len(own), dtype=bool)
     if not limits.hold_all(n_instances, block.width):
-        few = limits.of_bag(n_bags, block.width)
-        near = near_the_top(own, offsets, top, limits.band, few)
+        near = near_the_top(own, offsets, top, limits.band, limits.of_bag(n_bags, block.width))
         near[highest] = True
     events = weights[used] > 0
     witnesses = rows[highest[events]]
     total = block.weighted_sum(witnesses, weights[used][events])
     working = WorkingSet.of_block(block, rows[near], np.float64 if exact else block.dtype)
-    return top, witnesses + block.first_row, total, working
+    spread = float((top - np.minimum.reduceat(own, offsets[:-1])).max(initial=0.0))
+    return top, witnesses + block.first_row, total, working, spread
