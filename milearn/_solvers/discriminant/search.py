@@ -192,8 +192,8 @@ class ShareSearch:
         of_more = superquantiles(source, more, self.shares)
         every = np.concatenate([self.screened, more])
         values = [
-            worth(np.concatenate(each, axis=1).T, targets, weights)
-            for each in zip(self.values[:, used], of_more, strict=True)
+            worth(np.concatenate([first[used], then], axis=1).T, targets, weights)
+            for first, then in zip(self.values, of_more, strict=True)
         ]
         starts = [descending(sign * each)[:_STARTS] for sign in _SIGNS for each in values]
         directions, own = every[np.concatenate(starts)], len(starts[0])
