@@ -42,6 +42,10 @@ _CONCAVITY = 1e-6
 # caller's problem then measures the error.
 _UNUSABLE = 1e-3
 
+# With a factor, the residual is at most this fraction of the largest entry of q. Otherwise the
+# rounding of P outweighs q.
+_LOST = 0.1
+
 
 class QPProblem:
     """The data of a quadratic program in dense arrays; missing blocks are empty arrays.
@@ -170,14 +174,16 @@ def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None =
     options: dict[str, Any] = dict.fromkeys(("eps_abs", "eps_rel", *gaps), tol)
     n, k, statuses = len(problem.q), len(problem.b), []
     for form in FORMS:
-        at = problem if form == "piqp" else factored(problem)
+        at, rows = (problem, np.ones(len(problem.h))) if form == "piqp" else factored(problem)
         program = qpsolvers.Problem(at.P, at.q, at.G, at.h, at.A, at.b, at.lb, at.ub)
         found: Any = qpsolvers.solve_problem(program, solver="piqp", **options)
         if np.isfinite(found.x).all():
-            x, y, z_box = found.x[:n], found.y[:k], found.z_box[:n]
-            result = problem.with_residuals(x, y, found.z, z_box, form)
+            multipliers = found.y[:k], found.z / rows, found.z_box[:n]
+            result = problem.with_residuals(found.x[:n], *multipliers, form)
             if found.found or result.residual <= _UNUSABLE:
-                return polish(problem, result)
+                result = polish(problem, result)
+                if form == "piqp" or result.residual <= _LOST * np.abs(problem.q).max():
+                    return result
         statuses.append(f"{form}: {found.extras['info'].status}")
     raise SolverError(
         f"The quadratic program of {n} variables was not solved ({'; '.join(statuses)}): "
@@ -185,8 +191,15 @@ def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None =
     )
 
 
-def factored(problem: QPProblem) -> QPProblem:
+def factored(problem: QPProblem) -> tuple[QPProblem, np.ndarray]:
     """The same program in x and v = F'x, where P = c FF' and no row of F is longer than one.
+
+    Returns
+    -------
+    program : QPProblem
+        No entry of h is above one: from a distant bound piqp would begin far away.
+    rows : ndarray of shape (len(h),)
+        By which its inequalities are divided.
 
     Raises
     ------
@@ -205,17 +218,18 @@ def factored(problem: QPProblem) -> QPProblem:
     kept = values > n * np.finfo(np.float64).eps * values[-1]
     unit = float(scales.max())
     F = (scales / unit)[:, None] * vectors[:, kept] * np.sqrt(values[kept])
-    m = F.shape[1]
-    return QPProblem(
+    m, rows = F.shape[1], np.maximum(1.0, np.abs(problem.h))
+    program = QPProblem(
         np.diag(np.repeat([0.0, unit**2], [n, m])),
         np.pad(problem.q, (0, m)),
-        G=np.pad(problem.G, ((0, 0), (0, m))),
-        h=problem.h,
+        G=np.pad(problem.G / rows[:, None], ((0, 0), (0, m))),
+        h=problem.h / rows,
         A=np.block([[problem.A, np.zeros((k, m))], [F.T, -np.eye(m)]]),
         b=np.pad(problem.b, (0, m)),
         lb=np.pad(problem.lb, (0, m), constant_values=-np.inf),
         ub=np.pad(problem.ub, (0, m), constant_values=np.inf),
     )
+    return program, rows
 
 
 # -- the active set iteration ----------------------------------------------------------------------
