@@ -7,7 +7,6 @@ import os
 import runpy
 import subprocess
 import sys
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,12 +24,8 @@ def house(args: argparse.Namespace) -> None:
     rows = [[f"code lines, {name}", str(sizes(ROOT, name)[name])] for name in folders]
     tracer = runpy.run_path(str(ROOT / ".ci" / "trace"))
     for estimator in list(tracer["LIMITS"])[: 1 if args.fast else None]:
-        files, functions, depth = tracer["trace"](estimator)
-        rows += [
-            [f"files, {estimator}", str(files)],
-            [f"functions, {estimator}", str(functions)],
-            [f"depth, {estimator}", str(depth)],
-        ]
+        found = zip(("files", "functions", "depth"), tracer["trace"](estimator), strict=True)
+        rows += [[f"{name}, {estimator}", str(figure)] for name, figure in found]
     # Two workers more would import the package for seconds, for the tests of one module.
     chosen = ["-n", "0", "tests/borders/test_versions.py"] if args.fast else ["-n", "2"]
     rows += of_tests(args.out / "house.xml", chosen)
@@ -40,11 +35,14 @@ def house(args: argparse.Namespace) -> None:
 def of_tests(report: Path, options: list[str]) -> list[list[str]]:
     """Run the tests and count."""
     report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *options]
-    before, start = os.times(), time.perf_counter()
+    before = os.times()
     subprocess.run(command, cwd=ROOT, check=False)
-    wall, after = time.perf_counter() - start, os.times()
-    used = sum(after[2:4]) - sum(before[2:4])
+    after = os.times()
+    used, wall = sum(after[2:4]) - sum(before[2:4]), after.elapsed - before.elapsed
+    if not report.exists():
+        raise SystemExit("The tests did not run: pip install -e '.[test]'")
     cases = list(ElementTree.parse(report).iter("testcase"))
     lost = [each for each in cases if each.get("classname", "").startswith(BORDERS)]
     return [
