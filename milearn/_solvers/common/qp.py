@@ -28,8 +28,9 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 
 from ...exceptions import SolverError
 
-# In the order of use.
-FORMS: tuple[str, ...] = ("piqp", "factored")
+# In the order of use, with the coarsest precision: an error of v counts by the size of P.
+FORMS = {"piqp": np.inf, "factored": 1e-12}
+_TOLERANCES = "eps_abs", "eps_rel", "eps_duality_gap_abs", "eps_duality_gap_rel"
 
 # The active set iteration ends after more consecutive steps than this that do not have fewer
 # changes than all before: a few often undo each other before it converges.
@@ -170,12 +171,11 @@ def solve_qp(problem: QPProblem, *, tol: float = 1e-8, start: ActiveSet | None =
             return warm
     import qpsolvers
 
-    gaps = "eps_duality_gap_abs", "eps_duality_gap_rel"
-    options: dict[str, Any] = dict.fromkeys(("eps_abs", "eps_rel", *gaps), tol)
     n, k, statuses = len(problem.q), len(problem.b), []
-    for form in FORMS:
+    for form, coarsest in FORMS.items():
         at, rows = (problem, np.ones(len(problem.h))) if form == "piqp" else factored(problem)
         program = qpsolvers.Problem(at.P, at.q, at.G, at.h, at.A, at.b, at.lb, at.ub)
+        options: Any = dict.fromkeys(_TOLERANCES, min(tol, coarsest))
         found: Any = qpsolvers.solve_problem(program, solver="piqp", **options)
         if np.isfinite(found.x).all():
             multipliers = found.y[:k], found.z / rows, found.z_box[:n]

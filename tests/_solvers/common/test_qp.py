@@ -64,7 +64,7 @@ def test_value_equals_cvxpy_and_residuals_are_small(seed, rank):
 def test_both_forms_have_the_same_solution_and_multipliers(form, rank, monkeypatch):
     problem = random_problem(0, rank)
     reference = solve_qp(problem, tol=1e-9)
-    monkeypatch.setattr(qp, "FORMS", (form,))
+    monkeypatch.setattr(qp, "FORMS", {form: FORMS[form]})
     monkeypatch.setattr(qp, "polish", lambda _, result: result)
     result = solve_qp(problem, tol=1e-9)
     assert result.solver == form
@@ -133,7 +133,7 @@ def test_piqp_gives_up_on_some(problem_of):
 @pytest.mark.parametrize("seed", range(8))
 def test_a_factor_solves_what_piqp_gives_up_on(seed, problem_of, monkeypatch):
     problem, root = problem_of(seed)
-    monkeypatch.setattr(qp, "FORMS", ("factored",))
+    monkeypatch.setattr(qp, "FORMS", {"factored": FORMS["factored"]})
     result = solve_qp(problem)
     # The same program with its factor, of which cvxpy is certain.
     x, size = cp.Variable(len(problem.q)), np.linalg.norm(root, axis=0).max()
