@@ -50,7 +50,7 @@ STATISTICS = ("mean", "min", "max", "std")
 _RIDGE = (StandardScaler(), RidgeCV(np.logspace(-2, 4, 7)))
 REGRESSORS = {
     "default": MIRegressor(random_state=0),
-    "all-bagsvc": BagSVR(),
+    "all-bagsvc": BagSVR(random_state=0),
     "all-misvc": make_pipeline(scaler(False), MISVR()),
     "share-default": ShareRegressor(),
     "plain-logistic": make_pipeline(BagStatistics(("mean",)), *_RIDGE),

@@ -183,7 +183,7 @@ PLAIN = {
 _DEEP = DecisionTreeClassifier(max_depth=3, random_state=0)
 CLASSIFIERS = {
     "default": Method("MIClassifier", lambda text: MIClassifier(random_state=0)),
-    "all-bagsvc": Method("BagSVC, average of kernels", lambda text: BagSVC()),
+    "all-bagsvc": Method("BagSVC, average of kernels", lambda text: BagSVC(random_state=0)),
     "all-graph": _scaled("miGraph kernel, SVC", KernelRows, "miGraph", "precomputed"),
     "all-set": _scaled(
         "set kernel, SVC",
