@@ -31,7 +31,7 @@ Matrix = Any  # an ndarray or a CSR matrix
 _START_TOL = 1e-4
 _ROUGH_TOL = 2.5e-4
 # Difference of scores, which are logarithms of risks, up to which the instances of a bag tie.
-_TIE = 1e-6
+_TIED_SCORES = 1e-6
 _NOTHING = np.zeros(0)
 # Gap of the one step on all bags by which two starts are compared, and the bags of the screen.
 _TRIAL_TOL = 5e-4
@@ -231,7 +231,7 @@ class _Maximum:
         along, n_instances = w if guide is None else guide, self.source.n_instances
         parts = self.source.map(_look, w, along, self.weights, self.limits, n_instances)
         tops, rows, totals, working, spreads = zip(*parts, strict=True)
-        if guide is None and max(spreads) <= _TIE:
+        if guide is None and max(spreads) <= _TIED_SCORES:
             # Where all instances tie, another direction decides between them.
             return self.view(w, v, witnesses, self.falling)
         given, top = self.likelihood, np.concatenate(tops)
