@@ -40,8 +40,8 @@ def random_problem(seed, rank=None):
 
 
 def limits_of(problem, x):
-    of_rows = [problem.G @ x <= problem.h, problem.A @ x == problem.b]
-    return [*of_rows, x >= problem.lb, x <= problem.ub]
+    of_rows = [problem.G @ x <= problem.h] if len(problem.h) else []
+    return [*of_rows, problem.A @ x == problem.b, x >= problem.lb, x <= problem.ub]
 
 
 def by_cvxpy(problem):
