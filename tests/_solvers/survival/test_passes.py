@@ -89,7 +89,7 @@ def test_problems_without_a_rising_history(limits):
 @pytest.mark.parametrize("limits", [RISK_LIMITS, NARROW], ids=["everything", "narrow"])
 def test_the_gap_belongs_to_the_highest_instances_of_the_solution(limits, C):
     for seed in range(4):
-        bags, outcomes, problem = random_problem(seed, C, n_bags=20)
+        bags, outcomes, problem = random_problem(seed, C, n_bags=30)
         found = solve_cox_maximum(problem, CoxStart(), to(1e-6), limits=limits)
         value, top = objective_at(bags, outcomes, C, found.w)
         least, _ = cox_step(bags, outcomes, C, top)
