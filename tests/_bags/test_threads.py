@@ -69,8 +69,8 @@ def test_threads_and_workers_have_the_configuration_of_the_caller():
             assert in_threads(limit, range(4)) == [7] * 4
         source = ArraySource(np.zeros((40, 2)), np.arange(0, 41, 4), 64, n_jobs=2)
         assert set(source.map(limit)) == {7}
-        for options in ({"prefer": "threads"}, {"n_jobs": 2}, {}):
-            found = Parallel(**{"n_jobs": 4, **options})(delayed(get_config)() for _ in range(9))
+        for prefer in ("threads", "processes"):
+            found = Parallel(n_jobs=2, prefer=prefer)(delayed(get_config)() for _ in range(9))
             assert {config["working_memory"] for config in found} == {7}
     assert limit() != 7
 

@@ -27,7 +27,7 @@ from milearn.datasets import make_bags
 from milearn.model_selection._inner import class_folds, value_folds
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
-from tests.auto.test_ways import Only, kernel_matrix, mean_of_folds
+from tests.auto.test_ways import Only, TwoFolds, kernel_matrix, mean_of_folds
 from tests.common.few_trees import FEW_TREES, AllFolds, MIClassifier
 from tests.toys import Callback
 
@@ -63,7 +63,7 @@ def average():
 
 @pytest.fixture(scope="module")
 def instance():
-    bags, y = witness_bags()
+    bags, y = witness_bags(30)
     return AllFolds(random_state=0).fit(bags, y), bags, y
 
 
@@ -85,7 +85,7 @@ def test_the_paradigm_follows_the_data(average, instance):
 
 
 def test_the_classifiers_are_those_that_are_documented():
-    for name, (bags, y) in (("average", shifted_bags()), ("instance", witness_bags())):
+    for name, (bags, y) in (("average", shifted_bags(24)), ("instance", witness_bags())):
         matrix = kernel_matrix(BagSVC().fit(bags, y), bags, y)
         scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
 
@@ -130,7 +130,7 @@ def test_the_scores_are_those_of_bags_left_out():
     # Labels at random: scores of bags that were learnt from would be perfect.
     bags, _ = shifted_bags(40)
     y = np.random.default_rng(0).permutation(np.arange(40) % 2)
-    model = AllFolds(random_state=0).fit(bags, y)
+    model = TwoFolds(random_state=0).fit(bags, y)
     assert all(each["roc_auc"] < 0.75 for each in model.scores_.values())
     inside = model.predict_proba(bags)[:, 1]
     assert np.abs(inside - 0.5).max() < 0.45
@@ -303,7 +303,7 @@ class LandmarkInstance(Only):
 
 
 def test_many_instances_have_landmarks():
-    bags, y = make_bags(n_bags=50, random_state=0)
+    bags, y = make_bags(n_bags=30, random_state=0)
     model = LandmarkInstance("instance", pos_label=1).fit(bags, y)
     assert model.skipped_ == [
         f"RBF kernel values with more than 30 of {bags.n_instances} instances, and their other "
@@ -353,7 +353,7 @@ def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
     class Landmarks(MIClassifier):
         _size_limits = replace(FEW_TREES, exact_instances=100, instance_landmarks=30)
 
-    bags, y = make_bags(n_bags=20, random_state=0)
+    bags, y = make_bags(n_bags=40, bag_size=(2, 5), random_state=0)  # one fold
     labels = y if positive else 1 - y
     model = Landmarks(time_limit=time_limit, verbose=True, random_state=0).fit(bags, labels)
     assert model.deciding_class_ == positive
@@ -363,8 +363,8 @@ def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(
     assert all(("lowest instance" in line) == (positive == 0) for line in scored)
 
 
-def test_a_budget_leaves_out_what_it_tells(instance, capsys):
-    without, bags, y = instance
+def test_a_budget_leaves_out_what_it_tells(average, capsys):
+    without, bags, y = average
     with pytest.warns(UserWarning, match="time_limit=1e-09 left out 'logistic_st.*'average'"):
         model = AllFolds(time_limit=1e-9, verbose=True, random_state=0).fit(bags, y)
     assert model.paradigm_ == "logistic"

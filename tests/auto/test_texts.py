@@ -93,7 +93,7 @@ def test_the_combination_is_a_sum_of_fits_on_all_bags_and_means_of_folds(combine
 
 
 def test_three_classes():
-    bags, y = texts(9, n_classes=3)
+    bags, y = texts(6, n_classes=3)
     model = MIClassifier(random_state=0).fit(bags, np.array(["a", "b", "c"])[y])
     stated = model.predict_proba(bags)
     np.testing.assert_allclose(stated.sum(axis=1), 1.0)

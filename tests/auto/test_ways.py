@@ -108,7 +108,7 @@ def test_needles_are_found_whatever_the_order_of_the_labels(rare):
 
 
 def test_a_given_label_is_the_only_orientation():
-    bags, y = make_bags(n_bags=24, random_state=0)
+    bags, y = make_bags(n_bags=40, bag_size=(2, 5), random_state=0)
     free = OnFewFolds().fit(bags, y)
     right, wrong = (OnFewFolds(pos_label=label).fit(bags, y) for label in (1, 0))
     # The negative label of two leaves the other as the positive one.
@@ -122,7 +122,7 @@ def test_a_given_label_is_the_only_orientation():
 
 
 def test_the_linear_way_is_misvc_with_a_cost_for_the_norm_of_its_instances():
-    bags, y = make_bags(n_bags=30, random_state=0)
+    bags, y = make_bags(n_bags=24, random_state=0)
     for labels, positive in ((y, 1), (1 - y, 0)):
         model = OnFewFolds().fit(bags, labels)
         assert model.paradigm_ == "linear"
@@ -184,7 +184,7 @@ def test_the_wrong_orientation_is_scored_on_few_folds(time_limit, capsys):
     assert model.skipped_ == []
 
 
-def three_kinds(names, n_bags=21, seed=0):
+def three_kinds(names, n_bags=42, seed=0):
     """Bags of background; those of the last two names have an instance in a direction of theirs."""
     rng = np.random.default_rng(seed)
     y = np.arange(n_bags) % 3

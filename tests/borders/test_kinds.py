@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 
 from milearn import Bags, MIClassifier
 from milearn._bags.kinds import covariate
@@ -126,7 +127,8 @@ FORMS = {
 RNG = np.random.default_rng(0)
 X = Bags.from_list([RNG.normal(size=(4, 2)) + label for label in Y])
 SHARE = ShareDiscriminant(share=0.3).fit(X, Y)
-LINEAR = MISVC(kernel="linear", max_iter=2)
+LINEAR = MISVC(kernel="linear", init="mean", max_iter=1)
+VALUES = MISVR(init="mean").fit(X, Y)
 QUICK = MIClassifier(random_state=0, time_limit=1e-9)  # what reads groups has no limit
 
 
@@ -171,8 +173,8 @@ def risks(column):
 # A function of a column, which returns something to compare, and the argument in its messages.
 ROLES = {
     "y of a classifier": (lambda c: LINEAR.fit(X, c).decision_function(X), "y"),
-    "y of a regressor": (lambda c: MISVR(max_iter=2).fit(X, c).predict(X), "y"),
-    "y of a score": (lambda c: MISVR(max_iter=2).fit(X, Y).score(X, c), "y"),
+    "y of a regressor": (lambda c: clone(VALUES).fit(X, c).predict(X), "y"),
+    "y of a score": (lambda c: VALUES.score(X, c), "y"),
     "sample_weight": (lambda c: LINEAR.fit(X, Y, sample_weight=c).coef_, "sample_weight"),
     "weights of a score": (risks, "sample_weight"),
     "time": (outcomes, "time"),

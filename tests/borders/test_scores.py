@@ -224,17 +224,17 @@ def test_scores_of_bags_have_the_same_class(cells):
 def test_several_classes_and_clusters_are_named(cells):
     X, y, _ = cells
     y = np.arange(40) % 3
-    model = MISVC(kernel="linear").fit(X, y)
+    model = MISVC(kernel="linear", init="mean").fit(X, y)
     first = f"score of class {model.predict(X)[0]}, the predicted class"
     assert labels_of_displays(model, X, y) == {first, "score of the predicted class"}
     assert labels_of_displays(model, X, y, class_label=2) == {"score of class 2"}
-    grades = OrdinalMISVC().fit(X, y)
+    grades = OrdinalMISVC(init="mean").fit(X, y)
     assert labels_of_displays(grades, X, y) == {"score from class 0 to class 2"}
     assert labels_of_displays(grades, X, y, class_label=0) == {"score of class 0"}
     clusters = M3IC(n_clusters=2, n_init=1, random_state=0).fit(X)
     first = f"score of cluster {clusters.predict(X)[0]}, the predicted cluster"
     assert labels_of_displays(clusters, X, None) == {first, "score of the predicted cluster"}
-    one_by_one = cross_val_instance_scores(MISVC(kernel="linear"), X, y, cv=2)
+    one_by_one = cross_val_instance_scores(MISVC(kernel="linear", init="mean"), X, y, cv=2)
     assert one_by_one.shape == (X.n_instances,)
 
 

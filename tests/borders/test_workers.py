@@ -27,7 +27,7 @@ MESSAGE = r"The index of \w+ .*differs from the names of the bags"
     "call",
     [
         lambda: cross_val_score(MISVC(), X, SORTED, cv=3, n_jobs=2),
-        lambda: cross_val_score(MISVC(), X, Y, groups=SORTED, cv=StratifiedBagKFold(2), n_jobs=2),
+        lambda: cross_val_score(MISVC(), X, Y, groups=SORTED, cv=StratifiedBagKFold(2)),
         lambda: cross_val_score(
             MICoxPH(), X, survival_outcomes(np.ones(24), SORTED + 1.0), cv=3, n_jobs=2
         ),

@@ -51,7 +51,7 @@ def made_by_the_user():
     rows = [rng.normal(size=(3, 4)) + [4.0 * label, 0, 0, 2 * label] for label in y]
     X = Bags.from_list(rows, feature_names=["x0", "x1", "x2", "x3"], bag_data={"y": y})
     return {
-        **{"X": X, "y": y, "model": MISVC().fit(X, y), "flat": MISVC().fit(X[:, :2], y)},
+        **{"X": X, "y": y, "model": MISVC(init="mean").fit(X, y), "flat": MISVC().fit(X[:, :2], y)},
         **{"MISVR": MISVR, "some": np.where(np.arange(40) < 30, y, -1)},
         **{"grades": y + np.arange(40) % 4 // 3, "pairs": np.column_stack([y, 1 - y])},
         "MIClassifier": lambda: MIClassifier(time_limit=1e-9, random_state=0),

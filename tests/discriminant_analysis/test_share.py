@@ -371,10 +371,9 @@ def test_the_direction_is_the_weighted_mean_of_those_of_parts(shares):
     np.testing.assert_allclose(held_out[fold_of == 2], scores[fold_of == 2], atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_unseen_bags_tell_which_parts_have_found_something(seed):
+def test_unseen_bags_tell_which_parts_have_found_something():
     """One instance of 60 decides: a fit on all bags does not find it, nor do most of the parts."""
-    rows = np.random.default_rng(seed).normal(size=(244, 60, 64))
+    rows = np.random.default_rng(0).normal(size=(244, 60, 64))
     y = np.arange(244) % 2
     rows[y == 1, 0] += 4.5 / 8
     train, test = (Bags.from_list(list(part)) for part in (rows[:44], rows[44:]))

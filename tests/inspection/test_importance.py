@@ -76,7 +76,7 @@ def test_the_feature_that_counts_is_found():
     rng = np.random.default_rng(1)
     X = Bags(rng.normal(size=(300, 5)), np.arange(0, 301, 5))
     y = (np.maximum.reduceat(X.instances[:, 2], X.offsets[:-1]) > 1.2).astype(int)
-    model = MISVC(kernel="linear").fit(X, y)
+    model = MISVC(kernel="linear", init="mean").fit(X, y)
     found = permutation_importance(model, X, y, scoring="balanced_accuracy", random_state=0)
     assert found.feature_names.tolist() == ["x0", "x1", "x2", "x3", "x4"]
     assert np.argmax(found.importances_mean) == 2
@@ -99,7 +99,7 @@ def test_the_interval_of_a_difference_of_accuracies():
     """One repeat of 20 bags: the error is that of the mean of paired differences."""
     rng = np.random.default_rng(2)
     X, y = Bags.singletons(rng.normal(size=(20, 2))), np.arange(20) % 2
-    model = MISVC(kernel="linear").fit(X, y)
+    model = MISVC(kernel="linear", init="mean").fit(X, y)
     found = permutation_importance(model, X, y, features=[0], n_repeats=1, random_state=0)
     order = np.random.RandomState(
         np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)[0]
@@ -122,7 +122,7 @@ def test_a_feature_of_no_effect_has_no_interval_where_all_bags_are_right():
     rng = np.random.default_rng(0)
     y = np.arange(20) % 2
     X = Bags.singletons(rng.normal(size=(20, 2)) + np.outer(9 * y, [1, 0]))
-    model = MISVC(kernel="linear").fit(X, y)
+    model = MISVC(kernel="linear", init="mean").fit(X, y)
     found = permutation_importance(model, X, y, scoring="roc_auc", random_state=0)
     assert found.baseline_score == 1.0
     assert (np.diff(found.intervals[0]) > 0).all()
@@ -136,7 +136,7 @@ def test_scorers_and_weights(bags):
                                    n_repeats=1, random_state=0)  # fmt: skip
     assert found.baseline_score == recorder.score(bags, None, weights)
     assert np.isnan(found.intervals).all()  # not a score of predictions
-    model = MISVC().fit(bags, np.arange(15) % 2)
+    model = MISVC(init="mean").fit(bags, np.arange(15) % 2)
     constant = make_scorer(lambda y, p: 7.0)
     found = permutation_importance(model, bags, np.arange(15) % 2, scoring=constant, n_repeats=1)
     assert found.baseline_score == 7
@@ -161,7 +161,7 @@ def test_a_pipeline_that_imputes_gets_missing_values(bags):
     instances, y = bags.instances.copy(), np.arange(15) % 2
     instances[::3, 1] = np.nan
     gaps = bags.with_instances(instances)
-    model = make_pipeline(InstanceTransformer(SimpleImputer()), MISVC(kernel="linear"))
+    model = make_pipeline(InstanceTransformer(SimpleImputer()), MISVC(kernel="linear", init="mean"))
     found = permutation_importance(model.fit(gaps, y), gaps, y, random_state=0)
     assert found.baseline_score == model.score(gaps, y)
     assert found.importances.shape == (4, 5)

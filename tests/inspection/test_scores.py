@@ -45,7 +45,7 @@ def scaled(model):
 @pytest.mark.parametrize("wrap", [lambda m: m, lambda m: GridSearchCV(m, {"misvc__C": [1, 10]})])
 def test_scores_of_a_pipeline_are_those_of_its_last_step(data, wrap):
     X, y = data
-    model = wrap(scaled(MISVC())).fit(X, y)
+    model = wrap(scaled(MISVC(init="mean"))).fit(X, y)
     last, bags = final_step(model, X)
     assert type(last) is MISVC
     expected = last.instance_decision_function(bags)
@@ -59,17 +59,17 @@ def test_scores_are_high_for_the_positive_class_whatever_its_name(data, positive
     X, y = data
     other = {"tumour": "healthy", "healthy": "tumour"}[positive]
     names = np.where(y == 1, positive, other)
-    scores = instance_scores(scaled(MISVC(pos_label=positive)).fit(X, names), X)
-    expected = instance_scores(scaled(MISVC()).fit(X, y), X)
+    scores = instance_scores(scaled(MISVC(pos_label=positive, init="mean")).fit(X, names), X)
+    expected = instance_scores(scaled(MISVC(init="mean")).fit(X, y), X)
     np.testing.assert_allclose(scores, expected, atol=1e-4)
-    model = scaled(MISVC(pos_label=positive)).fit(X, names)
+    model = scaled(MISVC(pos_label=positive, init="mean")).fit(X, names)
     np.testing.assert_array_equal(instance_scores(model, X, class_label=other), -scores)
 
 
 def test_three_classes_values_and_risks(data):
     X, y = data
     three = np.arange(24) % 3
-    model = MISVC(kernel="linear").fit(X, three)
+    model = MISVC(kernel="linear", init="mean").fit(X, three)
     columns = model.instance_decision_function(X)
     np.testing.assert_array_equal(instance_scores(model, X, class_label=2), columns[:, 2])
     value = MISVR(kernel="linear").fit(X, y + 0.5)
@@ -147,7 +147,7 @@ def test_a_linear_model_of_means_scores_instances(data, dtype):
 def test_scores_of_a_calibrated_classifier_are_means_of_its_models(data):
     X, y = data
     names = np.where(y == 1, "ill", "well")
-    model = scaled(MISVC(kernel="linear", pos_label="ill"))
+    model = scaled(MISVC(kernel="linear", pos_label="ill", init="mean"))
     calibrated = CalibratedClassifierCV(model, cv=2).fit(X, names)
     inner = [each.estimator for each in calibrated.calibrated_classifiers_]
     expected = np.mean([instance_scores(each, X) for each in inner], axis=0)
@@ -170,7 +170,7 @@ def test_inner_estimators_without_decision_function_and_ordered_classes(data):
         model = SingleInstance(trees, pooling=pooling, pos_label=0).fit(X, y)
         expected = 0.5 - model.predict_proba_instances(X)[:, 1]
         np.testing.assert_allclose(instance_scores(model, X), expected)
-    grades = OrdinalMISVC().fit(X, np.arange(24) % 3)
+    grades = OrdinalMISVC(init="mean").fit(X, np.arange(24) % 3)
     np.testing.assert_array_equal(instance_scores(grades, X), grades.instance_latent_function(X))
     lowest = instance_scores(grades, X, class_label=0)
     np.testing.assert_array_equal(lowest, grades.instance_decision_function(X)[:, 0])

@@ -405,7 +405,7 @@ def test_what_is_refused(settings, bags, y, message):
 
 def test_a_sparse_fit_forms_nothing_dense_of_the_size_of_the_data():
     """Far less memory at once than the matrix would take."""
-    n_bags, width = 200, 20_000
+    n_bags, width = 100, 20_000
     X = sparse.random(3 * n_bags, width, density=5e-4, format="csr", random_state=0)
     y = np.arange(n_bags) % 2
     X = sparse.csr_array(sparse.hstack([X, sparse.csr_array(np.repeat(y, 3)[:, None] * 1.0)]))

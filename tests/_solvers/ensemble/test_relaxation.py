@@ -63,7 +63,7 @@ def full_relaxation(problem, H):
 
 
 @cache
-def small_problem(seed, n_bags=4, d=2, C=1.0):
+def small_problem(seed, n_bags=3, d=2, C=1.0):
     """Ambiguous bags, negative bags and a positive singleton, all from one distribution."""
     rng = np.random.default_rng(seed)
     blocks = [rng.normal(size=(rng.integers(2, 5), d)) for _ in range(n_bags)]
@@ -77,8 +77,8 @@ def small_problem(seed, n_bags=4, d=2, C=1.0):
 
 
 # Every seed and every C: searches take longer than relaxations.
-CASES = [(0, 0.3), (0, 5.0), (1, 1.0), (2, 0.3), (2, 1.0)]
-SEARCHED = [(0, 5.0), (1, 1.0), (2, 0.3)]
+CASES = [(0, 0.3), (2, 1.0), (4, 5.0), (15, 1.0)]
+SEARCHED = [(0, 5.0), (2, 0.3), (2, 1.0)]
 
 
 @cache
@@ -155,7 +155,7 @@ def test_objective_is_that_of_the_problem():
     assert model.objective_history_[-1] == model.objective_
     assert model.optimality_gap_ == model.objective_ - model.lower_bound_
     assert (model.decision_function(bags) == np.maximum.reduceat(scores, bags.offsets[:-1])).all()
-    assert len(problem.members) == 4
+    assert len(problem.members) == 3
 
 
 def test_equals_lpboost_without_ambiguous_bags():
