@@ -321,7 +321,7 @@ def test_bags_of_a_folder_with_one_file_per_bag(client, data, tmp_path):
         InstanceMISVC(kernel="linear"),
         MISVR(kernel="linear"),
         OrdinalMISVC(),
-        M3IC(3, C=10.0, min_cluster_size=5, tol=1e-8),
+        M3IC(3, C=10.0, min_cluster_size=5, n_init=2, tol=1e-8),
     ],
     ids=["bag", "instance", "coupled", "labels", "regression", "ordinal", "m3ic"],
 )
