@@ -183,6 +183,6 @@ def test_artificial_molecules(data_dir):
     bunch = load_bags(data_dir / "lj_16_30_2.npz")
     train, test = (np.flatnonzero(np.asarray(bunch.split) == part) for part in (0, 1))
     y = np.asarray(bunch.target)
-    model = FewFolds(random_state=0).fit(bunch.data[train], y[train])
+    model = auto.MIRegressor(random_state=0).fit(bunch.data[train], y[train])
     # Published for a tuned support vector regression on a bag kernel: 0.0184.
     assert np.mean((model.predict(bunch.data[test]) - y[test]) ** 2) < 0.0184

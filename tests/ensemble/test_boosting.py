@@ -246,7 +246,7 @@ def random_problem(seed):
 
 
 # Seeds for which the end was no vertex, or depended on the units of the features, and others.
-@pytest.mark.parametrize("seed", [5, 45, 122])
+@pytest.mark.parametrize("seed", [5, 33, 45, 56, 122])
 def test_the_end_is_a_vertex_whatever_the_units_of_features(seed):
     X, y, C, weights = random_problem(seed)
     model = DPBoost(C=C).fit(X, y, sample_weight=weights)
