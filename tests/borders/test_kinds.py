@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
 
 from milearn import Bags, MIClassifier
 from milearn._bags.kinds import covariate
@@ -173,7 +172,7 @@ def risks(column):
 # A function of a column, which returns something to compare, and the argument in its messages.
 ROLES = {
     "y of a classifier": (lambda c: LINEAR.fit(X, c).decision_function(X), "y"),
-    "y of a regressor": (lambda c: clone(VALUES).fit(X, c).predict(X), "y"),
+    "y of a regressor": (lambda c: MISVR(init="mean").fit(X, c).predict(X), "y"),
     "y of a score": (lambda c: VALUES.score(X, c), "y"),
     "sample_weight": (lambda c: LINEAR.fit(X, Y, sample_weight=c).coef_, "sample_weight"),
     "weights of a score": (risks, "sample_weight"),

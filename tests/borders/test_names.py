@@ -27,7 +27,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from milearn import Bags
+from milearn import Bags, svm
 from milearn.datasets import load_bags, save_bags
 from milearn.inspection import (
     BagScoresDisplay,
@@ -43,7 +43,6 @@ from milearn.model_selection import (
 )
 from milearn.preprocessing import AppendBagData, BagStatistics, InstanceTransformer
 from milearn.survival import MICoxPH, survival_outcomes
-from milearn.svm import MISVC as AnyStart
 from milearn.svm import MISVR
 from milearn.utils import all_estimators
 
@@ -51,7 +50,7 @@ pytestmark = pytest.mark.usefixtures("no_intervals")
 
 ORDER = r"X.names: pass y\.loc\[X\.names\]"
 RNG = np.random.default_rng(0)
-MISVC = partial(AnyStart, init="mean")  # one start
+MISVC = partial(svm.MISVC, init="mean")  # one start
 PATIENTS = [f"p{at:02d}" for at in RNG.permutation(40)]
 # Table of labels, sorted by patient. The bags have the order of the rows of another table.
 LABELS = pd.Series({name: int(name[1:]) % 2 for name in sorted(PATIENTS)})

@@ -17,17 +17,16 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from milearn import Bags
+from milearn import Bags, svm
 from milearn.inspection import InstanceScoresDisplay, instance_scores
 from milearn.model_selection import compare, confounder_baseline, label_permutation_test
 from milearn.preprocessing import InstanceTransformer
-from milearn.svm import OrdinalMISVC as AnyStart
 from tests.toys import OFTEN_CONSTANT
 
 pytestmark = pytest.mark.usefixtures("no_intervals")
 
 GRADES = ["low", "medium", "high"]
-OrdinalMISVC = partial(AnyStart, init="mean")  # one start
+OrdinalMISVC = partial(svm.OrdinalMISVC, init="mean")  # one start
 
 
 def graded(n_bags=36, seed=0):

@@ -143,18 +143,12 @@ def test_scorers_and_weights(bags):
     np.testing.assert_array_equal(found.importances, 0)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_jobs_have_the_configuration_of_the_caller(bags, n_jobs):
+def test_jobs_have_the_configuration_of_the_caller(bags):
+    given = {"scoring": lambda *_: get_config()["working_memory"], "n_repeats": 1, "n_jobs": 2}
     with config_context(working_memory=7):
-        found = permutation_importance(
-            Recorder(), bags, np.zeros(15), scoring=_working_memory, n_repeats=1, n_jobs=n_jobs
-        )
+        found = permutation_importance(Recorder(), bags, np.zeros(15), **given)
     assert found.baseline_score == 7.0
     np.testing.assert_array_equal(found.importances, 0)
-
-
-def _working_memory(model, X, y):
-    return get_config()["working_memory"]
 
 
 def test_a_pipeline_that_imputes_gets_missing_values(bags):
