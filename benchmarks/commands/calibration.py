@@ -23,6 +23,7 @@ from milearn import Bags, MIClassifier, MIRegressor
 from milearn.datasets import make_affinity, make_bags
 from milearn.preprocessing import BagStatistics
 
+from ..common.methods import seeded
 from ..common.output import Table, say, show
 from ..common.runner import add_options, run
 
@@ -120,11 +121,12 @@ def r2_of(n: int, name: str, draw: int) -> float:
     y = y + 0.5 * np.std(y) * np.random.RandomState(draw).normal(size=n + N_TEST)
     statistics = BagStatistics(("mean", "min", "max", "std"))
     search = GridSearchCV(SVR(), {"C": [0.01, 0.1, 1.0, 10.0]}, cv=5)
-    model: Any = {
-        "MIRegressor": MIRegressor(random_state=0),
+    models = {
+        "MIRegressor": MIRegressor(),
         "trees": make_pipeline(statistics, ExtraTreesRegressor(300, min_samples_leaf=2)),
         "SVR": make_pipeline(statistics, StandardScaler(), search),
-    }[name]
+    }
+    model: Any = seeded(models[name])
     return float(r2_score(y[n:], model.fit(bags[:n], y[:n]).predict(bags[n:])))
 
 

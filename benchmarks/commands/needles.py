@@ -135,7 +135,7 @@ def _oracles(dataset: str) -> tuple[str, ...]:
 
 def models_of(method: str) -> list[BaseEstimator]:
     """The model of a method, or several whose AUCs are averaged."""
-    return make_nets(method) if method in NETS else [METHODS[method].make(False)]
+    return make_nets(method) if method in NETS else [METHODS[method].model(False)]
 
 
 def result_of(dataset: str, method: str, seed: int) -> tuple[float, float]:

@@ -32,7 +32,7 @@ from milearn.svm import MISVR, BagSVR
 
 from ..common.data import PUBLIC, load_file, path_of
 from ..common.memory import Stopwatch
-from ..common.methods import METHODS, scaler
+from ..common.methods import METHODS, scaler, seeded
 from ..common.nets import NETS, has_nets, make_nets
 from ..common.output import SUFFIX, Table, duration, percent, read_page, say, show
 from ..common.runner import add_options, run, source_digest
@@ -49,15 +49,13 @@ STATISTICS = ("mean", "min", "max", "std")
 # The same methods for numbers: ridge regression in the place of logistic regression.
 _RIDGE = (StandardScaler(), RidgeCV(np.logspace(-2, 4, 7)))
 REGRESSORS = {
-    "default": MIRegressor(random_state=0),
-    "all-bagsvc": BagSVR(random_state=0),
+    "default": MIRegressor(),
+    "all-bagsvc": BagSVR(),
     "all-misvc": make_pipeline(scaler(False), MISVR()),
     "share-default": ShareRegressor(),
     "plain-logistic": make_pipeline(BagStatistics(("mean",)), *_RIDGE),
     "plain-statistics": make_pipeline(BagStatistics(STATISTICS), *_RIDGE),
-    "plain-trees": make_pipeline(
-        BagStatistics(STATISTICS), ExtraTreesRegressor(300, random_state=0)
-    ),
+    "plain-trees": make_pipeline(BagStatistics(STATISTICS), ExtraTreesRegressor(300)),
 }
 N_SPLITS, DRAWS, LEVELS = 3, 1000, (2.5, 97.5)
 COLUMNS = ("data", "method", "AUC or R2 x 100", "low", "high", "accuracy %", "AUC of instances")
@@ -136,7 +134,7 @@ def held_out(name: str, method: str, split: int) -> dict[str, Any]:
     if method == NET:
         models = make_nets(NET) if len(np.unique(y)) == 2 else []
     else:
-        models = [REGRESSORS[method] if numbers else METHODS[method].make(False)]
+        models = [seeded(REGRESSORS[method]) if numbers else METHODS[method].model(False)]
     found: dict[str, Any] = {"scores": [], "correct": [], "seconds": [], "instances": []}
     for model in models:
         scores = np.zeros((len(bags), 1 if numbers or y.max() == 1 else int(y.max()) + 1))

@@ -61,7 +61,7 @@ def cross_validated(
     methods: Sequence[str],
     cv: Callable[[DataSet, int], Any],
     repeats: int = 1,
-    make: Callable[[str, DataSet], Any] = lambda name, data: METHODS[name].make(data.text),
+    make: Callable[[str, DataSet], Any] = lambda name, data: METHODS[name].model(data.text),
 ) -> Found:
     """Records of all folds by data set and method.
 
