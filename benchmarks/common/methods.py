@@ -74,8 +74,8 @@ class Method:
 
 def seeded(model: BaseEstimator) -> BaseEstimator:
     """The model, with 0 for each ``random_state`` that is not given."""
-    given = {name: value for name, value in model.get_params().items() if value is None}
-    return model.set_params(**{name: 0 for name in given if name.endswith("random_state")})
+    missing = [name for name, value in model.get_params().items() if value is None]
+    return model.set_params(**{name: 0 for name in missing if name.endswith("random_state")})
 
 
 class KernelRows(TransformerMixin, BaseEstimator):
