@@ -109,6 +109,7 @@ OF_MANY_FITS: dict[str, dict] = {
     "BagSVR": {"bag_kernel": ["mean", "set_median"], "scaling": None},
     "DiverseDensity": {"n_init": 1},
     "EMDD": {"n_init": 1},
+    "M3IC": {"n_init": 2},
     "MIClassifier": {"time_limit": 1e-9},
     "MIRegressor": {"time_limit": 1e-9},
     "SDPMIL": {"kernel": "linear", "C": 1.0},
