@@ -107,8 +107,7 @@ def _depends_on_settings(estimator, check):
 OF_MANY_FITS: dict[str, dict] = {
     "BagSVC": {"bag_kernel": ["mean", "set_median"], "scaling": None},
     "BagSVR": {"bag_kernel": ["mean", "set_median"], "scaling": None},
-    "DiverseDensity": {"n_init": 1},
-    "EMDD": {"n_init": 1},
+    **{name: {"n_init": 1} for name in ("DiverseDensity", "EMDD")},
     "M3IC": {"n_init": 2},
     "MIClassifier": {"time_limit": 1e-9},
     "MIRegressor": {"time_limit": 1e-9},
